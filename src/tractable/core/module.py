@@ -1,0 +1,77 @@
+"""Immutable pytrees whose constrained leaves name their support once.
+
+A `Module` is an `equinox.Module`: a frozen dataclass and a pytree. `field(support=positive)` converts the value to floats and checks
+it where the object is made by hand; under `jit` there are no values and only shapes are checked. `rank` is the rank of the field in
+one unit of the object (a mean vector: 1); the leading axes of a field are independent units.
+"""
+
+import dataclasses
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+
+from tractable.core.checks import as_float, check, is_concrete, offender
+from tractable.core.support import Support, real
+from tractable.core.types import Shape
+
+__all__ = ["Module", "field", "plates", "supports"]
+
+
+class _Parameter:
+    """The converter behind `field(support=...)`: floats in, membership checked, errors by name."""
+
+    name: str = "value"
+
+    def __init__(self, support: Support, rank: int):
+        self.support, self.rank = support, rank
+
+    def __call__(self, value: Any) -> Any:
+        array = as_float(self.name, value)
+        check(array.ndim >= self.rank, self.name, f"an array with at least {self.rank} axes", f"shape {array.shape}")
+        if is_concrete(array):
+            values = np.asarray(array)
+            ok = np.asarray(self.support.contains(values))
+            if not ok.all():
+                check(False, self.name, self.support.words, offender(values, ok))
+        return array
+
+
+def field(*, support: Support | None = None, rank: int = 0, static: bool = False, **options: Any) -> Any:
+    """A dataclass field; with `support`, a parameter: converted to floats and checked on construction."""
+    if support is None:
+        return eqx.field(static=static, **options)
+    rank = max(rank, support.ndim)
+    metadata = {"support": support, "rank": rank}
+    return eqx.field(converter=_Parameter(support, rank), metadata=metadata, **options)
+
+
+class Module(eqx.Module):
+    """The base of everything that has parameters: distributions, models, states, results."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for name, value in vars(cls).items():
+            if isinstance(value, dataclasses.Field) and isinstance(value.metadata.get("converter"), _Parameter):
+                value.metadata["converter"].name = name
+
+
+def supports(module: Module) -> dict[str, Support]:
+    """The support of each parameter field (fields without one are `real` if they hold floats)."""
+    fields = dataclasses.fields(module)
+    return {f.name: f.metadata.get("support", real) for f in fields if not f.metadata.get("static", False)}
+
+
+def plates(module: Module) -> Shape:
+    """The leading axes that the parameter fields share after broadcasting: the independent units in the object."""
+    leading = []
+    for f in dataclasses.fields(module):
+        if "rank" in f.metadata:
+            shape = jnp.shape(getattr(module, f.name))
+            leading.append(shape[: len(shape) - f.metadata["rank"]])
+    try:
+        return jnp.broadcast_shapes(*leading)
+    except ValueError as error:
+        shapes = {f.name: jnp.shape(getattr(module, f.name)) for f in dataclasses.fields(module) if "rank" in f.metadata}
+        raise ValueError(f"`{type(module).__name__}` must have parameters whose shapes broadcast; got {shapes}.") from error

@@ -1,0 +1,37 @@
+"""Suite settings: float64, no silent broadcasting, no key used twice, types checked at run time, compiled programs kept."""
+
+import os
+from pathlib import Path
+
+_ROOT = Path(__file__).resolve().parent.parent
+
+os.environ.setdefault("MPLBACKEND", "agg")
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(_ROOT / ".cache" / "compiled"))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
+
+from jaxtyping import install_import_hook  # noqa: E402
+
+_hook = install_import_hook("tractable", "beartype.beartype")
+
+import hypothesis  # noqa: E402
+import jax  # noqa: E402
+import pytest  # noqa: E402
+
+import tractable  # noqa: E402, F401
+
+jax.config.update("jax_enable_x64", True)
+jax.config.update("jax_numpy_rank_promotion", "raise")
+jax.config.update("jax_debug_key_reuse", True)
+
+hypothesis.settings.register_profile("suite", deadline=None, max_examples=25, derandomize=True, database=None)
+hypothesis.settings.load_profile("suite")
+
+
+@pytest.fixture(scope="session")
+def oracles() -> Path:
+    """The folder of reference answers beside the project; tests that need it are skipped where it is absent."""
+    folder = _ROOT.parent / "shared" / "oracles"
+    if not folder.is_dir():
+        pytest.skip(f"reference answers are not at {folder}")
+    return folder
