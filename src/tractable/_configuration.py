@@ -1,10 +1,11 @@
 """Settings of JAX that the library relies on, applied once when `tractable` is imported.
 
 - float64 is on, unless the user has set `JAX_ENABLE_X64`.
-- Compiled programs are kept in the user's cache directory, unless the user has set `JAX_COMPILATION_CACHE_DIR`
-  (set it to the empty string to keep none).
+- Compiled programs are kept in the user's cache directory, unless the user has set
+  `JAX_COMPILATION_CACHE_DIR` (set it to the empty string to keep none).
 
-When JAX is not imported yet, the settings are left in the environment, where JAX finds them: `import tractable` does not pay for JAX.
+When JAX is not imported yet, the settings are left in the environment, where JAX finds them:
+`import tractable` does not pay for JAX.
 """
 
 import os

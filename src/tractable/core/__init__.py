@@ -8,7 +8,9 @@ from tractable.core.support import (
     correlation,
     correlation_cholesky,
     counts,
+    extended_real,
     integer_range,
+    log_weights,
     lower_cholesky,
     nonnegative,
     ordered,
@@ -22,7 +24,7 @@ from tractable.core.support import (
 )
 
 __all__ = [
-    "Module", "Run", "Status", "Support", "bounded", "correlation", "correlation_cholesky", "counts", "field", "integer_range",
+    "Module", "Run", "Status", "Support", "bounded", "correlation", "correlation_cholesky", "counts", "extended_real", "field", "integer_range", "log_weights",
     "lower_cholesky", "nonnegative", "ordered", "plates", "positive", "positive_ordered", "psd", "real", "run", "run_until",
     "simplex", "sphere", "supports", "unit_interval",
 ]  # fmt: skip

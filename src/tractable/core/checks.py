@@ -1,21 +1,35 @@
 """The one error format: "`name` must be ...; got ... What to do."
 
-Static faults (shape, dtype, option) raise at once. Values are checked at public edges and in constructors, where
-they are concrete; under `jit` there are no values to check and nothing is raised.
+Static faults (shape, dtype, option) raise at once. Values are checked at public edges and in constructors,
+where they are concrete; under `jit` there are no values to check and nothing is raised.
+
+Used by.     Every public edge of the library.
+Cost.        A pass over the values in NumPy; nothing is compiled.
 """
 
+import operator
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from tractable.core.types import Array, ArrayLike, Bool
 
-__all__ = ["as_float", "check", "check_length", "check_shape", "is_concrete", "offender"]
+__all__ = [
+    "ImpossibleEvidence", "as_float", "check", "check_count", "check_finite", "check_length", "check_option",
+    "check_shape", "is_concrete", "is_key", "offender",
+]  # fmt: skip
 
 
-def check(ok: bool | np.bool_, name: str, must: str, got: Any, fix: str = "", error: type[Exception] = ValueError) -> None:
+class ImpossibleEvidence(ValueError):
+    """Evidence of probability zero was conditioned on: what follows from it is undefined."""
+
+
+def check(
+    ok: bool | np.bool_, name: str, must: str, got: Any, fix: str = "", error: type[Exception] = ValueError
+) -> None:
     """Raise `error` in the one format unless `ok`.
 
     >>> check(False, "scale", "positive", -1.0, "Pass a standard deviation.")
@@ -28,7 +42,12 @@ def check(ok: bool | np.bool_, name: str, must: str, got: Any, fix: str = "", er
 
 def is_concrete(x: Any) -> bool:
     """Whether `x` has values now (it is not a tracer of `jit`, `vmap` or `grad`)."""
-    return not isinstance(x, jax.core.Tracer)
+    return not isinstance(x, Tracer)
+
+
+def is_key(x: Any) -> bool:
+    """Whether `x` holds typed random keys."""
+    return isinstance(x, jax.Array) and jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
 
 
 def offender(x: ArrayLike, ok: Bool[np.ndarray, "..."] | np.bool_ | bool) -> str:
@@ -36,11 +55,11 @@ def offender(x: ArrayLike, ok: Bool[np.ndarray, "..."] | np.bool_ | bool) -> str
     values, ok = np.asarray(x), np.asarray(ok)
     if ok.ndim == 0:
         return _short(values)
-    index = tuple(int(i) for i in np.argwhere(~ok)[0])
-    return f"{_short(values[index])} at index {index if len(index) > 1 else index[0]}"
+    index = [int(i) for i in np.argwhere(~ok)[0]]
+    return f"{_short(values[tuple(index)])} at index {tuple(index) if len(index) > 1 else index[0]}"
 
 
-def _short(value: np.ndarray) -> str:
+def _short(value: Any) -> str:
     if np.ndim(value) == 0:
         return repr(np.asarray(value).item())
     return np.array2string(np.asarray(value), threshold=9, precision=6, separator=", ").replace("\n", "")
@@ -52,13 +71,20 @@ def as_float(name: str, value: Any) -> Array:
         return value
     if is_concrete(value) and not isinstance(value, jax.Array):
         try:
-            value = np.asarray(value)
+            traced = any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(value))
+            value = jnp.asarray(value) if traced else np.asarray(value)  # a list that holds tracers
         except (ValueError, TypeError) as error:
-            raise TypeError(f"`{name}` must be a number or an array of numbers; got {value!r}. {error}") from error
-    kind = jnp.result_type(value) if isinstance(value, jax.Array | jax.core.Tracer) else value.dtype
-    numeric = np.issubdtype(kind, np.number) or np.issubdtype(kind, np.bool_) or jnp.issubdtype(kind, jnp.floating)
+            raise TypeError(
+                f"`{name}` must be a number or an array of numbers; got {value!r}. {error}"
+            ) from error
+    kind = jnp.result_type(value) if isinstance(value, jax.Array | Tracer) else value.dtype
+    numeric = (
+        np.issubdtype(kind, np.number) or np.issubdtype(kind, np.bool_) or jnp.issubdtype(kind, jnp.floating)
+    )
     real = numeric and not np.issubdtype(kind, np.complexfloating)
-    check(real, name, "a real number or an array of real numbers", f"{value!r} of dtype {kind}", error=TypeError)
+    if not real:  # the message is made only then: printing a large array takes longer than using it
+        got = f"{value!r} of dtype {kind}"
+        check(False, name, "a real number or an array of real numbers", got, error=TypeError)
     floating = jnp.issubdtype(kind, jnp.floating)
     return jnp.asarray(value) if floating else jnp.asarray(value, jnp.result_type(float))
 
@@ -67,11 +93,45 @@ def check_shape(name: str, x: Any, shape: tuple[int | None, ...], fix: str = "")
     """Check a shape; `None` stands for any length."""
     got = tuple(jnp.shape(x))
     ok = len(got) == len(shape) and all(want in (None, have) for want, have in zip(shape, got))
-    wanted = "(" + ", ".join("any" if n is None else str(n) for n in shape) + ("," if len(shape) == 1 else "") + ")"
+    wanted = (
+        "("
+        + ", ".join("any" if n is None else str(n) for n in shape)
+        + ("," if len(shape) == 1 else "")
+        + ")"
+    )
     check(ok, name, f"of shape {wanted}", f"shape {got}", fix)
 
 
 def check_length(name: str, x: Any, other: str, y: Any) -> None:
     """Check that two arrays have as many rows as each other."""
     rows, wanted = jnp.shape(x)[:1], jnp.shape(y)[:1]
-    check(rows == wanted, name, f"as long as `{other}` ({wanted[0] if wanted else 'a scalar'})", rows[0] if rows else "a scalar")
+    check(
+        rows == wanted,
+        name,
+        f"as long as `{other}` ({wanted[0] if wanted else 'a scalar'})",
+        rows[0] if rows else "a scalar",
+    )
+
+
+def check_finite(name: str, x: ArrayLike) -> None:
+    """Check that concrete values are finite, naming the first that is not."""
+    if is_concrete(x):
+        ok = np.isfinite(np.asarray(x))
+        if not ok.all():
+            check(False, name, "finite", offender(x, ok))
+
+
+def check_count(name: str, value: Any, least: int = 1, most: int | None = None) -> int:
+    """`value` as an `int`, if it is a whole number from `least` to `most`."""
+    span = f"a whole number of at least {least}" if most is None else f"a whole number from {least} to {most}"
+    try:
+        count = operator.index(value)
+    except TypeError as error:
+        raise TypeError(f"`{name}` must be {span}; got {value!r}.") from error
+    check(least <= count and (most is None or count <= most), name, span, count)
+    return count
+
+
+def check_option(name: str, value: Any, options: tuple[str, ...]) -> None:
+    """Check that `value` is one of the named options."""
+    check(value in options, name, "one of " + ", ".join(map(repr, options)), repr(value))

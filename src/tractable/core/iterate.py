@@ -1,8 +1,9 @@
-r"""Iteration, written twice in the whole library: `run` for a fixed length, `run_until` for a tolerance.
+r"""Iteration, written once for the whole library: `run` for a fixed length, `run_until` for a tolerance.
 
-Loop.      $s_{k+1}, v_k = \mathrm{step}(s_k)$ until $|v_k - v_{k-1}| \le \mathrm{tol}\,(1 + |v_k|)$ or `max_steps`.
-Used by.   EM, k-means, value iteration, loopy belief propagation, optimisers, samplers, the power method.
-Cost.      One compiled program; the trace of `run_until` is padded with NaN to `max_steps`.
+Loop.        $s_{k+1}, v_k = \mathrm{step}(s_k)$ until $|v_k - v_{k-1}| \le \mathrm{tol}\,(1 + |v_k|)$, or for
+             `max_steps`.
+Used by.     EM, k-means, value iteration, loopy belief propagation, optimisers, samplers, the power method.
+Cost.        One compiled program each; the trace of `run_until` is padded with NaN to `max_steps`.
 """
 
 import enum
@@ -12,11 +13,13 @@ from typing import Any, Generic, TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
+from tractable.core.checks import check, check_count, is_concrete, is_key
 from tractable.core.module import Module
-from tractable.core.types import Array, Float, Int, Scalar
+from tractable.core.types import Array, Bool, Float, Int, Scalar
 
-__all__ = ["Run", "Status", "run", "run_until"]
+__all__ = ["Run", "Status", "TraceCounter", "count_traces", "run", "run_until"]
 
 State = TypeVar("State")
 
@@ -29,6 +32,7 @@ class Status(enum.IntEnum):
     not_finite = 2
     completed = 3
     interrupted = 4
+    stalled = 5
 
     @property
     def sentence(self) -> str:
@@ -42,9 +46,13 @@ class Status(enum.IntEnum):
 
 _SENTENCES = {
     Status.converged: "Converged: the objective changed by less than the tolerance.",
-    Status.exhausted: "Stopped at max_steps before the tolerance was met; raise max_steps or tol, or look at the trace.",
-    Status.not_finite: "The objective became NaN or infinite; the last finite state is kept. Look at the data's scale.",
+    Status.exhausted: "Stopped at max_steps before the tolerance was met; "
+    "raise max_steps or tol, or look at the trace.",
+    Status.not_finite: "The objective became NaN or infinite; the last finite state is kept. "
+    "Look at the data's scale.",
     Status.completed: "Completed the requested number of steps; nothing was tested for convergence.",
+    Status.stalled: "Stalled: rounding prevents any further progress before the tolerance is met; "
+    "look at the gradient.",
     Status.interrupted: "Interrupted: the state is the one after the last whole step; resume to go on.",
 }
 
@@ -59,55 +67,120 @@ class Run(Module, Generic[State]):
 
     @property
     def status(self) -> Status:
+        shape = np.shape(self.code)
+        fix = "Take one of them: `jax.tree.map(lambda leaf: leaf[0], run)`."
+        check(shape == (), "status", "asked of one run", f"a stack of runs of shape {shape}", fix)
         return Status(int(self.code))
 
     @property
-    def values(self) -> np.ndarray:
+    def values(self) -> Any:
         """The recorded values of the steps that were made, without padding."""
-        return np.asarray(self.trace)[: int(self.num_steps)]
+        return jax.tree.map(lambda leaf: np.asarray(leaf)[: int(self.num_steps)], self.trace)
 
     def __repr__(self) -> str:
         """One line that never hides the verdict."""
-        if not isinstance(self.code, jax.Array) or isinstance(self.code, jax.core.Tracer):
-            return f"Run(state={type(self.state).__name__})"
-        return f"Run(state={type(self.state).__name__}, num_steps={int(self.num_steps)}: {self.status.sentence})"
+        name = type(self.state).__name__
+        if isinstance(self.code, Tracer) or not isinstance(self.code, jax.Array | np.ndarray):
+            return f"Run(state={name})"
+        if self.code.ndim > 0:
+            codes, counts = np.unique(np.asarray(self.code), return_counts=True)
+            ends = ", ".join(f"{count} {Status(int(code)).name}" for code, count in zip(codes, counts))
+            return f"Run(state={name}, {self.code.size} runs: {ends})"
+        return f"Run(state={name}, num_steps={int(self.num_steps)}: {self.status.sentence})"
 
 
 def run(
-    step: Callable[[State, Any], tuple[State, Any]], start: State, inputs: Any = None, *, num_steps: int | None = None
+    step: Callable[[State, Any], tuple[State, Any]],
+    start: State,
+    inputs: Any = None,
+    *,
+    num_steps: int | None = None,
 ) -> Run[State]:
-    """Apply `step(state, input)` once per leading entry of `inputs` (or `num_steps` times), stacking what it reports."""
-    state, trace = jax.lax.scan(step, start, inputs, length=num_steps)
-    steps = num_steps if num_steps is not None else jax.tree.leaves(inputs)[0].shape[0]
+    """Apply `step(state, input)` once per entry of `inputs` (or `num_steps` times), stacking its reports."""
+    steps = num_steps_of(inputs, num_steps)
+    state, trace = jax.lax.scan(step, start, inputs, length=steps)
     return Run(state, trace, jnp.asarray(steps), jnp.asarray(int(Status.completed)))
 
 
 def run_until(
-    step: Callable[[State], tuple[State, Float[Array, ""]]], start: State, *, max_steps: int, tol: float | Scalar
+    step: Callable[[State], tuple[State, Float[Array, ""]]],
+    start: State,
+    *,
+    max_steps: int,
+    tol: float | int | Scalar,
+    settled: Callable[[State, Scalar, Scalar], Bool[Array, ""]] | None = None,
 ) -> Run[State]:
-    """Apply `step` until the value that it reports settles.
+    """Apply `step` until the value that it reports settles, or until `settled(state, value, value before)`.
+
+    Before the first step `settled` sees the start, with values that no objective takes (about
+    $\\mp 10^{307}$): a start that is already good enough takes no step.
 
     >>> halve = lambda x: (x / 2, x)
     >>> run_until(halve, jnp.asarray(1.0), max_steps=100, tol=1e-6)
     Run(state=ArrayImpl, num_steps=21: Converged: the objective changed by less than the tolerance.)
     """
+    max_steps = check_count("max_steps", max_steps)
+    check(not is_concrete(tol) or bool(tol >= 0), "tol", "zero or positive", tol)
 
-    def settled(k, value, before):
-        return (k > 1) & (jnp.abs(value - before) <= tol * (1 + jnp.abs(value)))
+    def done(k, state, value, before):
+        return (k > 1) & is_close(value, before, tol) if settled is None else settled(state, value, before)
 
     def proceed(carry):
-        k, _, _, value, before = carry
-        return (k < max_steps) & jnp.isfinite(value) & ~settled(k, value, before)
+        k, state, _, value, before = carry
+        return (k < max_steps) & jnp.isfinite(value) & ~done(k, state, value, before)
 
     def advance(carry):
         k, state, trace, value, _ = carry
         state_next, value_next = step(state)
-        keep = jnp.isfinite(value_next)
-        state = jax.tree.map(lambda new, old: jnp.where(keep, new, old), state_next, state)
+        keep, value_next = jnp.isfinite(value_next), jnp.asarray(value_next, trace.dtype)
+        # a key moves on in any case: the step has used the old one up
+        state = jax.tree.map(
+            lambda new, old: new if is_key(new) else jnp.where(keep, new, old), state_next, state
+        )
         return k + 1, state, trace.at[k].set(value_next), value_next, value
 
     empty = jnp.full(max_steps, jnp.nan)
-    first = (jnp.asarray(0), start, empty, jnp.asarray(-1e300, empty.dtype), jnp.asarray(1e300, empty.dtype))
+    beyond = jnp.asarray(jnp.finfo(empty.dtype).max / 4, empty.dtype)
+    first = (jnp.asarray(0), start, empty, -beyond, beyond)
     k, state, trace, value, before = jax.lax.while_loop(proceed, advance, first)
-    stopped = jnp.where(settled(k, value, before), int(Status.converged), int(Status.exhausted))
+    stopped = jnp.where(done(k, state, value, before), int(Status.converged), int(Status.exhausted))
     return Run(state, trace, k, jnp.where(jnp.isfinite(value), stopped, int(Status.not_finite)))
+
+
+class TraceCounter:
+    """A function that counts how often Python runs it: under `jit`, how often it is traced and compiled."""
+
+    def __init__(self, function: Callable):
+        self.function, self.count = function, 0
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        self.count += 1
+        return self.function(*arguments, **options)
+
+
+def count_traces(function: Callable) -> TraceCounter:
+    """Wrap `function` before `jit`, to test that a new number of rows does not compile again.
+
+    >>> counted = count_traces(lambda x: 2 * x)
+    >>> compiled = jax.jit(counted)
+    >>> _ = compiled(1.0), compiled(2.0)
+    >>> counted.count
+    1
+    """
+    return TraceCounter(function)
+
+
+def is_close(value: Any, before: Any, tol: Any) -> Any:
+    r"""$|v - v'| \le \mathrm{tol}\,(1 + |v|)$: relative for large values, absolute for small ones."""
+    return abs(value - before) <= tol * (1 + abs(value))
+
+
+def num_steps_of(inputs: Any, num_steps: int | None) -> int:
+    """The number of steps that `inputs` and `num_steps` agree on."""
+    shapes = [jnp.shape(leaf) for leaf in jax.tree.leaves(inputs)]
+    lengths = {shape[0] if shape else -1 for shape in shapes}
+    check(len(lengths) <= 1 and -1 not in lengths, "inputs", "arrays with one common leading axis", shapes)
+    check(num_steps is not None or len(lengths) == 1, "num_steps", "given where there are no `inputs`", None)
+    steps = check_count("num_steps", num_steps, least=0) if num_steps is not None else lengths.pop()
+    check(not lengths or lengths == {steps}, "num_steps", f"the length of `inputs`, {lengths}", num_steps)
+    return steps

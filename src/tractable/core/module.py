@@ -29,7 +29,12 @@ class _Parameter:
 
     def __call__(self, value: Any) -> Any:
         array = as_float(self.name, value)
-        check(array.ndim >= self.rank, self.name, f"an array with at least {self.rank} axes", f"shape {array.shape}")
+        check(
+            array.ndim >= self.rank,
+            self.name,
+            f"an array with at least {self.rank} axes",
+            f"shape {array.shape}",
+        )
         if is_concrete(array):
             values = np.asarray(array)
             ok = np.asarray(self.support.contains(values))
@@ -53,7 +58,9 @@ class Module(eqx.Module):
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         for name, value in vars(cls).items():
-            if isinstance(value, dataclasses.Field) and isinstance(value.metadata.get("converter"), _Parameter):
+            if isinstance(value, dataclasses.Field) and isinstance(
+                value.metadata.get("converter"), _Parameter
+            ):
                 value.metadata["converter"].name = name
 
 
@@ -71,7 +78,13 @@ def plates(module: Module) -> Shape:
             shape = jnp.shape(getattr(module, f.name))
             leading.append(shape[: len(shape) - f.metadata["rank"]])
     try:
-        return jnp.broadcast_shapes(*leading)
+        return np.broadcast_shapes(*leading)
     except ValueError as error:
-        shapes = {f.name: jnp.shape(getattr(module, f.name)) for f in dataclasses.fields(module) if "rank" in f.metadata}
-        raise ValueError(f"`{type(module).__name__}` must have parameters whose shapes broadcast; got {shapes}.") from error
+        shapes = {
+            f.name: jnp.shape(getattr(module, f.name))
+            for f in dataclasses.fields(module)
+            if "rank" in f.metadata
+        }
+        raise ValueError(
+            f"`{type(module).__name__}` must have parameters whose shapes broadcast; got {shapes}."
+        ) from error

@@ -1,13 +1,16 @@
 r"""Supports: the sets in which parameters and outcomes live, each named once.
 
-A support knows which values belong to it (`contains`), the rank of one member (`ndim`: 0 for a number, 1 for a vector, 2 for
-a matrix; leading axes hold independent members), one member (`interior`), and the words for it (`words`).
-`bijections.support` maps each continuous support to and from the real numbers.
+A support knows which values belong to it (`contains`), the rank of one member (`ndim`: 0 for a number, 1 for
+a vector, 2 for a matrix; leading axes hold independent members), one member (`interior`), and the words for
+it (`words`). `bijections.support` maps each continuous support to and from the real numbers.
 
 Used by.     `core.module.field(support=...)`, `Distribution.support`, `bijections.unconstrain`.
+Cost.        Elementwise; one symmetric eigendecomposition for a positive semi-definite matrix.
 """
 
+import functools
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -18,9 +21,10 @@ import numpy as np
 from tractable.core.types import ArrayLike
 
 __all__ = [
-    "Correlation", "CorrelationCholesky", "IntegerRange", "Interval", "LowerCholesky", "NonNegative", "Ordered", "Positive",
-    "PositiveOrdered", "PositiveSemidefinite", "Real", "Simplex", "Sphere", "Support", "bounded", "correlation",
-    "correlation_cholesky", "counts", "integer_range", "lower_cholesky", "nonnegative", "ordered", "positive",
+    "Correlation", "CorrelationCholesky", "ExtendedReal", "IntegerRange", "Interval", "LogWeights",
+    "LowerCholesky", "NonNegative", "Ordered", "Positive", "PositiveOrdered", "PositiveSemidefinite",
+    "Real", "Simplex", "Sphere", "Support", "bounded", "correlation", "correlation_cholesky", "counts",
+    "extended_real", "integer_range", "log_weights", "lower_cholesky", "nonnegative", "ordered", "positive",
     "positive_ordered", "psd", "real", "simplex", "sphere", "unit_interval",
 ]  # fmt: skip
 
@@ -31,6 +35,30 @@ _TOLERANCE = 1e-6
 def _namespace(*values: Any) -> Any:
     """NumPy for concrete values (a check never compiles), `jax.numpy` for JAX arrays and tracers."""
     return jnp if any(isinstance(v, jax.Array) for v in values) else np
+
+
+def _members(contains: Callable) -> Callable:
+    """A test of vectors or matrices: too few axes, or a matrix that is not square, and there is no member."""
+
+    @functools.wraps(contains)
+    def guarded(self: "Support", x: Any) -> Any:
+        xp, shape = _namespace(x), np.shape(x)
+        if len(shape) < self.ndim or (self.ndim == 2 and shape[-1] != shape[-2]):
+            return xp.zeros(shape[: max(len(shape) - self.ndim, 0)], bool)
+        with _quiet():
+            return contains(self, xp.asarray(x))
+
+    return guarded
+
+
+def _rounding(x: Any) -> float:
+    """The relative error that a computed matrix may carry: 1e-8, or more where the dtype is coarser."""
+    return max(1e-8, 64 * float(jnp.finfo(x.dtype).eps)) if jnp.issubdtype(x.dtype, jnp.floating) else 1e-8
+
+
+def _quiet() -> np.errstate:
+    """An infinite entry meets inf - inf or an overflow on the way to "no": the answer is right as it is."""
+    return np.errstate(over="ignore", invalid="ignore")
 
 
 class Support(eqx.Module):
@@ -62,6 +90,39 @@ class Real(Support):
 
     def contains(self, x):
         return _namespace(x).isfinite(x)
+
+    def interior(self, like):
+        return _namespace(like).zeros_like(like)
+
+
+class ExtendedReal(Support):
+    r"""$[-\infty, \infty]$: log-odds, whose infinite ends are certainties."""
+
+    @property
+    def words(self) -> str:
+        return "a number or an infinity, not NaN"
+
+    def contains(self, x):
+        return ~_namespace(x).isnan(x)
+
+    def interior(self, like):
+        return _namespace(like).zeros_like(like)
+
+
+class LogWeights(Support):
+    r"""Logarithms of weights along the last axis, $-\infty$ for an impossible state, not all impossible."""
+
+    ndim: ClassVar[int] = 1
+
+    @property
+    def words(self) -> str:
+        return (
+            "logarithms of weights: below infinity, not NaN, and not all minus infinity along the last axis"
+        )
+
+    @_members
+    def contains(self, x: Any) -> Any:
+        return (x < np.inf).all(-1) & (x > -np.inf).any(-1)
 
     def interior(self, like):
         return _namespace(like).zeros_like(like)
@@ -114,7 +175,9 @@ class Interval(Support):
     def interior(self, like):
         xp = _namespace(like, self.low, self.high)
         low, high = xp.broadcast_to(self.low, xp.shape(like)), xp.broadcast_to(self.high, xp.shape(like))
-        middle = xp.where(xp.isfinite(low), xp.where(xp.isfinite(high), low / 2 + high / 2, low + 1), high - 1)
+        with _quiet():
+            both = xp.where(xp.isfinite(high), low / 2 + high / 2, low + 1)
+        middle = xp.where(xp.isfinite(low), both, high - 1)
         return xp.where(xp.isfinite(middle), middle, 0.0)
 
 
@@ -136,7 +199,8 @@ class IntegerRange(Support):
 
     def interior(self, like):
         xp = _namespace(like, self.low, self.high)
-        start = xp.where(xp.isfinite(xp.asarray(self.low)), self.low, xp.where(xp.isfinite(xp.asarray(self.high)), self.high, 0))
+        low, high = xp.asarray(self.low), xp.asarray(self.high)
+        start = xp.where(xp.isfinite(low), low, xp.where(xp.isfinite(high), high, 0))
         return xp.broadcast_to(start, xp.shape(like)).astype(xp.asarray(like).dtype)
 
 
@@ -149,8 +213,8 @@ class Simplex(Support):
     def words(self) -> str:
         return "probabilities that are zero or positive and sum to 1 (to within 1e-6)"
 
-    def contains(self, x):
-        x = _namespace(x).asarray(x)
+    @_members
+    def contains(self, x: Any) -> Any:
         return (x >= 0).all(-1) & (abs(x.sum(-1) - 1) <= _TOLERANCE)
 
     def interior(self, like):
@@ -166,10 +230,9 @@ class Ordered(Support):
     def words(self) -> str:
         return "finite and strictly increasing along the last axis"
 
-    def contains(self, x):
-        xp = _namespace(x)
-        x = xp.asarray(x)
-        return (x[..., 1:] > x[..., :-1]).all(-1) & xp.isfinite(x).all(-1)
+    @_members
+    def contains(self, x: Any) -> Any:
+        return (x[..., 1:] > x[..., :-1]).all(-1) & _namespace(x).isfinite(x).all(-1)
 
     def interior(self, like):
         xp = _namespace(like)
@@ -183,8 +246,9 @@ class PositiveOrdered(Ordered):
     def words(self) -> str:
         return "positive, finite and strictly increasing along the last axis"
 
-    def contains(self, x):
-        return super().contains(x) & (_namespace(x).asarray(x) > 0).all(-1)
+    @_members
+    def contains(self, x: Any) -> Any:
+        return super().contains(x) & (x > 0).all(-1)
 
 
 class Sphere(Support):
@@ -196,8 +260,9 @@ class Sphere(Support):
     def words(self) -> str:
         return "a vector of length 1"
 
-    def contains(self, x):
-        return abs((_namespace(x).asarray(x) ** 2).sum(-1) - 1) <= _TOLERANCE
+    @_members
+    def contains(self, x: Any) -> Any:
+        return abs((x**2).sum(-1) - 1) <= _TOLERANCE
 
     def interior(self, like):
         return _namespace(like).ones_like(like) / np.sqrt(np.shape(like)[-1])
@@ -212,22 +277,21 @@ class _Matrix(Support):
 
 
 class PositiveSemidefinite(_Matrix):
-    r"""Symmetric $A$ with $v^\top A v \ge 0$; symmetry and eigenvalues are judged relative to the largest entry."""
+    r"""Symmetric $A$ with $v^\top A v \ge 0$; symmetry and eigenvalues are judged by the largest entry."""
 
     @property
     def words(self) -> str:
         return "a symmetric positive semi-definite matrix"
 
-    def contains(self, x):
+    @_members
+    def contains(self, x: Any) -> Any:
         xp = _namespace(x)
-        x = xp.asarray(x)
-        if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
-            return xp.zeros(x.shape[:-2], bool)
-        scale = abs(x).max((-1, -2), initial=0.0)
-        symmetric = abs(x - x.swapaxes(-1, -2)).max((-1, -2), initial=0.0) <= 1e-8 * scale
+        allowed = _rounding(x) * abs(x).max((-1, -2), initial=0.0)
+        symmetric = abs(x - x.swapaxes(-1, -2)).max((-1, -2), initial=0.0) <= allowed
         finite = xp.isfinite(x).all((-1, -2))
-        eigenvalues = xp.linalg.eigvalsh(xp.where(finite[..., None, None], x, xp.eye(x.shape[-1])))
-        return symmetric & finite & (eigenvalues >= -1e-8 * scale[..., None]).all(-1)
+        identity = xp.broadcast_to(xp.eye(x.shape[-1], dtype=x.dtype), x.shape)
+        eigenvalues = xp.linalg.eigvalsh(xp.where(finite[..., None, None], x, identity))
+        return symmetric & finite & (eigenvalues >= -allowed[..., None]).all(-1)
 
 
 class LowerCholesky(_Matrix):
@@ -237,11 +301,9 @@ class LowerCholesky(_Matrix):
     def words(self) -> str:
         return "lower triangular with a positive diagonal"
 
-    def contains(self, x):
+    @_members
+    def contains(self, x: Any) -> Any:
         xp = _namespace(x)
-        x = xp.asarray(x)
-        if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
-            return xp.zeros(x.shape[:-2], bool)
         positive_diagonal = (xp.diagonal(x, axis1=-2, axis2=-1) > 0).all(-1)
         return positive_diagonal & (xp.triu(x, 1) == 0).all((-1, -2)) & xp.isfinite(x).all((-1, -2))
 
@@ -253,25 +315,27 @@ class Correlation(PositiveSemidefinite):
     def words(self) -> str:
         return "a correlation matrix: symmetric, positive semi-definite, ones on the diagonal"
 
-    def contains(self, x):
-        xp = _namespace(x)
-        diagonal = xp.diagonal(xp.asarray(x), axis1=-2, axis2=-1)
+    @_members
+    def contains(self, x: Any) -> Any:
+        diagonal = _namespace(x).diagonal(x, axis1=-2, axis2=-1)
         return super().contains(x) & (abs(diagonal - 1) <= _TOLERANCE).all(-1)
 
 
 class CorrelationCholesky(LowerCholesky):
-    r"""Lower-triangular $L$ with a positive diagonal and rows of length one, so that $L L^\top$ is a correlation."""
+    r"""Lower-triangular $L$ with a positive diagonal and rows of length one: $L L^\top$ is a correlation."""
 
     @property
     def words(self) -> str:
         return "lower triangular with a positive diagonal and rows of length 1"
 
-    def contains(self, x):
-        length = (_namespace(x).asarray(x) ** 2).sum(-1)
-        return super().contains(x) & (abs(length - 1) <= _TOLERANCE).all(-1)
+    @_members
+    def contains(self, x: Any) -> Any:
+        return super().contains(x) & (abs((x**2).sum(-1) - 1) <= _TOLERANCE).all(-1)
 
 
 real = Real()
+extended_real = ExtendedReal()
+log_weights = LogWeights()
 positive = Positive()
 nonnegative = NonNegative()
 unit_interval = Interval(0.0, 1.0)
@@ -294,5 +358,3 @@ def bounded(low: ArrayLike, high: ArrayLike) -> Interval:
 def integer_range(low: ArrayLike, high: ArrayLike) -> IntegerRange:
     """The whole numbers from `low` to `high`, both included."""
     return IntegerRange(low, high)
-
-

@@ -16,13 +16,15 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from tractable.core.checks import as_float, check
+from tractable.core.checks import as_float, check, is_concrete, offender
 from tractable.core.module import Module, plates
-from tractable.core.support import Support
+from tractable.core.numerics import safe_log
+from tractable.core.support import IntegerRange, NonNegative, Positive, Support
 from tractable.core.types import Array, ArrayLike, Key, Scalar, Shape
 
-__all__ = ["Distribution", "Univariate"]
+__all__ = ["Distribution", "Univariate", "check_ordered"]
 
 
 class Distribution(Module):
@@ -128,11 +130,14 @@ class Distribution(Module):
         return x
 
     def _missing(self, what: str) -> AttributeError:
-        return AttributeError(f"{type(self).__name__} has no closed-form {what}; estimate it from draws: `sample(key, (10_000,))`.")
+        return AttributeError(
+            f"{type(self).__name__} has no closed-form {what}; estimate it from draws: `sample(key, (10_000,))`."
+        )
 
 
 class Univariate(Distribution):
-    """A distribution of one number. Hooks are elementwise: `x` and every parameter arrive with one common shape."""
+    """A distribution of one number. Hooks are elementwise: the parameters arrive with as many axes as `x`, of length one where they do
+    not vary, so that what depends on parameters alone is computed once and not at every point."""
 
     @property
     def unit_shape(self) -> Shape:
@@ -140,7 +145,7 @@ class Univariate(Distribution):
 
     @abstractmethod
     def _sample(self, key: Key, n: Any) -> Array:
-        """One draw for each entry of the parameters, which have shape `n`."""
+        """Independent draws of shape `n`, against which the parameters broadcast."""
 
     def _cdf(self, x: Array) -> Array:
         raise self._missing("distribution function")
@@ -148,24 +153,80 @@ class Univariate(Distribution):
     def _icdf(self, p: Array) -> Array:
         raise self._missing("quantile function")
 
+    def _mode(self) -> Array:
+        raise self._missing("mode")
+
+    def _survival(self, x: Array) -> Array:
+        return 1 - self._cdf(x)
+
+    def _log_cdf(self, x: Array) -> Array:
+        return safe_log(self._cdf(x))
+
+    def _log_survival(self, x: Array) -> Array:
+        return safe_log(self._survival(x))
+
+    def _inverse_survival(self, q: Array) -> Array:
+        return self._icdf(1 - q)
+
+    def _aligned(self, ndim: int) -> Any:
+        """The same distribution with parameters of `ndim` axes: what the hooks see."""
+
+        def align(module_field, value):
+            missing = ndim + module_field.metadata["rank"] - jnp.ndim(value)
+            return jnp.reshape(value, (1,) * missing + jnp.shape(value))
+
+        return _map_fields(self, align)
+
+    @property
+    def mode(self) -> Array:
+        """The most probable value of each coordinate; NaN where several values tie."""
+        return _units(self, type(self)._mode)
+
     def cdf(self, x: ArrayLike) -> Array:
         r"""$P(X \le x)$ for each coordinate."""
-        return _cdf(self, self._coordinates("x", x))
+        return _tail(self, self._coordinates("x", x), type(self)._cdf, 0.0, 1.0)
+
+    def survival(self, x: ArrayLike) -> Array:
+        r"""$P(X > x)$ for each coordinate, exact where `1 - cdf(x)` has lost its digits."""
+        return _tail(self, self._coordinates("x", x), type(self)._survival, 1.0, 0.0)
+
+    def log_cdf(self, x: ArrayLike) -> Array:
+        r"""$\log P(X \le x)$ for each coordinate."""
+        return _tail(self, self._coordinates("x", x), type(self)._log_cdf, -jnp.inf, 0.0)
+
+    def log_survival(self, x: ArrayLike) -> Array:
+        r"""$\log P(X > x)$ for each coordinate."""
+        return _tail(self, self._coordinates("x", x), type(self)._log_survival, 0.0, -jnp.inf)
 
     def icdf(self, p: ArrayLike) -> Array:
         r"""The quantile: the smallest $x$ with $P(X \le x) \ge p$, for each coordinate; NaN where `p` is not in [0, 1]."""
-        return _icdf(self, self._coordinates("p", p))
+        return _quantile(self, self._coordinates("p", p), False)
+
+    def inverse_survival(self, q: ArrayLike) -> Array:
+        r"""The smallest $x$ with $P(X > x) \le q$, for each coordinate: the quantile of the upper tail, where $1 - q$ rounds to one."""
+        return _quantile(self, self._coordinates("q", q), True)
 
     def _coordinates(self, name: str, x: ArrayLike) -> Array:
         x = as_float(name, x)
         return jnp.broadcast_to(x, self.shape) if x.ndim == 0 else self._points(name, x)
 
 
+def check_ordered(low: Array, high: Array, strict: bool = True) -> None:
+    """Check that `low` lies below `high` (or may equal it) wherever both have values."""
+    if is_concrete(low) and is_concrete(high):
+        low, high = np.broadcast_arrays(np.asarray(low), np.asarray(high))
+        ok = low < high if strict else low <= high
+        if not ok.all():
+            check(False, "low", f"{'below' if strict else 'at most'} `high` = {high[~ok][0]}", offender(low, ok))
+
+
 def _map_fields(module: Distribution, function) -> Any:
     """`module` with `function(field, value)` in place of each value."""
     fields = [f for f in module.__dataclass_fields__.values() if "rank" in f.metadata]
     values = [function(f, getattr(module, f.name)) for f in fields]
-    return eqx.tree_at(lambda m: [getattr(m, f.name) for f in fields], module, values, is_leaf=lambda v: v is None)
+    return eqx.tree_at(
+        lambda m: [getattr(m, f.name) for f in fields], module, values, is_leaf=lambda v: v is None
+    )
 
 
 @jax.jit
@@ -173,8 +234,8 @@ def _log_prob(distribution: Distribution, x: Array) -> Array:
     shape = distribution.shape
     lead = x.shape[: x.ndim - len(shape)]
     if isinstance(distribution, Univariate):
-        full = distribution.expand(x.shape)
-        return _guarded(full, full._log_prob, x).sum(tuple(range(len(lead), x.ndim)))
+        each = distribution._aligned(x.ndim)
+        return _guarded(each, each._log_prob, x).sum(tuple(range(len(lead), x.ndim)))
     units = plates(distribution)
     flat = x.reshape((math.prod(lead), math.prod(units), *distribution.unit_shape))
 
@@ -193,6 +254,11 @@ def _guarded(distribution: Distribution, log_prob, x: Array) -> Array:
     widened = jnp.asarray(inside).reshape(jnp.shape(inside) + (1,) * support.ndim)
     safe = jnp.where(widened, x, support.interior(x).astype(x.dtype))
     values = log_prob(safe)
+    values = (
+        jnp.broadcast_to(values, x.shape[: x.ndim - support.ndim])
+        if isinstance(distribution, Univariate)
+        else values
+    )
     ok = inside if jnp.shape(inside) == values.shape else jnp.all(inside)
     unknown = jnp.isnan(x) if values.shape == x.shape else jnp.isnan(x).any()
     return jnp.where(unknown, jnp.nan, jnp.where(ok, values, -jnp.inf))
@@ -202,7 +268,9 @@ def _guarded(distribution: Distribution, log_prob, x: Array) -> Array:
 def _sample(distribution: Distribution, key: Key, shape: Shape) -> Array:
     if isinstance(distribution, Univariate):
         full = shape + distribution.shape
-        return distribution.expand(full)._sample(key, full)
+        draws = distribution._aligned(len(full))._sample(key, full)
+        check(draws.shape == full, "_sample(key, n)", f"an array of shape {full}", f"shape {draws.shape}")
+        return draws
     units = plates(distribution)
     if units == ():
         return distribution._sample(key, math.prod(shape)).reshape(shape + distribution.shape)
@@ -214,9 +282,9 @@ def _sample(distribution: Distribution, key: Key, shape: Shape) -> Array:
 
 @partial(jax.jit, static_argnums=1)
 def _units(distribution: Distribution, hook) -> Array:
-    units = plates(distribution)
     if isinstance(distribution, Univariate):
-        return hook(distribution.expand(units))
+        return jnp.broadcast_to(hook(distribution.expand(distribution.shape)), distribution.shape)
+    units = plates(distribution)
     if units == ():
         return hook(distribution)
     out = jax.vmap(hook)(_flatten_units(distribution, units))
@@ -233,14 +301,30 @@ def _flatten_units(distribution: Distribution, units: Shape) -> Any:
     return _map_fields(distribution.expand(units), flatten)
 
 
-@jax.jit
-def _cdf(distribution: Univariate, x: Array) -> Array:
-    full = distribution.expand(x.shape)
-    return full._cdf(x)
+def _ends(support: Support) -> tuple[Any, Any]:
+    """The least and the greatest number of a support on the line."""
+    low = 0.0 if isinstance(support, Positive | NonNegative) else getattr(support, "low", -jnp.inf)
+    return low, getattr(support, "high", jnp.inf)
 
 
-@jax.jit
-def _icdf(distribution: Univariate, p: Array) -> Array:
-    full = distribution.expand(p.shape)
-    valid = (p >= 0) & (p <= 1)
-    return jnp.where(valid, full._icdf(jnp.where(valid, p, 0.5)), jnp.nan)
+@partial(jax.jit, static_argnums=(2, 3, 4))
+def _tail(distribution: Univariate, x: Array, hook, below: float, above: float) -> Array:
+    each = distribution._aligned(x.ndim)
+    support = each.support
+    low, high = _ends(support)
+    x = jnp.floor(x) if isinstance(support, IntegerRange) else x
+    is_below, is_above = (x < low) | (x == -jnp.inf), (x >= high) | (x == jnp.inf)
+    outside = is_below | is_above | jnp.isnan(x)
+    values = hook(each, jnp.where(outside, support.interior(x).astype(x.dtype), x))
+    return jnp.where(is_below, below, jnp.where(is_above, above, jnp.where(outside, jnp.nan, values)))
+
+
+@partial(jax.jit, static_argnums=2)
+def _quantile(distribution: Univariate, p: Array, upper: bool) -> Array:
+    each = distribution._aligned(p.ndim)
+    low, high = _ends(each.support)
+    inner = (p > 0) & (p < 1)
+    values = (each._inverse_survival if upper else each._icdf)(jnp.where(inner, p, 0.5))
+    first, last = (high, low) if upper else (low, high)
+    ends = jnp.where(p == 0, first, jnp.where(p == 1, last, jnp.nan))
+    return jnp.where(inner, values, ends).astype(p.dtype)

@@ -1,0 +1,1 @@
+"""Measurements beside peers: `python -m benchmarks NAME`. Never part of the tests."""

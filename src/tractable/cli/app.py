@@ -1,0 +1,52 @@
+"""The `tractable` command."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tractable._version import __version__
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    help="Probabilistic machine learning: exact where it can be, certified where it cannot.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_show_locals=False,
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"tractable {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and stop."),
+    ] = False,
+) -> None:
+    """Options that come before a command."""
+
+
+@app.command()
+def demo(
+    picture: Annotated[Path, typer.Option(help="Where to write the picture.")] = Path("tractable-demo.png"),
+    level: Annotated[
+        float, typer.Option(min=0.01, max=0.999, help="Probability inside each interval.")
+    ] = 0.9,
+    seed: Annotated[int, typer.Option(min=0, help="Which rows are held out.")] = 0,
+) -> None:
+    """Closed-form Bayesian regression on a bundled table, its intervals checked on held-out rows."""
+    from tractable.cli.demo import run_demo
+
+    run_demo(picture, level, seed)
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    app()

@@ -1,0 +1,134 @@
+"""Small tables with their column names: bundled real ones, public facts, seeded generators. No downloads.
+
+Used by.     `tractable demo`, the examples, the tests.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tractable.core.checks import check
+
+__all__ = [
+    "Table",
+    "blobs",
+    "breast_cancer",
+    "diabetes",
+    "digits",
+    "eight_schools",
+    "iris",
+    "noisy_line",
+    "two_moons",
+    "wine",
+]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of features with one target per row."""
+
+    name: str
+    features: np.ndarray
+    target: np.ndarray
+    feature_names: tuple[str, ...]
+    target_name: str
+
+    def __len__(self) -> int:
+        return len(self.target)
+
+    def split(self, test_fraction: float = 0.25, seed: int = 0) -> tuple["Table", "Table"]:
+        """Two disjoint tables: rows to learn from, and rows held out."""
+        check(0 < test_fraction < 1, "test_fraction", "between 0 and 1", test_fraction)
+        order = np.random.default_rng(seed).permutation(len(self))
+        held_out = round(test_fraction * len(self))
+        return self.rows(order[held_out:]), self.rows(order[:held_out])
+
+    def rows(self, index: np.ndarray) -> "Table":
+        """The table with the chosen rows only."""
+        return Table(
+            self.name, self.features[index], self.target[index], self.feature_names, self.target_name
+        )
+
+
+def _bundled(name: str, target_name: str) -> Table:
+    from sklearn import datasets
+
+    bunch: Any = getattr(datasets, f"load_{name}")()
+    return Table(name, bunch.data, bunch.target, tuple(str(n) for n in bunch.feature_names), target_name)
+
+
+def diabetes() -> Table:
+    """442 patients: ten measurements in their own units, and the progression of the disease a year later."""
+    from sklearn import datasets
+
+    bunch: Any = datasets.load_diabetes(scaled=False)
+    names = (
+        "age",
+        "sex",
+        "bmi",
+        "pressure",
+        "cholesterol",
+        "ldl",
+        "hdl",
+        "ratio",
+        "triglycerides",
+        "glucose",
+    )
+    return Table("diabetes", bunch.data, bunch.target, names, "progression")
+
+
+def iris() -> Table:
+    """150 flowers of three species: lengths and widths of sepal and petal."""
+    return _bundled("iris", "species")
+
+
+def wine() -> Table:
+    """178 wines of three growers: thirteen chemical measurements."""
+    return _bundled("wine", "grower")
+
+
+def breast_cancer() -> Table:
+    """569 tumours: thirty measurements of cell nuclei, and whether the tumour was benign."""
+    return _bundled("breast_cancer", "benign")
+
+
+def digits() -> Table:
+    """1,797 handwritten digits of 8 x 8 grey values."""
+    return _bundled("digits", "digit")
+
+
+def eight_schools() -> Table:
+    """Estimated effects of coaching in eight schools; their standard errors are the feature (Rubin 1981)."""
+    effects = np.array([28.0, 8.0, -3.0, 7.0, -1.0, 1.0, 18.0, 12.0])
+    errors = np.array([15.0, 10.0, 16.0, 11.0, 9.0, 11.0, 10.0, 18.0])
+    return Table("eight_schools", errors[:, None], effects, ("standard_error",), "effect")
+
+
+def noisy_line(num_rows: int = 100, noise: float = 0.3, seed: int = 0) -> Table:
+    r"""$y = 1 + 2x + \epsilon$ with $x$ uniform on $[-1, 1]$ and $\epsilon \sim N(0, \mathrm{noise}^2)$."""
+    generator = np.random.default_rng(seed)
+    x = generator.uniform(-1, 1, num_rows)
+    return Table("noisy_line", x[:, None], 1 + 2 * x + noise * generator.normal(size=num_rows), ("x",), "y")
+
+
+def blobs(
+    num_rows: int = 300, num_groups: int = 3, dim: int = 2, spread: float = 4.0, seed: int = 0
+) -> Table:
+    """Unit-variance Gaussian groups around centres drawn with standard deviation `spread`."""
+    generator = np.random.default_rng(seed)
+    centres = spread * generator.normal(size=(num_groups, dim))
+    group = np.arange(num_rows) % num_groups
+    names = tuple(f"x{i + 1}" for i in range(dim))
+    return Table("blobs", centres[group] + generator.normal(size=(num_rows, dim)), group, names, "group")
+
+
+def two_moons(num_rows: int = 200, noise: float = 0.1, seed: int = 0) -> Table:
+    """Two interlocking half-circles: no straight line separates them."""
+    generator = np.random.default_rng(seed)
+    moon = np.arange(num_rows) % 2
+    angle = generator.uniform(0, np.pi, num_rows)
+    upper = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    lower = np.stack([1 - np.cos(angle), 0.5 - np.sin(angle)], axis=1)
+    points = np.where(moon[:, None] == 0, upper, lower) + noise * generator.normal(size=(num_rows, 2))
+    return Table("two_moons", points, moon, ("x1", "x2"), "moon")

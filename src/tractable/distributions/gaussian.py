@@ -1,0 +1,264 @@
+r"""Gaussian algebra: the one place where Gaussians are marginalised and conditioned.
+
+Joint.       $x \sim N(m, P)$, $E[y] = \hat y$, $\mathrm{Cov}[y] = S$, $\mathrm{Cov}[x, y] = C$.
+Identity.    For a belief $y \sim N(\mu, \Sigma)$ (a value: $\Sigma = 0$), with $G = C S^{-1}$,
+             $E[x] = m + G(\mu - \hat y)$ and $\mathrm{Cov}[x] = P - G (S - \Sigma) G^\top$.
+Singular.    A covariance without an inverse (to rounding) has no density: `log_prob` and `entropy` are NaN.
+             Draws exist all the same.
+Used by.     supervised.bayes_linear, gp.regression, gp.sparse, latent.factor, statespace.kalman
+             (update and RTS step; EKF and UKF differ only in how they fill $C$, $\hat y$, $S$).
+Cost.        One Cholesky of $S$: $O(d_y^3 + d_y^2 d_x + d_y d_x^2)$.
+References.  Bishop (2006) section 2.3; Rasmussen and Williams (2006) A.2; Sarkka (2013) sections 4.3, 8.2.
+"""
+
+from functools import partial
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+
+from tractable.core.checks import as_float, check, check_shape, is_concrete, offender
+from tractable.core.linalg import symmetrise
+from tractable.core.module import field
+from tractable.core.numerics import safe_where
+from tractable.core.support import Support, psd, real
+from tractable.core.types import Array, ArrayLike, Float, Key, Scalar, Shape
+from tractable.distributions.expfam import ExponentialFamily, Natural, row_weights
+from tractable.distributions.gaussian_parts import (
+    Indices,
+    as_indices,
+    matched,
+    one_unit,
+    positive_definite_factor,
+    psd_inverse,
+    psd_root,
+    split_indices,
+)
+
+__all__ = ["Gaussian", "condition", "condition_observed"]
+
+_LOG_2PI = float(np.log(2 * np.pi))
+
+
+class Gaussian(ExponentialFamily):
+    r"""The multivariate normal of mean $\mu$ = `mean` and covariance $\Sigma$ = `cov`.
+
+    $p(x) = (2\pi)^{-d/2} |\Sigma|^{-1/2} \exp\{-\frac12 (x - \mu)^\top \Sigma^{-1} (x - \mu)\}$.
+
+    >>> round(float(Gaussian([0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]]).log_prob(jnp.zeros(2))), 6)
+    -1.837877
+    """
+
+    # The default hides the property `mean` of the base class; the constructor has none.
+    mean: Float[Array, "..."] = field(support=real, rank=1, default=None)
+    cov: Float[Array, "..."] = field(support=psd, default=None)
+
+    def __init__(self, mean: Any, cov: Any):
+        self.mean, self.cov = matched("mean", mean, "cov", cov)
+
+    @classmethod
+    def fit(cls, xs: ArrayLike, weights: ArrayLike | None = None, *, ddof: float | int = 0) -> "Gaussian":
+        r"""Maximum likelihood: the mean, and the mean of $(x_n - \mu)(x_n - \mu)^\top$ (over `n - ddof`).
+
+        Rows are centred first, so a large mean costs no digits. A covariance without an inverse is an error
+        that names the constant column; inside `jit`, where nothing can be raised, its `log_prob` is NaN.
+        """
+        rows = as_float("xs", xs)
+        check(rows.ndim == 2, "xs", "a matrix of rows, shape (n, d)", f"shape {rows.shape}")
+        weights = row_weights(rows, weights)
+        fitted = _fit(rows, weights, ddof)
+        if is_concrete(fitted.cov):
+            _check_fit(np.asarray(rows), np.asarray(weights), ddof, fitted.cov)
+        return fitted
+
+    @property
+    def unit_shape(self) -> Shape:
+        return self.mean.shape[-1:]
+
+    @property
+    def support(self) -> Support:
+        return real
+
+    def _log_prob(self, x):
+        factor = positive_definite_factor(self.cov)
+        z = factor.half_solve(x - self.mean)
+        return -0.5 * (z @ z + factor.log_det() + x.size * _LOG_2PI)
+
+    def _sample(self, key: Key, n: int) -> Array:
+        z = jr.normal(key, (n, *self.mean.shape), self.mean.dtype)
+        return self.mean[None] + z @ psd_root(self.cov).T
+
+    def _variance(self):
+        return jnp.diag(self.cov)
+
+    def _entropy(self):
+        return 0.5 * (self.mean.size * (1 + _LOG_2PI) + positive_definite_factor(self.cov).log_det())
+
+    def mahalanobis(self, x: ArrayLike) -> Array:
+        r"""$\sqrt{(x - \mu)^\top \Sigma^{-1} (x - \mu)}$ at each point; Euclidean if $\Sigma = I$."""
+        one_unit(self)
+        return _mahalanobis(self, self._points("x", x))
+
+    def log_prob_observed(self, x: ArrayLike) -> Array:
+        """Log-density of the entries of each point that are not NaN; the others are marginalised exactly.
+
+        A point of which nothing was observed has log-density 0. One factor per point: $O(n d^3)$.
+        """
+        one_unit(self)
+        return _log_prob_observed(self, self._points("x", x))
+
+    def marginal(self, indices: Indices) -> "Gaussian":
+        r"""$x_a \sim N(\mu_a, \Sigma_{aa})$ for the coordinates `indices`, in their order."""
+        kept = as_indices("indices", indices, self.mean.shape[-1])
+        return Gaussian(self.mean[..., kept], self.cov[..., kept[:, None], kept])
+
+    def conditional(self, indices_known: Indices, values: ArrayLike) -> "Gaussian":
+        r"""$x_a \mid x_b = v$ for the coordinates $b$ = `indices_known`; the others keep their order.
+
+        >>> Gaussian([0.0, 0.0], [[1.0, 0.8], [0.8, 2.0]]).conditional([1], jnp.ones(1)).mean
+        Array([0.4], dtype=float64)
+        """
+        one_unit(self)
+        known, rest = split_indices(indices_known, self.mean.size)
+        values = as_float("values", values)
+        check_shape("values", values, known.shape, "One value per known coordinate.")
+        return condition(self.marginal(rest), self.cov[rest[:, None], known], self.marginal(known), values)
+
+    @property
+    def natural(self) -> Natural:
+        factor = positive_definite_factor(self.cov)
+        return factor.solve(self.mean), -0.5 * psd_inverse(self.cov)
+
+    def stats(self, x: Array) -> Natural:
+        return x, jnp.outer(x, x)
+
+    def log_base(self, x: Array) -> Scalar:
+        return jnp.asarray(-0.5 * x.size * _LOG_2PI, x.dtype)
+
+    def log_normaliser(self, natural: Natural) -> Scalar:
+        shift, quadratic = natural
+        factor = positive_definite_factor(-2 * symmetrise(quadratic))
+        z = factor.half_solve(shift)
+        return 0.5 * (z @ z - factor.log_det())
+
+    def from_natural(self, natural: Natural) -> "Gaussian":
+        shift, quadratic = natural
+        precision = -2 * symmetrise(quadratic)
+        return Gaussian(positive_definite_factor(precision).solve(shift), psd_inverse(precision))
+
+    def from_stats(self, mean_stats: Natural) -> "Gaussian":
+        first, second = mean_stats
+        return Gaussian(first, symmetrise(second - jnp.outer(first, first)))
+
+
+def condition(
+    x: Gaussian, cross: ArrayLike, y: Gaussian, given: Gaussian | ArrayLike, *, jitter: float | int = 0.0
+) -> Gaussian:
+    r"""$p(x)$ after learning a value of, or a new belief about, $y$; `cross` is $\mathrm{Cov}[x, y]$.
+
+    The covariance is symmetric, and positive semi-definite to rounding. `jitter`, relative to the mean of the
+    diagonal of $S$, is added to it only if asked for. Where $S$ is singular the answer does not exist: an
+    error, or NaN inside `jit`.
+    """
+    one_unit(x)
+    one_unit(y)
+    cross = as_float("cross", cross)
+    fix = "It is Cov[x, y]: one row per entry of x, one column per entry of y."
+    check_shape("cross", cross, x.shape + y.shape, fix)
+    belief = given if isinstance(given, Gaussian) else None
+    value = as_float("given", given) if belief is None else belief.mean
+    check_shape("given", value, y.shape)
+    result = _condition(x, cross, y, value, None if belief is None else belief.cov, jitter)
+    if is_concrete(result.cov) and not np.isfinite(result.cov).all():
+        fix = "Drop the redundant entries of y, add noise to it, or pass `jitter`."
+        check(False, "y.cov", "positive definite", np.asarray(y.cov).tolist(), fix)
+    return result
+
+
+def condition_observed(
+    x: Gaussian, cross: ArrayLike, y: Gaussian, value: ArrayLike, *, jitter: float | int = 0.0
+) -> Gaussian:
+    """`condition` on the entries of `value` that are not NaN; the others say nothing about `x`."""
+    cross, value = as_float("cross", cross), as_float("value", value)
+    check_shape("value", value, y.shape)
+    check_shape("cross", cross, x.shape + y.shape)
+    seen = ~jnp.isnan(value)
+    reduced = eqx.tree_at(lambda g: g.cov, y, _masked(y.cov, seen))
+    return condition(
+        x, jnp.where(seen[None], cross, 0.0), reduced, jnp.where(seen, value, y.mean), jitter=jitter
+    )
+
+
+@partial(jax.jit, static_argnums=5)
+def _condition(
+    x: Gaussian, cross: Array, y: Gaussian, value: Array, cov: Array | None, jitter: float | int
+) -> Gaussian:
+    factor = positive_definite_factor(y.cov, jitter)
+    half = factor.half_solve(cross.T)  # L^-1 C^T, so that G S G^T = half^T half
+    mean = x.mean + half.T @ factor.half_solve(value - y.mean)
+    reduced = x.cov - half.T @ half
+    if cov is not None:
+        gain = factor.solve(cross.T).T
+        reduced = reduced + gain @ cov @ gain.T
+    return Gaussian(mean, symmetrise(reduced))
+
+
+@jax.jit
+def _mahalanobis(g: Gaussian, x: Array) -> Array:
+    factor = positive_definite_factor(g.cov)
+
+    def point(row):
+        z = factor.half_solve(row - g.mean)
+        return safe_where(z @ z > 0, jnp.sqrt, z @ z, z @ z)
+
+    return jax.vmap(point)(x.reshape((-1, g.mean.size))).reshape(x.shape[:-1])
+
+
+@jax.jit
+def _log_prob_observed(g: Gaussian, x: Array) -> Array:
+    def point(row):
+        seen = ~jnp.isnan(row)
+        difference = jnp.where(seen, jnp.where(seen, row, 0.0) - g.mean, 0.0)
+        full = Gaussian(jnp.zeros_like(g.mean), _masked(g.cov, seen))._log_prob(difference)
+        return full + 0.5 * _LOG_2PI * (~seen).sum()
+
+    return jax.vmap(point)(x.reshape((-1, g.mean.size))).reshape(x.shape[:-1])
+
+
+def _masked(cov: Array, seen: Array) -> Array:
+    """`cov` with unit variance and no covariance in place of each entry that was not seen."""
+    return jnp.where(seen[:, None] & seen[None], cov, jnp.eye(cov.shape[0], dtype=cov.dtype))
+
+
+@jax.jit
+def _fit(rows: Array, weights: Array, ddof: ArrayLike) -> Gaussian:
+    used = weights[:, None] > 0
+    mean = weights @ jnp.where(used, rows, 0.0) / weights.sum()
+    centred = jnp.where(used, rows - mean[None], 0.0)
+    return Gaussian(mean, symmetrise((centred * weights[:, None]).T @ centred / (weights.sum() - ddof)))
+
+
+def _check_fit(rows: np.ndarray, weights: np.ndarray, ddof: float | int, cov: Array) -> None:
+    used = weights > 0
+    check(
+        weights.sum() > ddof, "weights", f"more than ddof = {ddof} in total", weights.sum(), "Give more rows."
+    )
+    finite = np.isfinite(rows) | ~used[:, None]
+    if not finite.all():
+        fix = "Drop that row; `log_prob_observed` takes missing entries."
+        check(False, "xs", "finite", offender(rows, finite), fix)
+    constant = np.flatnonzero((rows[used] == rows[used][:1]).all(0)).tolist()
+    fix = "Drop such a column, or build `Gaussian(mean, cov)` with a variance of your own."
+    check(not constant, "xs", "free of constant columns", f"columns {constant} constant", fix)
+    regular = bool(np.isfinite(positive_definite_factor(cov).lower).all())
+    got = f"{used.sum()} rows of {rows.shape[1]} columns with a singular covariance"
+    check(
+        regular,
+        "xs",
+        "rows that span all columns",
+        got,
+        "Drop linearly dependent columns, or give more rows.",
+    )

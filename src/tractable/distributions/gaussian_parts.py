@@ -1,0 +1,110 @@
+r"""What the forms of the Gaussian share: factors that notice singularity, matching shapes, coordinates.
+
+Factor.      With $R$ the matrix scaled to a unit diagonal, $\lambda_{\min}(R) \ge 1 / \mathrm{tr}(R^{-1})$;
+             below $d$ roundings the matrix is singular, and its factor is NaN.
+Used by.     distributions.gaussian, distributions.gaussian_forms, distributions.linear_gaussian.
+Cost.        $O(d^3)$ per factor.
+References.  Golub and Van Loan (2013) section 4.2.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tractable.core.checks import as_float, check, offender
+from tractable.core.linalg import PsdFactor, psd_factor, symmetrise
+from tractable.core.module import plates
+from tractable.core.numerics import safe_where
+from tractable.core.types import Array, Float
+
+__all__ = [
+    "Indices", "as_indices", "matched", "one_unit", "positive_definite_factor", "psd_inverse", "psd_root",
+    "split_indices",
+]  # fmt: skip
+
+Indices = Sequence[int] | np.ndarray | int
+
+
+def positive_definite_factor(a: Float[Array, "d d"], jitter: float | int = 0.0) -> PsdFactor:
+    r"""The Cholesky factor of $A$, or NaN where $A$ is singular to rounding.
+
+    Cholesky alone can return finite nonsense for a rank-deficient matrix: its last pivot is then $10^{-16}$
+    of either sign, and half of the time positive.
+    """
+    factor = psd_factor(a, jitter=jitter)
+    inverse = jax.lax.stop_gradient(factor.half_solve(jnp.eye(a.shape[0], dtype=a.dtype)))
+    trace = ((inverse**2).sum(0) * jnp.diag(jax.lax.stop_gradient(a))).sum()
+    regular = trace * a.shape[0] * jnp.finfo(a.dtype).eps < 1
+    return PsdFactor(jnp.where(regular, factor.lower, jnp.nan), factor.jitter)
+
+
+def psd_inverse(a: Float[Array, "d d"]) -> Float[Array, "d d"]:
+    r"""$A^{-1}$, exactly symmetric; NaN where $A$ is singular to rounding."""
+    return symmetrise(positive_definite_factor(a).solve(jnp.eye(a.shape[0], dtype=a.dtype)))
+
+
+def psd_root(a: Float[Array, "d d"]) -> Float[Array, "d d"]:
+    r"""$B$ with $B B^\top = A$: the Cholesky factor where it exists, else a root from the eigenvalues.
+
+    Of a singular matrix, the eigenvalues that rounding has put below zero are taken as zero.
+    """
+    regular = jnp.isfinite(positive_definite_factor(jax.lax.stop_gradient(a)).lower).all()
+    identity = jnp.eye(a.shape[0], dtype=a.dtype)
+    ladder = jnp.diag(jnp.arange(1, a.shape[0] + 1, dtype=a.dtype))  # distinct eigenvalues: a finite gradient
+
+    def cholesky():
+        return jnp.linalg.cholesky(jnp.where(regular, a, identity))
+
+    def spectral():
+        values, vectors = jnp.linalg.eigh(jnp.where(regular, ladder, a))
+        return vectors * safe_where(values > 0, jnp.sqrt, values, 0.0)[None]
+
+    return jax.lax.cond(regular, cholesky, spectral)
+
+
+def matched(vector_name: str, vector: Any, matrix_name: str, matrix: Any) -> tuple[Array, Array]:
+    """A vector and a square matrix as floats, of one size and with the same leading axes."""
+    v, m = as_float(vector_name, vector), as_float(matrix_name, matrix)
+    check(v.ndim >= 1, vector_name, "a vector", f"shape {v.shape}", "For one number use `Normal`.")
+    square = m.ndim >= 2 and m.shape[-1] == m.shape[-2]
+    check(square, matrix_name, "a square matrix", f"shape {m.shape}")
+    must = f"as long as `{matrix_name}` is wide ({m.shape[-1]})"
+    check(v.shape[-1] == m.shape[-1], vector_name, must, f"length {v.shape[-1]}")
+    try:
+        units = jnp.broadcast_shapes(v.shape[:-1], m.shape[:-2])
+    except ValueError as error:
+        must = f"of leading axes that broadcast with those of `{matrix_name}`, {m.shape[:-2]}"
+        raise ValueError(f"`{vector_name}` must be {must}; got {v.shape[:-1]}.") from error
+    v = v if v.shape[:-1] == units else jnp.broadcast_to(v, units + v.shape[-1:])
+    return v, m if m.shape[:-2] == units else jnp.broadcast_to(m, units + m.shape[-2:])
+
+
+def one_unit(distribution: Any) -> None:
+    """Refuse leading axes where the mathematics is that of one Gaussian."""
+    units, name = plates(distribution), type(distribution).__name__
+    check(units == (), name, "without leading axes here", f"leading axes {units}", "Use `jax.vmap`.")
+
+
+def as_indices(name: str, indices: Any, size: int) -> np.ndarray:
+    """Distinct coordinates from 0 to `size` - 1 as an array; negative ones count from the end."""
+    chosen = np.atleast_1d(np.asarray(indices))
+    whole = chosen.ndim == 1 and chosen.size > 0 and np.issubdtype(chosen.dtype, np.integer)
+    check(whole, name, "a non-empty list of whole numbers", repr(indices))
+    inside = (chosen >= -size) & (chosen < size)
+    if not inside.all():
+        check(False, name, f"coordinates from 0 to {size - 1}", offender(chosen, inside))
+    chosen = chosen % size
+    check(len(set(chosen.tolist())) == len(chosen), name, "distinct", chosen.tolist())
+    return chosen
+
+
+def split_indices(indices_known: Any, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """The known coordinates and, in ascending order, all others."""
+    known = as_indices("indices_known", indices_known, size)
+    rest = np.setdiff1d(np.arange(size), known)
+    must = f"fewer than all {size} coordinates"
+    check(rest.size > 0, "indices_known", must, known.tolist(), "Nothing is left to infer.")
+    return known, rest

@@ -1,0 +1,104 @@
+r"""Categorical draws by Gumbel noise: one index, several without replacement, and the law of the maximum.
+
+Identity.    With independent $G_i \sim \mathrm{Gumbel}(0, 1)$, one for each index, $\arg\max_i (\mu_i + G_i)$
+             has the probabilities $\mathrm{softmax}(\mu)$, and $\max_i (\mu_i + G_i) \sim
+             \mathrm{Gumbel}(\log\sum_i e^{\mu_i}, 1)$, independent of it. One $G$ shared by all would always
+             give $\arg\max_i \mu_i$.
+Top k.       The $k$ largest, in falling order, are draws without replacement: $P(i_1..i_k) = \prod_j
+             w_{i_j} / (W - w_{i_1} - \dots - w_{i_{j-1}})$ with $w = e^\mu$, $W = \sum_i w_i$.
+Used by.     distributions.relaxed; samplers of discrete choices.
+Cost.        $O(n)$ a draw, $O(n \log k)$ for the $k$ largest.
+References.  Gumbel (1954); Yellott (1977); Kool, van Hoof and Welling (2019), "Stochastic beams".
+"""
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+
+from tractable.core.checks import as_float, check, check_count, is_concrete, offender
+from tractable.core.numerics import logsumexp, safe_log
+from tractable.core.support import log_weights, nonnegative
+from tractable.core.types import Array, ArrayLike, Float, Int, Key, Shape
+from tractable.distributions.continuous import Gumbel
+
+__all__ = ["gumbel_max", "gumbel_top_k", "maximum_of_gumbels", "perturbed", "top_k_log_prob"]
+
+
+def gumbel_max(
+    key: Key, logits: ArrayLike | None = None, shape: Shape = (), *, weights: ArrayLike | None = None
+) -> Int[Array, "..."]:
+    r"""Indices drawn along the last axis with probabilities $\mathrm{softmax}$(`logits`), or as `weights`.
+
+    The result has shape `shape` plus the leading axes of the logits.
+
+    >>> gumbel_max(jr.key(0), weights=jnp.array([0.0, 1.0, 0.0]), shape=(4,)).tolist()
+    [1, 1, 1, 1]
+    """
+    return jnp.argmax(perturbed(key, _logits(logits, weights), shape), axis=-1)
+
+
+def gumbel_top_k(
+    key: Key, k: int, logits: ArrayLike | None = None, shape: Shape = (), *, weights: ArrayLike | None = None
+) -> Int[Array, "..."]:
+    """`k` different indices in the order of drawing without replacement; the first is a `gumbel_max` draw."""
+    values = _logits(logits, weights)
+    k = check_count("k", k, 0, values.shape[-1])
+    if is_concrete(values):
+        possible = int((np.asarray(values) > -np.inf).sum(-1).min())
+        check(k <= possible, "k", f"at most the number of possible indices, {possible}", k)
+    return jax.lax.top_k(perturbed(key, values, shape), k)[1]
+
+
+def top_k_log_prob(
+    items: ArrayLike, logits: ArrayLike | None = None, *, weights: ArrayLike | None = None
+) -> Float[Array, ""]:
+    r"""$\log P(i_1, \dots, i_k)$ of an ordered draw without replacement; $-\infty$ where an index repeats."""
+    values, items = _logits(logits, weights), jnp.asarray(items)
+    check(values.ndim == 1, "logits", "one vector", f"shape {values.shape}", "Use `jax.vmap`.")
+    check(items.ndim == 1, "items", "one list of indices", f"shape {items.shape}", "Use `jax.vmap`.")
+
+    def draw(left, item):
+        log = left[item] - logsumexp(left)
+        return left.at[item].set(-jnp.inf), log
+
+    return jax.lax.scan(draw, values, items)[1].sum()
+
+
+def maximum_of_gumbels(logits: ArrayLike, scale: ArrayLike = 1.0) -> Gumbel:
+    r"""The law of $\max_i (\mu_i + \beta G_i)$: location $\beta \log\sum_i e^{\mu_i / \beta}$."""
+    values, scale = _logits(logits, None), as_float("scale", scale)
+    return Gumbel(scale * logsumexp(values / scale, axis=-1), scale)
+
+
+def perturbed(key: Key, logits: Float[Array, "..."], shape: Shape = ()) -> Float[Array, "..."]:
+    r"""$\mu_i + G_i$ with independent standard Gumbel noise for each entry of `shape + logits.shape`."""
+    shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    full = shape + logits.shape
+    return jnp.broadcast_to(logits, full) + jr.gumbel(key, full, logits.dtype)
+
+
+def _logits(logits: ArrayLike | None, weights: ArrayLike | None) -> Array:
+    """The log-weights from exactly one of the two; a weight of zero is an impossible index."""
+    given = "neither" if logits is None else "both"
+    check((logits is None) != (weights is None), "logits", "given, or else `weights`, not both", given)
+    name, support = ("logits", log_weights) if weights is None else ("weights", nonnegative)
+    values = as_float(name, logits if weights is None else weights)
+    check(
+        values.ndim >= 1 and values.shape[-1] > 0,
+        name,
+        "an array with an entry for each index",
+        f"shape {values.shape}",
+    )
+    if is_concrete(values):
+        array = np.asarray(values)
+        ok = np.asarray(support.contains(array))
+        if not ok.all():
+            check(False, name, support.words, offender(array, ok))
+        check(
+            weights is None or (array > 0).any(-1).all(),
+            name,
+            "not all zero along the last axis",
+            "zeros only",
+        )
+    return values if weights is None else safe_log(values)

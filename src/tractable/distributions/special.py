@@ -1,0 +1,201 @@
+r"""Special functions in forms that keep their digits where a density is a small difference of large numbers.
+
+Identities.  With the Stirling error $\delta(x) = \log x! - (x + \frac12)\log x + x - \frac12\log 2\pi$ and the deviance
+             $D(x, m) = x \log(x/m) + m - x$,
+             $\log\frac{\lambda^k e^{-\lambda}}{k!} = -D(k, \lambda) - \delta(k) - \frac12\log 2\pi k$,
+             $\log\binom{n}{k}p^k q^{n-k} = \delta(n) - \delta(k) - \delta(n - k) - D(k, np) - D(n - k, nq)
+             + \frac12\log\frac{n}{2\pi k (n - k)}$.
+Used by.     Gamma, Beta, Student's t and every count; `incomplete` (their distribution functions).
+Cost.        Elementwise, a polynomial and a few logarithms.
+References.  Loader (2000), "Fast and accurate computation of binomial probabilities".
+"""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import digamma, erfc, ndtri, polygamma, xlogy
+
+from tractable.core.types import Array, ArrayLike
+
+__all__ = [
+    "deviance", "digamma_minus_log", "inverse_digamma", "log1p_minus", "log1p_square", "log_beta", "log_binomial", "log_choose",
+    "log_ndtr", "log_ndtri", "log_poisson", "stirling_error",
+]  # fmt: skip
+
+_HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
+
+# (x + 1/2) delta(x) as a polynomial in t = 3/2 / (x + 1/2) for x >= 1: the interpolant at 19 Chebyshev nodes of
+# [0, 1], found with 60 digits; its relative error is below 4e-16.
+_STIRLING = (
+    0.08333333333333334, 0.027777777777770477, 0.0080246913588987, 0.0018518518104567038,
+    0.00036253287584542255, 0.00014695677375062011, 9.487059620732246e-05, 1.1636236596389626e-05,
+    -2.3782582968705404e-05, -1.682957610673726e-05, 7.672531862661016e-05, -6.351939917453879e-05,
+    -2.331002819143222e-05, 0.00010729791480575393, -0.00012355666841442356, 8.227603591217256e-05,
+    -3.4094480559382505e-05, 8.235821428103471e-06, -8.929252255168415e-07,
+)  # fmt: skip
+
+
+def log1p_minus(u: ArrayLike) -> Array:
+    r"""$\log(1 + u) - u$ for $u > -1$, to full relative precision near zero, where it is $-u^2/2$."""
+    u = jnp.asarray(u)
+    near = (u > -0.2) & (u < 0.25)
+    s = jnp.where(near, u, 0.0)
+    v = s / (2 + s)  # log(1 + u) = 2 artanh(v) and 2v - u = -uv
+    series = -s * v + 2 * v**3 * _horner([1 / (2 * k + 3) for k in range(10)], v**2)
+    return jnp.where(near, series, jnp.log1p(jnp.where(near, 0.0, u)) - jnp.where(near, 0.0, u))
+
+
+def log1p_square(z: ArrayLike) -> Array:
+    r"""$\log(1 + z^2)$, where $z^2$ may overflow."""
+    size = jnp.abs(jnp.asarray(z))
+    huge = size > 1e8
+    return jnp.where(huge, 2 * jnp.log(jnp.where(huge, size, 1.0)), jnp.log1p(jnp.where(huge, 0.0, z) ** 2))
+
+
+def stirling_error(x: ArrayLike) -> Array:
+    r"""$\delta(x) = \log\Gamma(x + 1) - (x + \frac12)\log x + x - \frac12\log 2\pi$ for $x > 0$; near $1/(12x)$."""
+    x = jnp.asarray(x)
+    small = x < 1
+    shifted = _stirling(jnp.where(small, x + 1, x))
+    s = jnp.where(small, x, 1.0)
+    return jnp.where(small, shifted + (s + 0.5) * jnp.log1p(1 / s) - 1, shifted)
+
+
+def deviance(x: ArrayLike, mean: ArrayLike) -> Array:
+    r"""$D(x, m) = x\log(x/m) + m - x \ge 0$ for $x > 0$ and $m \ge 0$; half the Poisson deviance."""
+    x, mean = jnp.asarray(x), jnp.asarray(mean)
+    u = (mean - x) / x
+    near = jnp.abs(u) < 0.2
+    close = -x * log1p_minus(jnp.where(near, u, 0.0))
+    far = x * (jnp.log(x) - jnp.log(jnp.where(near, 1.0, mean))) + (mean - x)
+    return jnp.where(near, close, far)
+
+
+def log_poisson(k: ArrayLike, rate: ArrayLike) -> Array:
+    r"""$k\log\lambda - \lambda - \log\Gamma(k + 1)$ for real $k \ge 0$ and $\lambda \ge 0$."""
+    k, rate = jnp.asarray(k), jnp.asarray(rate)
+    small = k < 1
+    m = jnp.where(small, 2.0, k)
+    large = -deviance(m, rate) - _stirling(m) - 0.5 * jnp.log(m) - _HALF_LOG_TWO_PI
+    s = jnp.where(small, k, 0.0)
+    return jnp.where(small, xlogy(s, rate) - rate - _log_factorial_below_one(s), large)
+
+
+def log_choose(k: ArrayLike, m: ArrayLike) -> Array:
+    r"""$\log\binom{k + m}{k}$ for real $k, m \ge 0$."""
+    return log_binomial(k, m, None, None)
+
+
+def log_beta(a: ArrayLike, b: ArrayLike) -> Array:
+    r"""$\log B(a, b) = \log\frac{\Gamma(a)\Gamma(b)}{\Gamma(a + b)}$, exact also where $a \ll b$ or both are large."""
+    a, b = jnp.asarray(a), jnp.asarray(b)
+    return jnp.log(1 / a + 1 / b) - log_choose(a, b)
+
+
+def log_binomial(k: ArrayLike, m: ArrayLike, p: ArrayLike | None, q: ArrayLike | None) -> Array:
+    r"""$\log\binom{k + m}{k} p^k q^m$ with $q = 1 - p$, for real $k, m \ge 0$.
+
+    Both $p$ and $q$ are given, so that neither is found by subtraction; without them, the coefficient alone.
+    """
+    k, m = jnp.asarray(k), jnp.asarray(m)
+    lesser, greater = jnp.minimum(k, m), jnp.maximum(k, m)
+    small = lesser < 1
+    edge, inside = _log_choose(lesser, greater, small)
+    if p is None or q is None:
+        k, m = jnp.where(small, 2.0, k), jnp.where(small, 2.0, m)
+        return jnp.where(small, edge, inside + k * jnp.log1p(m / k) + m * jnp.log1p(k / m))
+    p, q = jnp.asarray(p), jnp.asarray(q)
+    log_p = jnp.where(q < 0.5, jnp.log1p(-jnp.minimum(q, 0.5)), _log(p))
+    log_q = jnp.where(p < 0.5, jnp.log1p(-jnp.minimum(p, 0.5)), _log(q))
+    edge = edge + _times(k, log_p) + _times(m, log_q)
+    n = jnp.where(small, 4.0, k + m)
+    distance = deviance(jnp.where(small, 2.0, k), n * p) + deviance(jnp.where(small, 2.0, m), n * q)
+    return jnp.where(small, edge, inside - distance)
+
+
+def log_ndtr(x: ArrayLike) -> Array:
+    r"""$\log\Phi(x)$, the logarithm of the standard normal distribution function, exact in both tails."""
+    x = jnp.asarray(x)
+    far = x < -20
+    t = jnp.where(far, x, -20.0) ** -2.0
+    odd = np.cumprod(np.r_[1.0, -np.arange(1.0, 20.0, 2.0)])  # 1, -1, 3, -15, ...: the asymptotic series in 1/x^2
+    tail = jnp.log(_horner(odd.tolist(), t)) - jnp.log(-jnp.where(far, x, -20.0)) - _HALF_LOG_TWO_PI
+    tail = tail - 0.5 * jnp.where(far, x, 0.0) ** 2
+    lower = jnp.log(0.5 * erfc(-jnp.clip(x, -20.0, 0.0) * math.sqrt(0.5)))
+    upper = jnp.log1p(-0.5 * erfc(jnp.maximum(x, 0.0) * math.sqrt(0.5)))
+    return jnp.where(far, tail, jnp.where(x < 0, lower, upper))
+
+
+def log_ndtri(log_p: ArrayLike) -> Array:
+    r"""The $x$ with $\log\Phi(x) = $ `log_p`, also where $p$ underflows: at `log_p` $= -10^6$, $x \approx -1414.2$."""
+    log_p = jnp.asarray(log_p)
+    deep = log_p < -300
+    target = jnp.where(deep, log_p, -300.0)
+    x = -jnp.sqrt(-2 * target - jnp.log(-4 * math.pi * target))
+    for _ in range(3):  # Newton on a smooth concave function from three correct digits
+        value = log_ndtr(x)
+        slope = jnp.exp(-0.5 * x**2 - _HALF_LOG_TWO_PI - value)
+        x = x - (value - target) / slope
+    return jnp.where(deep, x, ndtri(jnp.exp(jnp.where(deep, -1.0, log_p))))
+
+
+def inverse_digamma(y: ArrayLike) -> Array:
+    r"""The $x > 0$ with $\psi(x) = y$, by Newton's method from an asymptotic start."""
+    y = jnp.asarray(y)
+    x = jnp.where(y > -2.22, jnp.exp(jnp.maximum(y, -2.22)) + 0.5, -1 / (jnp.minimum(y, -2.22) - digamma(1.0)))
+    for _ in range(6):
+        x = x - (digamma(x) - y) / polygamma(1, x)
+    return x
+
+
+def digamma_minus_log(x: ArrayLike) -> Array:
+    r"""$\psi(x) - \log x$ for $x > 0$, near $-1/(2x)$: entropies are built from it where $\psi$ alone would cancel."""
+    x = jnp.asarray(x)
+    slope = jax.jvp(stirling_error, (x,), (jnp.ones_like(x),))[1]
+    return slope - 0.5 / x
+
+
+def _horner(coefficients, x: Array) -> Array:
+    value = jnp.full_like(x, coefficients[-1])
+    for c in reversed(coefficients[:-1]):
+        value = value * x + c
+    return value
+
+
+def _stirling(x: Array) -> Array:
+    t = 1.5 / (x + 0.5)
+    return _horner(_STIRLING, t) * t / 1.5
+
+
+def _log_factorial_below_one(k: Array) -> Array:
+    """log k! for 0 <= k < 1: exactly zero at k = 0, with the right slope there."""
+    value = _stirling(k + 1) + (k + 0.5) * jnp.log1p(k) - (k + 1) + _HALF_LOG_TWO_PI
+    return value - jnp.where(k == 0, jax.lax.stop_gradient(value), 0.0)
+
+
+def _log_choose(k: Array, m: Array, small: Array) -> tuple[Array, Array]:
+    """For k <= m: log C(k + m, k) where k < 1 (`small`), and elsewhere the same less k log(n/k) + m log(n/m).
+
+    Where k < 1 the arguments of the Stirling error move up by one, to where its polynomial holds; no large terms
+    cancel, however large m is.
+    """
+    shift = jnp.where(m < 1, 1.0, 0.0)
+    base, first = m + shift, jnp.where(small, k + 1, k)
+    total = base + k
+    error = _stirling(total) - _stirling(base) - _stirling(first)
+    log_first, log_total = jnp.log(first), jnp.log(total)
+    rise = k * log_total + (base + 0.5 - shift) * jnp.log1p(jnp.where(small, k, 0.0) / base)
+    edge = error + rise - (k + 0.5) * log_first + 1 - _HALF_LOG_TWO_PI
+    edge = edge - jnp.where(k == 0, jax.lax.stop_gradient(edge), 0.0)  # C(m, 0) is one, not one and a rounding
+    return edge, error + 0.5 * (log_total - log_first - jnp.log(base)) - _HALF_LOG_TWO_PI
+
+
+def _log(p: Array) -> Array:
+    return jnp.log(jnp.where(p > 0, p, 1.0)) + jnp.where(p > 0, 0.0, -jnp.inf)
+
+
+def _times(k: Array, logarithm: Array) -> Array:
+    """k log p with 0 log 0 = 0."""
+    return jnp.where(k == 0, 0.0, k * jnp.where(k == 0, 0.0, logarithm))

@@ -1,0 +1,229 @@
+r"""Expectation-maximisation, once, for every model that has additive statistics.
+
+Bound.       $\log p(X \mid \theta) \ge E_q[\log p(X, Z \mid \theta)] + H[q]$, tight at
+             $q = p(Z \mid X, \theta)$.
+Contract.    `e_step(rows, weights)` returns statistics and log-evidence that **add over rows**;
+             `m_step(stats)` returns the model that maximises the bound (or the bound plus a log-prior, which
+             the model then reports as `log_prior()`). So rows may come at once, in chunks, or from a stream.
+Promise.     The objective never falls by more than rounding: a fall ends the run with status `decreased`.
+Used by.     latent, statespace.hmm, graphs.learning, distributions.mixture.
+Cost.        One pass over the rows per step; three with acceleration, which usually needs far fewer steps.
+References.  Dempster, Laird and Rubin (1977); Neal and Hinton (1998); Varadhan and Roland (2008).
+"""
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from tractable.bijections.support import unconstrain
+from tractable.core.blocks import run_in_blocks
+from tractable.core.checks import check
+from tractable.core.chunks import Chunks, chunks, pad_rows, sum_over_chunks
+from tractable.core.interfaces import HasEM
+from tractable.core.iterate import Run, Status, is_close, run_until
+from tractable.core.module import Module, field
+from tractable.core.types import Array, ArrayLike, Scalar
+
+__all__ = ["EM", "best_of", "em", "expected_statistics", "objective"]
+
+# Sums over rows round differently from one model to the next; a true ascent never falls further than this.
+_ROUNDING = 1e-10
+
+
+class EM(Module):
+    """Options of expectation-maximisation; `fit` runs it.
+
+    `accelerate` extrapolates along the path of the parameters (SQUAREM) and is switched off for good at the
+    first extrapolation that would lower the objective.
+    """
+
+    tol: float = 1e-8
+    max_steps: int = field(static=True, default=200)
+    accelerate: bool = field(static=True, default=False)
+
+    def fit(
+        self,
+        model: Any,
+        data: Any,
+        *,
+        weights: ArrayLike | None = None,
+        chunk: int | None = None,
+        checkpoint: str | os.PathLike | None = None,
+        progress: bool = False,
+    ) -> Run:
+        """The fitted model as `run.state`, with the objective of each step as `run.trace`.
+
+        `data` is an array (or a tuple of arrays) in memory, or anything that `core.chunks.chunks` reads: with
+        `chunk` rows at a time it is streamed, and never in memory as a whole.
+        """
+        check(isinstance(model, HasEM), "model", "one with `e_step` and `m_step`", type(model).__name__)
+        if chunk is not None or isinstance(data, Chunks):
+            parts = data if isinstance(data, Chunks) else chunks(data, chunk or 1, weights)
+            fix = "EM reads the rows once per step: pass a function that makes the generator."
+            check(parts.reiterable, "data", "readable more than once", "a one-shot iterator", fix)
+            check(not self.accelerate, "accelerate", "off when rows are streamed", True)
+            return self._stream(model, parts, checkpoint, progress)
+        rows, weights = pad_rows(data, weights)
+        if checkpoint is None and not progress:
+            start = _Climb.start(model, self.accelerate)
+            return _in_memory(_Step(rows, weights, self.accelerate), start, jnp.asarray(self.tol), self.max_steps)
+        return self._in_blocks(model, rows, weights, checkpoint, progress)
+
+    def _stream(self, model: Any, parts: Chunks, checkpoint: Any, progress: bool) -> Run:
+        def step(state, _):
+            stats, evidence = expected_statistics(state.model, parts)
+            value = evidence + log_prior(state.model)
+            return _Climb(_maximise(state.model, stats), state.extrapolate, value, state.value), value
+
+        return self._host_run(step, _Climb.start(model, False), checkpoint, progress, compiled=False)
+
+    def _in_blocks(self, model: Any, rows: Any, weights: Array, checkpoint: Any, progress: bool) -> Run:
+        step, start = _Step(rows, weights, self.accelerate), _Climb.start(model, self.accelerate)
+        return self._host_run(lambda state, _: step(state), start, checkpoint, progress, compiled=True)
+
+    def _host_run(self, step: Callable, start: "_Climb", checkpoint: Any, progress: bool, *, compiled: bool) -> Run:
+        def judge(state: _Climb, _: Any) -> Status | None:
+            if not jnp.isfinite(state.value):
+                return Status.not_finite
+            code = int(state.code(self.tol))
+            return None if code == int(Status.exhausted) else Status(code)
+
+        run = run_in_blocks(
+            step, start, num_steps=self.max_steps, block=1, judge=judge, checkpoint=checkpoint, progress=progress,
+            label="EM", compiled=compiled,
+        )  # fmt: skip
+        code = Status.exhausted if run.status is Status.completed else run.status
+        return Run(run.state.model, run.trace, run.num_steps, jnp.asarray(int(code)))
+
+
+def em(model: Any, data: Any, *, weights: ArrayLike | None = None, max_steps: int = 200, tol: float = 1e-8) -> Run:
+    """Maximise the log-evidence of rows in memory; `EM(...).fit` has the other ways to hold the rows."""
+    return EM(tol, max_steps).fit(model, data, weights=weights)
+
+
+def best_of(starts: Sequence[Any], data: Any, algorithm: Any = None, **options: Any) -> Run:
+    """Fit from each start and keep the run whose last objective is highest; a run that failed never wins."""
+    check(len(starts) > 0, "starts", "at least one model", "none")
+    runs = [(algorithm or EM()).fit(start, data, **options) for start in starts]
+
+    def height(run: Run) -> float:
+        last = float(run.values[-1])
+        return last if run.status not in (Status.not_finite, Status.decreased) else -jnp.inf
+
+    return max(runs, key=height)
+
+
+def objective(model: Any, data: Any, weights: ArrayLike | None = None) -> Scalar:
+    r"""$\log p(X \mid \theta)$, plus the log-prior where the model has one: what EM climbs."""
+    rows, weights = pad_rows(data, weights)
+    return _objective(model, rows, weights)
+
+
+def expected_statistics(model: Any, parts: Iterable[tuple[Any, Array]]) -> tuple[Any, Scalar]:
+    """Expected statistics and log-evidence of rows that arrive in chunks of one shape: one compiled program."""
+    return sum_over_chunks(model.e_step, parts)
+
+
+def log_prior(model: Any) -> Array:
+    """The model's log-prior density at its own parameters; zero for a model without a prior."""
+    return jnp.asarray(model.log_prior()) if hasattr(model, "log_prior") else jnp.zeros(())
+
+
+class _Climb(Module):
+    """Where EM stands: the model, whether extrapolation is on, and the last two values of the objective."""
+
+    model: Any
+    extrapolate: Array
+    value: Scalar
+    before: Scalar
+
+    @staticmethod
+    def start(model: Any, accelerate: bool) -> "_Climb":
+        """Before the first step there are no values: NaN settles nothing."""
+        nothing = jnp.asarray(jnp.nan)
+        return _Climb(_strong(model), jnp.asarray(accelerate), nothing, nothing)
+
+    def code(self, tol: float | Array) -> Array:
+        """The status that the last two values amount to; `exhausted` while neither end is reached."""
+        fell = self.value < self.before - _ROUNDING * (1 + jnp.abs(self.before))
+        settled = is_close(self.value, self.before, tol)
+        return jnp.where(
+            fell, int(Status.decreased), jnp.where(settled, int(Status.converged), int(Status.exhausted))
+        )
+
+
+class _Step(Module):
+    """One step on rows in memory: a pytree, so that new rows of the same shape use the same program."""
+
+    rows: Any
+    weights: Array
+    accelerate: bool = field(static=True)
+
+    def __call__(self, state: _Climb) -> tuple[_Climb, Scalar]:
+        stats, value = _e_step(state.model, self.rows, self.weights)
+        model, extrapolate = state.model.m_step(stats), state.extrapolate
+        if self.accelerate:
+            model, extrapolate = self._leap(state, model)
+        return _Climb(model, extrapolate, value, state.value), value
+
+    def _leap(self, state: _Climb, first: Any) -> tuple[Any, Array]:
+        """Two plain steps and, if that is higher still, the step from where their path points."""
+        stats, lower = _e_step(first, self.rows, self.weights)
+        second = first.m_step(stats)
+        guess = _extrapolate(state.model, first, second)
+        stats, height = _e_step(guess, self.rows, self.weights)
+        use = state.extrapolate & (height >= lower)  # false for NaN
+        chosen = jax.tree.map(lambda a, b: jnp.where(use, a, b) if eqx.is_array(a) else b, guess.m_step(stats), second)
+        return chosen, use
+
+
+def _extrapolate(model: Any, first: Any, second: Any) -> Any:
+    r"""SQUAREM: with $r = \theta_1 - \theta_0$ and $v = (\theta_2 - \theta_1) - r$ in free coordinates, go to
+    $\theta_0 - 2\alpha r + \alpha^2 v$ with $\alpha = -\|r\|/\|v\|$, at least as far as EM itself.
+    """
+    (a, rebuild), (b, _), (c, _) = unconstrain(model), unconstrain(first), unconstrain(second)
+    r, v = b - a, (c - b) - (b - a)
+    still = v @ v == 0
+    alpha = jnp.minimum(-jnp.linalg.norm(r) / jnp.sqrt(jnp.where(still, 1.0, v @ v)), -1.0)
+    return rebuild(jnp.where(still, c, a - 2 * alpha * r + alpha**2 * v))[0]
+
+
+def _e_step(model: Any, rows: Any, weights: Array) -> tuple[Any, Scalar]:
+    stats, evidence = model.e_step(rows, weights)
+    return stats, evidence + log_prior(model)
+
+
+@eqx.filter_jit
+def _objective(model: Any, rows: Any, weights: Array) -> Scalar:
+    return _e_step(model, rows, weights)[1]
+
+
+@eqx.filter_jit
+def _maximise(model: Any, stats: Any) -> Any:
+    return model.m_step(stats)
+
+
+@eqx.filter_jit
+def _in_memory(step: _Step, start: _Climb, tol: Array, max_steps: int) -> Run:
+    dynamic, static = eqx.partition(start, eqx.is_array)
+
+    def advance(dynamic):
+        state, value = step(eqx.combine(dynamic, static))
+        return eqx.filter(state, eqx.is_array), value
+
+    def settled(dynamic, value, before):
+        return eqx.combine(dynamic, static).code(tol) != int(Status.exhausted)
+
+    run = run_until(advance, dynamic, max_steps=max_steps, tol=tol, settled=settled)
+    last = eqx.combine(run.state, static)
+    code = jnp.where(run.code == int(Status.not_finite), run.code, last.code(tol))
+    return Run(last.model, run.trace, run.num_steps, code)
+
+
+def _strong(tree: Any) -> Any:
+    """Arrays without weak types, so that a loop's state keeps its type from step to step."""
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf, leaf.dtype) if eqx.is_array(leaf) else leaf, tree)

@@ -1,0 +1,105 @@
+r"""Line searches: how far to go along a direction of descent.
+
+Conditions.  Sufficient decrease $f(x + t d) \le f(x) + c_1 t\, g^\top d$ and, for Wolfe, curvature $\nabla f(x + t d)^\top d \ge c_2\, g^\top d$.
+             Close to a minimum the decrease is smaller than rounding; there the slope decides (Hager and Zhang's approximate
+             condition $\nabla f(x + td)^\top d \le (2 c_1 - 1) g^\top d$ with $f$ no larger than its rounding).
+Used by.     optim.gradient, optim.newton, optim.quasi_newton.
+Cost.        One value and gradient per trial; the accepted trial's are returned, so that a step that is taken at once costs one.
+References.  Nocedal and Wright (2006) chapter 3; Lewis and Overton (2013); Hager and Zhang (2005).
+"""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+
+from tractable.core.module import Module
+from tractable.core.types import Array, Bool, Float, Int, Scalar
+
+__all__ = ["Trial", "backtracking", "wolfe"]
+
+ValueAndGrad = Callable[[Array], tuple[Scalar, Array]]
+
+
+class Trial(Module):
+    """The step that a search ended with, and what was evaluated there."""
+
+    length: Scalar
+    point: Float[Array, " n"]
+    value: Scalar
+    gradient: Float[Array, " n"]
+    accepted: Bool[Array, ""]
+    evaluations: Int[Array, ""]
+
+    @staticmethod
+    def at(point: Float[Array, " n"], value: Scalar, gradient: Float[Array, " n"]) -> "Trial":
+        """No step at all: where a search sets out from."""
+        return Trial(jnp.zeros_like(value), point, value, gradient, jnp.asarray(True), jnp.asarray(0))
+
+
+def backtracking(
+    fun: ValueAndGrad, start: Trial, direction: Float[Array, " n"], first: Scalar, *, decrease: float = 1e-4, shrink: float = 0.5,
+    max_trials: int = 50,
+) -> Trial:  # fmt: skip
+    """Shrink the step until the decrease is sufficient."""
+    slope = start.gradient @ direction
+
+    def probe(length, count):
+        point = start.point + length * direction
+        value, gradient = fun(point)
+        enough = value <= start.value + decrease * length * slope
+        return Trial(length, point, value, gradient, enough, count)
+
+    def go_on(trial):
+        return ~trial.accepted & (trial.evaluations < max_trials)
+
+    return jax.lax.while_loop(go_on, lambda t: probe(shrink * t.length, t.evaluations + 1), probe(first, jnp.asarray(1)))
+
+
+def wolfe(
+    fun: ValueAndGrad, start: Trial, direction: Float[Array, " n"], first: Scalar, *, decrease: float = 1e-4, curvature: float = 0.9,
+    max_trials: int = 30,
+) -> Trial:  # fmt: skip
+    """Bracket and interpolate until both Wolfe conditions hold.
+
+    The bracket keeps a low end that decreases enough but is still too steep, and a high end that does not decrease enough.
+    A new length is the minimiser of the cubic through both ends, kept away from them; without a high end it doubles.
+    """
+    slope = start.gradient @ direction
+    rounding = 4 * jnp.finfo(start.value.dtype).eps * jnp.abs(start.value)
+
+    def probe(length, count):
+        point = start.point + length * direction
+        value, gradient = fun(point)
+        steep = gradient @ direction
+        sufficient = value <= start.value + decrease * length * slope
+        flat = (value <= start.value + rounding) & (steep <= (2 * decrease - 1) * slope)
+        fine = (sufficient | flat) & jnp.isfinite(value)
+        return Trial(length, point, value, gradient, fine & (steep >= curvature * slope), count), fine, steep
+
+    def go_on(carry):
+        trial = carry[0]
+        return ~trial.accepted & (trial.evaluations < max_trials)
+
+    def narrow(carry):
+        trial, fine, steep, low, high = carry
+        end = (trial.length, trial.value, steep)
+        low = jax.tree.map(lambda new, old: jnp.where(fine, new, old), end, low)
+        high = jax.tree.map(lambda new, old: jnp.where(fine, old, new), end, high)
+        length = jnp.where(jnp.isfinite(high[0]), _between(low, high), 2 * low[0])
+        return *probe(length, trial.evaluations + 1), low, high
+
+    low = (jnp.zeros_like(slope), start.value, slope)
+    high = (jnp.full_like(slope, jnp.inf), start.value, slope)
+    return jax.lax.while_loop(go_on, narrow, (*probe(first, jnp.asarray(1)), low, high))[0]
+
+
+def _between(low, high) -> Scalar:
+    """The minimiser of the cubic through two ends, kept a tenth of the bracket away from both; else the middle."""
+    (a, fa, ga), (b, fb, gb) = low, high
+    width = b - a
+    theta = ga + gb - 3 * (fb - fa) / width
+    root = jnp.sqrt(jnp.maximum(theta**2 - ga * gb, 0.0))
+    cubic = b - width * (gb + root - theta) / (gb - ga + 2 * root)
+    inside = (cubic > a + 0.1 * width) & (cubic < b - 0.1 * width)
+    return jnp.where(inside, cubic, a + 0.5 * width)

@@ -1,0 +1,84 @@
+r"""What a minimiser sees: an objective on flat vectors, and the iterate that it moves.
+
+Objective.   $f(x; \mathrm{args})$ with $x \in \mathbb{R}^n$ the flattened start; the arguments are data, so one compiled program serves all data
+             of one shape.
+Used by.     Every method of `optim`; inference.laplace, inference.vi, the supervised models.
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from tractable.core.module import Module, field
+from tractable.core.types import Array, Bool, Float, Int, Scalar
+from tractable.optim.linesearch import Trial
+
+__all__ = ["Iterate", "Method", "Objective"]
+
+
+class Objective(Module):
+    """A function of a pytree as a function of a flat vector, with its derivatives."""
+
+    fun: Callable[..., Scalar] = field(static=True)
+    unravel: Callable[[Array], Any] = field(static=True)
+    args: tuple = ()
+
+    def value(self, x: Float[Array, " n"]) -> Scalar:
+        r"""$f(x)$."""
+        return self.fun(self.unravel(x), *self.args)
+
+    def value_and_grad(self, x: Float[Array, " n"]) -> tuple[Scalar, Float[Array, " n"]]:
+        r"""$f(x)$ and $\nabla f(x)$ in one sweep forward and one back."""
+        return jax.value_and_grad(self.value)(x)
+
+    def hessian(self, x: Float[Array, " n"]) -> Float[Array, "n n"]:
+        r"""$\nabla^2 f(x)$, forward over reverse."""
+        return jax.hessian(self.value)(x)
+
+
+class Iterate(Module):
+    """Where a minimiser stands: the point, what is known there, and what the method remembers."""
+
+    point: Float[Array, " n"]
+    value: Scalar
+    gradient: Float[Array, " n"]
+    memory: Any
+    evaluations: Int[Array, ""]
+    stalled: Bool[Array, ""]  # no step along the direction lowers the objective: rounding has the last word
+
+    @staticmethod
+    def at(objective: Objective, point: Float[Array, " n"], memory: Any) -> "Iterate":
+        """The iterate at a point that has not been visited yet."""
+        value, gradient = objective.value_and_grad(point)
+        return Iterate(point, value, gradient, memory, jnp.asarray(1), jnp.asarray(False))
+
+    @property
+    def trial(self) -> Trial:
+        """Where a line search sets out from."""
+        return Trial.at(self.point, self.value, self.gradient)
+
+    def moved(self, trial: Trial, memory: Any) -> "Iterate":
+        """The iterate after a search; a search that failed leaves the point where it was and says so."""
+        better = trial.accepted | (trial.value < self.value)
+        new, old = (trial.point, trial.value, trial.gradient), (self.point, self.value, self.gradient)
+        kept = jax.tree.map(lambda a, b: jnp.where(better, a, b), new, old)
+        return Iterate(*kept, memory, self.evaluations + trial.evaluations, ~better)
+
+
+class Method(Module):
+    """A rule that moves an iterate; its hyperparameters are leaves."""
+
+    @abstractmethod
+    def init(self, objective: Objective, start: Float[Array, " n"]) -> Iterate:
+        """The first iterate."""
+
+    @abstractmethod
+    def step(self, objective: Objective, iterate: Iterate) -> Iterate:
+        """The next iterate."""
+
+    def residual(self, objective: Objective, iterate: Iterate) -> Scalar:
+        """How far the iterate is from satisfying the first-order condition: zero at a solution."""
+        return jnp.abs(iterate.gradient).max()

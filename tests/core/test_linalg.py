@@ -1,0 +1,203 @@
+"""Factors, the jitter policy, low-rank changes and square roots, against dense NumPy algebra."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tractable.core import linalg as la
+
+
+@pytest.fixture(scope="module")
+def rng():
+    return np.random.default_rng(0)
+
+
+@pytest.fixture(scope="module")
+def spd(rng):
+    a = rng.normal(size=(4, 6))
+    return a @ a.T
+
+
+@pytest.fixture(scope="module")
+def singular(rng):
+    a = rng.normal(size=(4, 2))
+    return a @ a.T
+
+
+def test_factor_solves_and_measures(rng, spd):
+    factor, b = la.psd_factor(jnp.asarray(spd)), rng.normal(size=(4, 2))
+    np.testing.assert_allclose(factor.lower @ factor.lower.T, spd, rtol=1e-13)
+    np.testing.assert_allclose(factor.solve(jnp.asarray(b)), np.linalg.solve(spd, b), rtol=1e-10)
+    np.testing.assert_allclose(
+        la.psd_solve(jnp.asarray(spd), jnp.asarray(b[:, 0])), np.linalg.solve(spd, b[:, 0]), rtol=1e-10
+    )
+    half = factor.half_solve(jnp.asarray(b[:, 0]))
+    np.testing.assert_allclose(half @ half, b[:, 0] @ np.linalg.solve(spd, b[:, 0]), rtol=1e-11)
+    np.testing.assert_allclose(la.log_det(jnp.asarray(spd)), np.linalg.slogdet(spd)[1], rtol=1e-13)
+    assert factor.jitter == 0.0
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
+def test_jitter_is_relative_reported_and_no_larger_than_asked(singular, scale):
+    a = jnp.asarray(scale * singular)
+    assert np.isnan(la.psd_factor(a - 1e-9 * scale * jnp.eye(4)).lower).any()
+    factor = la.psd_factor(a - 1e-9 * scale * jnp.eye(4), largest_jitter=1e-6)
+    added = np.asarray(factor.lower @ factor.lower.T - a) + 1e-9 * scale * np.eye(4)
+    mean_diagonal = scale * np.trace(singular) / 4
+    np.testing.assert_allclose(added, factor.jitter * np.eye(4), atol=1e-14 * mean_diagonal)
+    assert 1e-9 * scale < factor.jitter <= 1.0001e-6 * mean_diagonal
+    fixed = la.psd_factor(a, jitter=1e-3)
+    np.testing.assert_allclose(fixed.jitter, 1e-3 * mean_diagonal, rtol=1e-13)
+
+
+def test_no_jitter_is_added_where_none_is_needed(spd):
+    factor = la.psd_factor(jnp.asarray(spd), largest_jitter=1e-6)
+    assert factor.jitter == 0.0
+    np.testing.assert_array_equal(factor.lower, la.psd_factor(jnp.asarray(spd)).lower)
+
+
+def test_jitter_rises_tenfold_and_only_as_far_as_needed():
+    a = jnp.asarray(np.diag([2.0, -1e-9]))  # needs more than 1e-9 on a mean diagonal of about 1
+    factor = la.psd_factor(a, largest_jitter=1e-2)
+    np.testing.assert_allclose(factor.jitter, 1e-8, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "matrix", [np.diag([1.0, -1.0]), -np.eye(2), np.zeros((2, 2)), np.full((2, 2), np.nan)]
+)
+def test_what_has_no_factor_is_nan(matrix):
+    factor = la.psd_factor(jnp.asarray(matrix), largest_jitter=1e-3)
+    assert np.isnan(factor.lower).any()
+    assert np.isnan(factor.log_det())
+
+
+def test_factor_with_jitter_differentiates_compiles_and_batches(spd, singular):
+    stack = jnp.asarray(np.stack([spd, singular]))
+    log_dets = jax.jit(jax.vmap(lambda a: la.psd_factor(a, jitter=1e-8, largest_jitter=1e-4).log_det()))(
+        stack
+    )
+    assert np.isfinite(log_dets).all()
+    gradient = jax.grad(lambda a: la.psd_factor(a, largest_jitter=1e-6).log_det())(jnp.asarray(spd))
+    np.testing.assert_allclose(gradient, np.linalg.inv(spd), rtol=1e-9)
+
+
+def test_checked_factor_names_the_smallest_eigenvalue(spd):
+    np.testing.assert_array_equal(la.psd_factor_checked(spd).lower, la.psd_factor(jnp.asarray(spd)).lower)
+    with pytest.raises(
+        ValueError, match=r"`cov` must be positive definite; got smallest eigenvalue -0\.25\. Remove"
+    ):
+        la.psd_factor_checked(np.diag([1.0, -0.25]), "cov")
+    with pytest.raises(ValueError, match=r"`matrix` must be a square matrix; got shape \(2, 3\)"):
+        la.psd_factor_checked(np.zeros((2, 3)))
+    with pytest.raises(ValueError, match=r"`matrix` must be finite; got nan at index \(0, 1\)"):
+        la.psd_factor_checked(np.array([[1.0, np.nan], [np.nan, 1.0]]))
+    traced = jax.jit(lambda a: la.psd_factor_checked(a).lower)(jnp.asarray(-np.eye(2)))
+    assert np.isnan(traced).any()
+
+
+def test_nearest_psd_is_the_projection(rng):
+    a = rng.normal(size=(5, 5))
+    symmetric = (a + a.T) / 2
+    nearest = np.asarray(la.nearest_psd(jnp.asarray(a)))
+    values = np.linalg.eigvalsh(symmetric)
+    assert values[0] < 0
+    assert np.linalg.eigvalsh(nearest)[0] > -1e-12
+    residual = symmetric - nearest
+    # the optimality conditions of a projection onto a cone: the residual is orthogonal and in the polar cone
+    np.testing.assert_allclose((residual * nearest).sum(), 0.0, atol=1e-12)
+    assert np.linalg.eigvalsh(residual)[-1] < 1e-12
+    np.testing.assert_allclose(np.linalg.norm(residual), np.linalg.norm(values[values < 0]), rtol=1e-12)
+
+
+def test_rank_one_update_and_downdate(rng, spd):
+    lower, v = np.linalg.cholesky(spd), rng.normal(size=4)
+    up = la.cholesky_update(jnp.asarray(lower), jnp.asarray(v))
+    np.testing.assert_allclose(up, np.linalg.cholesky(spd + np.outer(v, v)), rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(la.cholesky_downdate(up, jnp.asarray(v)), lower, rtol=1e-10, atol=1e-12)
+
+
+def test_update_from_a_singular_factor_and_impossible_downdate(spd):
+    v = jnp.array([1.0, 2.0])
+    np.testing.assert_allclose(la.cholesky_update(jnp.zeros((2, 2)), v), [[1.0, 0.0], [2.0, 0.0]], atol=1e-15)
+    beyond = la.cholesky_downdate(jnp.asarray(np.linalg.cholesky(spd)), 100 * jnp.ones(4))
+    assert np.isnan(beyond).any()
+
+
+def test_update_has_the_gradient_of_the_dense_factor(spd):
+    v = jnp.array([1.0, -0.5, 0.2, 2.0])
+    lower = jnp.asarray(np.linalg.cholesky(spd))
+    fast = jax.jit(jax.grad(lambda v: jnp.log(jnp.diag(la.cholesky_update(lower, v))).sum()))(v)
+    np.testing.assert_allclose(fast, np.linalg.solve(spd + np.outer(v, v), v), rtol=1e-9)
+
+
+@pytest.mark.parametrize("columns", [2, 3, 7])
+def test_tria_and_sum_of_square_roots(rng, columns):
+    first, second = rng.normal(size=(3, columns)), rng.normal(size=(3, 3))
+    lower = np.asarray(la.tria(jnp.asarray(first)))
+    np.testing.assert_allclose(lower @ lower.T, first @ first.T, atol=1e-12)
+    np.testing.assert_array_equal(np.triu(lower, 1), 0.0)
+    assert (np.diag(lower) >= 0).all()
+    total = la.sqrt_sum(jnp.asarray(first), jnp.asarray(second))
+    np.testing.assert_allclose(total, np.linalg.cholesky(first @ first.T + second @ second.T), rtol=1e-9)
+
+
+def test_square_roots_keep_what_the_sum_of_squares_loses():
+    tiny = jnp.array([[1e-9, 0.0], [0.0, 1e-9]])
+    lower = la.sqrt_sum(jnp.ones((2, 1)), tiny)
+    np.testing.assert_allclose(lower[1, 1], np.sqrt(2) * 1e-9, rtol=1e-6)
+    assert (
+        np.isnan(la.psd_factor(jnp.ones((2, 2)) + tiny @ tiny).lower).any()
+        or np.ones((2, 2))[0, 0] + 1e-18 == 1.0
+    )
+
+
+def test_woodbury_identity_on_random_matrices(rng):
+    a, b, c, d = (
+        rng.normal(size=(5, 5)) + 5 * np.eye(5),
+        rng.normal(size=(5, 2)),
+        rng.normal(size=(2, 5)),
+        rng.normal(size=(2, 2)) + 3 * np.eye(2),
+    )
+    dense = a - b @ np.linalg.inv(d) @ c
+    solve = lambda r: jnp.linalg.solve(jnp.asarray(a), r)  # noqa: E731
+    arguments = jnp.asarray(b), jnp.asarray(d), jnp.asarray(c)
+    inverse = la.woodbury_solve(solve, *arguments, jnp.eye(5))
+    np.testing.assert_allclose(inverse, np.linalg.inv(dense), rtol=1e-10)
+    ainv = np.linalg.inv(a)
+    identity = ainv + ainv @ b @ np.linalg.inv(d - c @ ainv @ b) @ c @ ainv
+    np.testing.assert_allclose(inverse, identity, rtol=1e-10)
+    right = rng.normal(size=5)
+    np.testing.assert_allclose(
+        la.woodbury_solve(solve, *arguments, jnp.asarray(right)), np.linalg.solve(dense, right), rtol=1e-10
+    )
+    log_det = la.woodbury_log_det(solve, jnp.asarray(np.linalg.slogdet(a)[1]), *arguments)
+    np.testing.assert_allclose(log_det, np.linalg.slogdet(dense)[1], rtol=1e-11)
+
+
+def test_rank_one_case_is_sherman_morrison(rng, spd):
+    u, v, right = rng.normal(size=(3, 4))
+    solve = la.psd_factor(jnp.asarray(spd)).solve
+    answer = la.sherman_morrison_solve(solve, jnp.asarray(u), jnp.asarray(v), jnp.asarray(right))
+    inverse = np.linalg.inv(spd)
+    formula = inverse - np.outer(inverse @ u, v @ inverse) / (1 + v @ inverse @ u)
+    np.testing.assert_allclose(answer, formula @ right, rtol=1e-9)
+    np.testing.assert_allclose(answer, np.linalg.solve(spd + np.outer(u, v), right), rtol=1e-9)
+
+
+def test_diagonal_plus_low_rank(rng):
+    matrix = la.DiagonalPlusLowRank(jnp.asarray(rng.uniform(0.5, 2, 6)), jnp.asarray(rng.normal(size=(6, 2))))
+    dense = np.diag(np.asarray(matrix.diagonal)) + np.asarray(matrix.factor) @ np.asarray(matrix.factor).T
+    np.testing.assert_allclose(matrix.dense(), dense, rtol=1e-14)
+    right = rng.normal(size=(6, 3))
+    np.testing.assert_allclose(matrix.solve(jnp.asarray(right)), np.linalg.solve(dense, right), rtol=1e-11)
+    np.testing.assert_allclose(
+        matrix.solve(jnp.asarray(right[:, 0])), np.linalg.solve(dense, right[:, 0]), rtol=1e-11
+    )
+    np.testing.assert_allclose(matrix.log_det(), np.linalg.slogdet(dense)[1], rtol=1e-12)
+
+
+def test_symmetrise():
+    np.testing.assert_array_equal(
+        la.symmetrise(jnp.array([[1.0, 2.0], [4.0, 3.0]])), [[1.0, 3.0], [3.0, 3.0]]
+    )

@@ -1,0 +1,96 @@
+"""What the project says about itself is true: coverage table, examples, documentation, imports."""
+
+import csv
+import importlib
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+EXAMPLES = sorted(path.name for path in (ROOT / "examples").glob("*.py"))
+PAGES = sorted(str(path.relative_to(ROOT)) for path in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+
+
+def coverage() -> list[dict[str, str]]:
+    with (ROOT / "docs" / "coverage.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def resolve(dotted: str):
+    """The object behind a dotted name: the longest importable module, then attributes."""
+    parts = dotted.split(".")
+    for length in range(len(parts), 0, -1):
+        try:
+            found = importlib.import_module(".".join(parts[:length]))
+        except ModuleNotFoundError:
+            continue
+        for name in parts[length:]:
+            found = getattr(found, name)
+        return found
+    raise ModuleNotFoundError(dotted)
+
+
+@pytest.mark.parametrize("row", coverage(), ids=lambda row: row["capability"])
+def test_coverage_row_names_real_things(row):
+    assert resolve(row["public_name"]) is not None
+    path, _, name = row["test"].partition("::")
+    source = (ROOT / path).read_text()
+    for part in name.split("::"):
+        assert re.search(rf"^\s*(def|class) {re.escape(part)}\b", source, re.MULTILINE), row["test"]
+
+
+def test_coverage_lists_each_capability_once():
+    slugs = [row["capability"] for row in coverage()]
+    assert len(slugs) == len(set(slugs))
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_example_runs_to_its_assertions(name, tmp_path, monkeypatch):
+    path = ROOT / "examples" / name
+    assert re.search(r"^\s+assert ", path.read_text(), re.MULTILINE), "an example ends in an assertion"
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path(str(path), run_name="__main__")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_code_on_the_page_runs(page, tmp_path, monkeypatch):
+    blocks = BLOCK.findall((ROOT / page).read_text())
+    monkeypatch.chdir(tmp_path)
+    space: dict = {}
+    for block in blocks:
+        exec(compile(block, page, "exec"), space)
+    assert "exit" not in space
+
+
+def test_import_is_light():
+    heavy = "matplotlib", "sklearn", "pandas", "numba", "jax"
+    code = f"import sys, tractable; print([m for m in {heavy!r} if m in sys.modules])"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
+
+
+def test_float64_is_on_however_jax_was_imported():
+    for first, second in (("jax", "tractable"), ("tractable", "jax")):
+        code = f"import {first}, {second}; import jax.numpy as jnp; print(jnp.zeros(1).dtype)"
+        environment = {"PATH": "", "HOME": "/nonexistent"}
+        run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+        assert run.stdout.strip() == "float64"
+
+
+def test_every_docstring_example_is_true():
+    import doctest
+    import pkgutil
+
+    import tractable
+
+    failed = {}
+    for module in pkgutil.walk_packages(tractable.__path__, "tractable."):
+        result = doctest.testmod(importlib.import_module(module.name))
+        if result.failed:
+            failed[module.name] = result.failed
+    assert failed == {}
