@@ -176,6 +176,8 @@ def test_one_support_for_everything_and_one_array():
     real, rebuild = unconstrain(np.array([1.0, 2.0]), sets.positive)
     np.testing.assert_allclose(real, np.log([1.0, 2.0]), rtol=1e-15)
     np.testing.assert_allclose(rebuild(real)[0], [1.0, 2.0], rtol=1e-15)
+    mixed, rebuild = unconstrain({"n": np.arange(2), "x": 2.0}, sets.positive)
+    np.testing.assert_allclose(mixed, [np.log(2.0)], rtol=1e-15)
 
 
 def test_none_holds_a_leaf_or_a_branch():

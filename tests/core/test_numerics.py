@@ -126,13 +126,13 @@ def test_softmax_does_not_overflow():
 
 def test_softmax_gradients_are_finite_and_right():
     x = jnp.array([1e3, -np.inf, 999.0])
-    for argument, wanted in ((0, None), (1, None)):
-        jacobian = jax.jacobian(nm.softmax, argument)(x, 2.0)
-        assert np.isfinite(jacobian).all(), (argument, wanted)
+    jacobians = jax.jit(jax.jacobian(nm.softmax, (0, 1)))
+    for temperature in (2.0, 0.0):
+        for jacobian in jacobians(x, temperature):
+            assert np.isfinite(jacobian).all()
     p = np.asarray(nm.softmax(jnp.array([1.0, 2.0, 3.0])))
-    jacobian = jax.jacobian(nm.softmax)(jnp.array([1.0, 2.0, 3.0]))
+    jacobian, _ = jacobians(jnp.array([1.0, 2.0, 3.0]), 1.0)
     np.testing.assert_allclose(jacobian, np.diag(p) - np.outer(p, p), atol=1e-16)
-    assert np.isfinite(jax.jacobian(nm.softmax)(jnp.array([1.0, 2.0]), 0.0)).all()
 
 
 def test_softmax_edge_cases():
@@ -268,17 +268,14 @@ def test_sign_codes_and_named_classes():
     assert (classes.tolist(), codes.tolist()) == ([3, 2, 1], [[0], [2]])
 
 
-@pytest.mark.parametrize(
-    "function",
-    [
+def test_gradients_are_finite_at_extremes():
+    functions = [
         nm.sigmoid,
         nm.log_sigmoid,
         nm.softplus,
         nm.sigmoid_derivative,
         nm.logsumexp,
-        lambda x: nm.log_mean_exp(x[None]),
-    ],
-)
-def test_gradients_are_finite_at_extremes(function):
-    gradients = jax.vmap(jax.grad(function))(jnp.array(EXTREMES))
-    assert np.isfinite(gradients).all()
+        nm.log_mean_exp,
+    ]
+    gradients = jax.jit(lambda x: [jax.vmap(jax.grad(function))(x) for function in functions])
+    assert np.isfinite(gradients(jnp.array(EXTREMES))).all()

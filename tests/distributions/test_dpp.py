@@ -1,4 +1,4 @@
-"""Determinantal point processes against the listing of all subsets, and the identities between the two kernels."""
+"""Determinantal point processes against the listing of all subsets, and the identities of their kernels."""
 
 import jax
 import jax.numpy as jnp
@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.oracles import subsets
 
+from tests.oracles import subsets
 from tractable.core.checks import ImpossibleEvidence
 from tractable.distributions.dpp import DPP
 from tractable.distributions.dpp_determinants import (
@@ -55,7 +55,9 @@ def test_inclusion_is_the_sum_over_supersets():
     """Items 1, 2, 3 of five: the four supersets of {1, 2, 3}."""
     L = subsets.random_kernel(0, 5)
     process, probs = DPP(L), subsets.set_probs(L)
-    np.testing.assert_allclose(process.inclusion_prob([0, 1, 2]), subsets.inclusion(probs, [0, 1, 2]), rtol=1e-12)
+    np.testing.assert_allclose(
+        process.inclusion_prob([0, 1, 2]), subsets.inclusion(probs, [0, 1, 2]), rtol=1e-12
+    )
     assert (MASKS[5][:, :3].all(1)).sum() == 4
     for items in ([4], [1, 3], [0, 1, 2, 3, 4]):
         np.testing.assert_allclose(process.inclusion_prob(items), subsets.inclusion(probs, items), rtol=1e-12)
@@ -121,7 +123,10 @@ def test_contradictory_marginals_are_refused():
         ({"L": [[1.0, 2.0], [0.0, 1.0]]}, r"`L` must be symmetric; got entries that differ by 2\.0"),
         ({"L": [[1.0, 2.0]]}, r"`L` must be a square matrix .*; got shape \(1, 2\)"),
         ({"L": [[np.nan, 0.0], [0.0, 1.0]]}, r"`L` must be finite; got nan at index \(0, 0\)"),
-        ({"L": np.zeros((0, 0))}, r"`L` must be a square matrix with a row for each item; got shape \(0, 0\)"),
+        (
+            {"L": np.zeros((0, 0))},
+            r"`L` must be a square matrix with a row for each item; got shape \(0, 0\)",
+        ),
         ({}, r"`L` must be given, or else `K`, not both; got neither"),
         ({"L": [[1.0]], "K": [[0.5]]}, r"`L` must be given, or else `K`, not both; got both"),
     ],
@@ -265,7 +270,7 @@ def test_determinant_is_squared_volume():
 
 
 def test_volume_recursion():
-    """Vol^2 of k + 1 vectors is Vol^2 of k times the squared residual, orthogonal to the span, of the last."""
+    """Vol^2 of k + 1 vectors is Vol^2 of k times the squared part of the last that is orthogonal to them."""
     rows = np.random.default_rng(1).normal(size=(4, 6))
     residuals = np.asarray(squared_residuals(rows))
     np.testing.assert_allclose(residuals, subsets.gram_schmidt(rows), rtol=1e-12)
@@ -356,7 +361,9 @@ def test_conversions_are_inverse(case):
     seed, count, scale = case
     L = subsets.random_kernel(seed, count, scale=scale)
     K = marginal_kernel(L)
-    np.testing.assert_allclose(ensemble_kernel(K), L, rtol=1e-8, atol=1e-9 * np.abs(L).max() * np.linalg.norm(L, 2))
+    np.testing.assert_allclose(
+        ensemble_kernel(K), L, rtol=1e-8, atol=1e-9 * np.abs(L).max() * np.linalg.norm(L, 2)
+    )
     values = np.linalg.eigvalsh(L)
     np.testing.assert_allclose(np.linalg.eigvalsh(K), values / (1 + values), atol=1e-12)
     np.testing.assert_allclose(K, np.eye(count) - np.linalg.inv(L + np.eye(count)), atol=1e-12)
@@ -366,7 +373,9 @@ def test_conversions_are_inverse(case):
 def test_eigenvalue_one_has_no_ensemble():
     direction = np.array([[3.0], [4.0]]) / 5
     process = DPP(K=direction @ direction.T)  # always exactly one item
-    with pytest.raises(ValueError, match=r"`K` must be without the eigenvalue 1 .*; got the eigenvalue (1\.0|0\.99999)"):
+    with pytest.raises(
+        ValueError, match=r"`K` must be without the eigenvalue 1 .*; got the eigenvalue (1\.0|0\.99999)"
+    ):
         process.L
     np.testing.assert_allclose(process.prob(MASKS[2]), [0.0, 0.64, 0.36, 0.0], atol=1e-15)
 
@@ -440,7 +449,9 @@ def test_conditional_kernel_formula():
     rest = [0, 2, 3]
     outside = np.diag([1.0, 0.0, 1.0, 1.0, 0.0])
     inverse = np.linalg.inv(L + outside)[np.ix_(rest, rest)]
-    np.testing.assert_allclose(DPP(L).condition(included=[1, 4]).L, np.linalg.inv(inverse) - np.eye(3), atol=1e-10)
+    np.testing.assert_allclose(
+        DPP(L).condition(included=[1, 4]).L, np.linalg.inv(inverse) - np.eye(3), atol=1e-10
+    )
 
 
 def test_marginal_process_is_the_listing_summed():
@@ -452,7 +463,9 @@ def test_marginal_process_is_the_listing_summed():
 
 def test_impossible_conditions_are_refused():
     twins = np.ones((3, 3)) + np.diag([0.0, 0.0, 1.0])
-    with pytest.raises(ImpossibleEvidence, match=r"`included` must be of positive probability; got the items \[0, 1\]"):
+    with pytest.raises(
+        ImpossibleEvidence, match=r"`included` must be of positive probability; got the items \[0, 1\]"
+    ):
         DPP(twins).condition(included=[0, 1])
     with pytest.raises(ImpossibleEvidence, match="positive probability"):
         DPP(K=np.diag([1.0, 0.5])).condition(excluded=[0])
@@ -467,11 +480,15 @@ def test_impossible_conditions_are_refused():
 
 
 def test_enumeration_is_refused_where_it_would_not_end():
-    with pytest.raises(ValueError, match="`the number of items` must be at most 20 to enumerate all subsets; got 21"):
+    with pytest.raises(
+        ValueError, match="`the number of items` must be at most 20 to enumerate all subsets; got 21"
+    ):
         DPP(np.eye(21)).entropy()
     with pytest.raises(ValueError, match="at most 20"):
         subset_masks(21)
     with pytest.raises(ValueError, match="`DPP` must be without leading axes here"):
         DPP(np.stack([L3, L3])).set_log_probs()
-    with pytest.raises(ValueError, match="`method` must be one of 'spectral', 'sequential', 'enumeration'; got 'fast'"):
+    with pytest.raises(
+        ValueError, match="`method` must be one of 'spectral', 'sequential', 'enumeration'; got 'fast'"
+    ):
         DPP(L3).sample(jr.key(0), method="fast")

@@ -6,8 +6,8 @@ import jax.random as jr
 import numpy as np
 import pytest
 from scipy import stats
-from tests.oracles import subsets
 
+from tests.oracles import subsets
 from tractable.distributions.dpp import DPP
 from tractable.distributions.dpp_applications import (
     Minibatches,
@@ -34,7 +34,7 @@ def _p_value(draws, probs):
     return stats.chi2(cells - 1).sf(subsets.chi_square(_counts(draws, int(np.log2(len(probs)))), probs))
 
 
-@pytest.mark.parametrize("method", ["spectral", "sequential", "enumeration"])
+@pytest.mark.parametrize("method", [None, "spectral", "sequential", "enumeration"])
 def test_draws_have_the_probabilities_of_all_eight_sets(method):
     probs = subsets.set_probs(L3)
     draws = np.asarray(DPP(L3).sample(jr.key(0), (DRAWS,), method=method))
@@ -42,6 +42,12 @@ def test_draws_have_the_probabilities_of_all_eight_sets(method):
     z = (_counts(draws, 3) / DRAWS - probs) / error
     assert np.abs(z).max() < 5
     assert _p_value(draws, probs) > LIMIT
+
+
+def test_single_draws_over_many_keys():
+    """One draw at a time takes another route than many, and `vmap` goes over both."""
+    draws = jax.jit(jax.vmap(DPP(L3).sample))(jr.split(jr.key(11), 10_000))
+    assert _p_value(np.asarray(draws), subsets.set_probs(L3)) > LIMIT
 
 
 def test_draws_where_no_ensemble_exists():
@@ -134,7 +140,7 @@ def test_chain_of_many_items_has_the_right_marginals():
 
 
 def test_chain_arguments_are_checked():
-    with pytest.raises(ValueError, match="`swap_prob` must be at least 0 and below 1; got 1.0"):
+    with pytest.raises(ValueError, match=r"`swap_prob` must be at least 0 and below 1; got 1\.0"):
         DPP(L3).chain(jr.key(0), 10, swap_prob=1.0)
     with pytest.raises(ValueError, match="`thin` must be a whole number of at least 1; got 0"):
         DPP(L3).chain(jr.key(0), 10, thin=0)
@@ -210,7 +216,9 @@ def test_diverse_documents_skip_the_copy():
     np.testing.assert_allclose(rows[0, :2], [3 * np.log(2), 2 * np.log(4 / 3)], rtol=1e-14)
     chosen = np.asarray(diverse_documents(rows, np.array([1.0, 0.95, 0.6, 0.7]), 3)).tolist()
     assert chosen == [0, 3, 2]
-    with pytest.raises(ValueError, match="`size` must be at most 3, the number of independent documents; got 4"):
+    with pytest.raises(
+        ValueError, match="`size` must be at most 3, the number of independent documents; got 4"
+    ):
         diverse_documents(rows, np.array([1.0, 0.95, 0.6, 0.7]), 4)
     with pytest.raises(ValueError, match="`rows` must be without documents of zeros only"):
         diverse_documents(np.eye(3) * [1.0, 1.0, 0.0], np.ones(3), 2)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
-from tests.oracles import subsets
 
+from tests.oracles import subsets
 from tractable.distributions.dpp import DPP
 from tractable.distributions.dpp_determinants import log_elementary_symmetric, log_leave_one_out
 from tractable.distributions.kdpp import KDPP
@@ -73,7 +73,9 @@ def test_elementary_symmetric_against_listing_and_high_precision():
     values = np.array([0.3, 2.0, 0.0, 5.0, 1e-3, 4.0])
     for order in (0, 1, 3, 6):
         expected = subsets.elementary_symmetric(values, order)
-        np.testing.assert_allclose(np.exp(log_elementary_symmetric(jnp.asarray(values), order)), expected, rtol=1e-13)
+        np.testing.assert_allclose(
+            np.exp(log_elementary_symmetric(jnp.asarray(values), order)), expected, rtol=1e-13
+        )
     # A thousand values over twelve decades: e_80 is outside double precision.
     values = np.exp(np.random.default_rng(0).uniform(-14, 14, size=1000))
     table = [mpmath.mpf(1)] + [mpmath.mpf(0)] * 80
@@ -126,9 +128,9 @@ def test_draws_at_the_ends():
 
 
 def test_large_ground_set():
-    """A thousand items, twenty chosen: marginals sum to twenty, and the draws agree with them."""
-    points = np.random.default_rng(3).uniform(size=(1000, 2))
-    L = np.exp(-((points[:, None] - points[None]) ** 2).sum(-1) / (2 * 0.2**2)) + 0.01 * np.eye(1000)
+    """Four hundred items, twenty chosen: marginals sum to twenty, and the draws agree with them."""
+    points = np.random.default_rng(3).uniform(size=(400, 2))
+    L = np.exp(-((points[:, None] - points[None]) ** 2).sum(-1) / (2 * 0.2**2)) + 0.01 * np.eye(400)
     process = KDPP(L, 20)
     mean = np.asarray(process.mean)
     np.testing.assert_allclose(mean.sum(), 20, rtol=1e-10)

@@ -1,5 +1,6 @@
 """Normal-Gamma and normal-inverse-Wishart: factors, marginals, conjugacy by brute force, bad input."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -10,6 +11,7 @@ import scipy.stats as stats
 from tractable.distributions.expfam import maximum_likelihood
 from tractable.distributions.normal_priors import NormalGamma, NormalInverseWishart
 
+SIZE = 20_000  # as in the laws: the same compiled program draws
 LOC = np.array([1.0, -2.0])
 SCALE = np.array([[2.0, 0.6], [0.6, 1.0]])
 
@@ -23,14 +25,19 @@ def test_a_normal_gamma_is_a_one_dimensional_normal_inverse_wishart():
     np.testing.assert_allclose(priors[1].log_prob(points), expected, rtol=1e-12)
 
 
+@eqx.filter_jit
+def shifted(prior, sums):
+    return prior.from_natural(tuple(a + jnp.asarray(b) for a, b in zip(prior.natural, sums, strict=True)))
+
+
 def test_posterior_is_prior_plus_statistics():
     """Prior times likelihood is the member whose natural parameters the data have moved, up to a constant."""
     rng = np.random.default_rng(0)
     y = rng.normal(size=(4, 2)) + 1
     prior = NormalInverseWishart(LOC, 3.0, 5.0, SCALE)
     moved = (-len(y) / 2, -0.5 * y.T @ y, y.sum(0), -len(y) / 2)
-    posterior = prior.from_natural(tuple(a + b for a, b in zip(prior.natural, moved, strict=True)))
-    points = np.asarray(prior.sample(jr.key(0), (5,)))
+    posterior = shifted(prior, moved)
+    points = np.asarray(prior.sample(jr.key(0), (SIZE,)))[:5]
     likelihood = [stats.multivariate_normal(p[0], p[1:]).logpdf(y).sum() for p in points]
     evidence = np.asarray(prior.log_prob(points)) + likelihood - np.asarray(posterior.log_prob(points))
     np.testing.assert_allclose(evidence, evidence[0], rtol=1e-11)
@@ -44,7 +51,7 @@ def test_posterior_is_prior_plus_statistics():
         shape = np.asarray(current.scale) * (k + 1) / (k * (v - 1))
         chained += stats.multivariate_t(np.asarray(current.loc), shape, v - 1).logpdf(row)
         added = (-0.5, -0.5 * np.outer(row, row), row, -0.5)
-        current = current.from_natural(tuple(a + b for a, b in zip(current.natural, added, strict=True)))
+        current = shifted(current, added)
     np.testing.assert_allclose(evidence[0], chained, rtol=1e-10)
 
 
@@ -52,7 +59,7 @@ def test_normal_gamma_posterior_by_quadrature():
     y = np.array([0.3, 1.9, 1.1])
     prior = NormalGamma(1.0, 2.0, 2.5, 4.0)
     moved = (len(y) / 2, -0.5 * (y**2).sum(), y.sum(), -len(y) / 2)
-    posterior = prior.from_natural(tuple(a + b for a, b in zip(prior.natural, moved, strict=True)))
+    posterior = shifted(prior, moved)
     mean, precision = np.meshgrid(np.linspace(-2, 4, 401), np.linspace(1e-3, 4, 401), indexing="ij")
     grid = np.stack([mean, precision], -1)
     likelihood = sum(stats.norm(mean, precision**-0.5).logpdf(v) for v in y)
@@ -78,24 +85,20 @@ def test_moments_that_do_not_exist():
 def test_modes_are_stationary():
     prior, mode = NormalInverseWishart(LOC, 3.0, 5.0, SCALE), np.concatenate([LOC[None], SCALE / 9])
     np.testing.assert_allclose(prior.mode, mode, rtol=1e-14)
-    slope = jax.grad(lambda c: prior.log_prob(jnp.concatenate([LOC[None], 0.5 * (c + c.T)])))(SCALE / 9)
+    slope = jax.jit(jax.grad(lambda c: prior.log_prob(jnp.concatenate([LOC[None], 0.5 * (c + c.T)]))))(
+        SCALE / 9
+    )
     np.testing.assert_allclose(slope, 0, atol=1e-11)
     pair = NormalGamma(1.0, 2.0, 2.5, 4.0)
-    np.testing.assert_allclose(jax.grad(pair.log_prob)(pair.mode), 0, atol=1e-12)
+    np.testing.assert_allclose(jax.jit(jax.grad(lambda x: pair.log_prob(x)))(pair.mode), 0, atol=1e-12)
 
 
 def test_maximum_likelihood_is_stationary():
     for prior in (NormalGamma(1.0, 2.0, 2.5, 4.0), NormalInverseWishart(LOC, 3.0, 6.0, SCALE)):
-        rows = prior.sample(jr.key(1), (400,))
-        fit = maximum_likelihood(prior, rows)
-        slope = jax.grad(lambda d, rows=rows: d.log_prob(rows).mean())(fit)
+        rows = prior.sample(jr.key(1), (SIZE,))
+        fit = eqx.filter_jit(maximum_likelihood)(prior, rows)
+        slope = jax.jit(jax.grad(lambda d, rows=rows: d.log_prob(rows).mean()))(fit)
         assert all(np.abs(leaf).max() < 1e-8 for leaf in jax.tree.leaves(slope))
-
-
-def test_gradient_reaches_the_parameters_through_draws():
-    """The mean of mu moves one to one with `loc`."""
-    slope = jax.jacfwd(lambda m: NormalGamma(m, 2.0, 2.5, 4.0).sample(jr.key(2), (8,))[:, 0])(1.0)
-    np.testing.assert_allclose(slope, 1, rtol=1e-14)
 
 
 @pytest.mark.parametrize(

@@ -20,12 +20,12 @@ from tractable.bijections.elementwise import (
     Logit,
     Negate,
     NegativeLog,
-    OntoInterval,
     Power,
     Sigmoid,
     Softplus,
     Tanh,
 )
+from tractable.bijections.interval import OntoInterval
 from tractable.bijections.matrix import LowerTriangular, MatrixMap, Orthogonal, Whitening
 from tractable.bijections.simplex import OntoOrdered, OntoPositiveOrdered, OntoSphere, Softmax, StickBreaking
 from tractable.bijections.spline import RationalQuadraticSpline

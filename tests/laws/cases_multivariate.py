@@ -133,7 +133,7 @@ def _matrix_rule() -> Quadrature:
 
 def _correlation_rule() -> Quadrature:
     """Row 2 by the angle of its entry; row 3 by angle and by sin of the radius."""
-    t, w = np.polynomial.legendre.leggauss(40)
+    t, w = np.polynomial.legendre.leggauss(20)
     turn = (np.arange(7) * 2 * np.pi / 7, np.full(7, 2 * np.pi / 7))
     nodes, weights = _product((np.pi / 2 * t, np.pi / 2 * w), (np.pi / 4 * (1 + t), np.pi / 4 * w), turn)
     first, polar, angle = nodes.T

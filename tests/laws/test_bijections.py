@@ -102,18 +102,6 @@ def test_points_lie_in_the_domain_and_values_in_the_codomain(case):
     assert all(np.all(bijection.codomain.contains(value)) for value in y)
 
 
-@maps
-def test_inverted_swaps_the_directions(case):
-    bijection = case.build()
-    y, _, back, inverse_log_det = _results(case)[0]
-    value, swapped = bijection.inverted.forward_and_log_det(y[0])
-    np.testing.assert_allclose(value, back[0], rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(swapped, inverse_log_det[0], rtol=1e-11, atol=1e-11)
-    assert bijection.inverted.inverted is bijection or isinstance(
-        bijection, tractable.bijections.base.Inverse
-    )
-
-
 def test_every_public_bijection_is_in_the_registry():
     def parents(cls):
         return {name for base in cls.__mro__ for name in [base.__name__]}
@@ -142,22 +130,25 @@ def _support_results(case):
     def everything(members):
         map_ = bijection_onto(case.support)
         free, inverse_log_det = map_.inverse_and_log_det(members)
-        again, log_det = map_.forward_and_log_det(free)
+        other = 2 * jnp.sin(1.0 + jnp.arange(free.size)).reshape(
+            free.shape
+        )  # free numbers of no special kind
+        values, log_dets = jax.vmap(map_.forward_and_log_det)(jnp.stack([free, other]))
 
         def measured(u):
             value, alone = map_.forward_and_log_det(u)
             return case.free(value), (value, alone)
 
         jacobians, singly = jax.vmap(jax.jacfwd(measured, has_aux=True))(free)
-        return free, inverse_log_det, again, log_det, jacobians, singly
+        return free, inverse_log_det, values, log_dets[0], jacobians, singly
 
     return jax.jit(everything)(jnp.asarray(case.members))
 
 
 @kinds
 def test_map_onto_support_returns_the_members(case):
-    free, inverse_log_det, again, log_det, _, (alone, _) = _support_results(case)
-    np.testing.assert_allclose(again, case.members, rtol=1e-12, atol=1e-13)
+    free, inverse_log_det, values, log_det, _, (alone, _) = _support_results(case)
+    np.testing.assert_allclose(values[0], case.members, rtol=1e-12, atol=1e-13)
     np.testing.assert_allclose(alone, case.members, rtol=1e-12, atol=1e-13)
     np.testing.assert_allclose(inverse_log_det, -log_det, rtol=1e-11)
     assert np.isfinite(free).all()
@@ -177,11 +168,8 @@ def test_map_onto_support_has_the_log_det_of_its_jacobian(case):
 
 
 @kinds
-def test_random_free_numbers_land_in_the_support(case):
-    free = _support_results(case)[0]
-    draws = jax.random.normal(jax.random.key(7), free.shape)
-    values = bijection_onto(case.support).forward(draws)
-    assert np.all(case.support.contains(np.asarray(values)))
+def test_any_free_numbers_land_in_the_support(case):
+    assert np.all(case.support.contains(np.asarray(_support_results(case)[2][1])))
 
 
 @kinds

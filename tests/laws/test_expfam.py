@@ -12,7 +12,8 @@ import pytest
 
 import tractable.distributions
 from tractable.distributions.bounded import Beta
-from tractable.distributions.continuous import Normal
+from tractable.distributions.circular import VonMises
+from tractable.distributions.continuous import Laplace, Normal
 from tractable.distributions.counts import Binomial, Geometric, NegativeBinomial, Poisson
 from tractable.distributions.discrete import Bernoulli, Categorical
 from tractable.distributions.expfam import (
@@ -34,6 +35,7 @@ from tractable.distributions.positive import (
     InverseGamma,
     LogNormal,
     Pareto,
+    Weibull,
 )
 from tractable.distributions.wishart import InverseWishart, Wishart
 
@@ -44,6 +46,9 @@ SHARES = np.array([[0.2, 0.5, 0.3], [0.6, 0.1, 0.3]])
 # A member, another of its family (None: two are not comparable), and points of the support.
 MEMBERS = {
     "Normal": (lambda: Normal(0.5, 1.5), lambda: Normal(-1.0, 0.7), REALS),
+    "Laplace": (lambda: Laplace(0.5, 1.5), lambda: Laplace(0.5, 0.7), REALS),
+    "VonMises": (lambda: VonMises(0.5, 1.5), lambda: VonMises(-1.0, 0.7), REALS),
+    "Weibull": (lambda: Weibull(2.5, 1.5), lambda: Weibull(2.5, 0.7), POSITIVES),
     "HalfNormal": (lambda: HalfNormal(1.5), lambda: HalfNormal(0.7), POSITIVES),
     "LogNormal": (lambda: LogNormal(0.5, 1.5), lambda: LogNormal(-1.0, 0.7), POSITIVES),
     "Exponential": (lambda: Exponential(1.5), lambda: Exponential(0.4), POSITIVES),
@@ -90,7 +95,7 @@ MEMBERS = {
         np.stack([np.vstack([[0.5, 0.0], SQUARE]), np.vstack([[1.0, -1.0], OTHER])]),
     ),
 }
-VARYING_BASE = {"Binomial", "Poisson", "NegativeBinomial", "Multinomial"}
+VARYING_BASE = {"Binomial", "ChiSquared", "LogNormal", "Multinomial", "NegativeBinomial", "Pareto", "Poisson"}
 families = pytest.mark.parametrize("name", list(MEMBERS))
 
 

@@ -88,7 +88,7 @@ def ordered_draws(weights, count: int) -> dict[tuple[int, ...], float]:
 
 
 def chi_square(counts, probs) -> float:
-    """Pearson's statistic over the cells of positive probability; a count in any other cell is infinite evidence."""
+    """Pearson's statistic over the possible cells; a count in any other cell is infinite evidence."""
     counts, probs = np.asarray(counts, float), np.asarray(probs, float)
     if counts[probs <= 0].any():
         return np.inf

@@ -42,10 +42,10 @@ class MaskedMLP(Module):
     def __init__(self, key: Key, dim: int, num_parameters: int, widths: Sequence[int] = (32, 32)):
         check(dim >= 1, "dim", "at least 1", dim)
         sizes = [dim, *widths, dim * num_parameters]
-        keys = jr.split(key, len(sizes) - 1)
-        self.weights = tuple(
-            jr.normal(k, (m, n)) / np.sqrt(n) for k, n, m in zip(keys, sizes[:-1], sizes[1:])
-        )
+        shapes = list(zip(sizes[1:], sizes[:-1]))
+        cuts = np.cumsum([m * n for m, n in shapes])
+        parts = jnp.split(jr.normal(key, (cuts[-1],)), cuts[:-1])  # one draw for all layers
+        self.weights = tuple(part.reshape(s) / np.sqrt(s[1]) for part, s in zip(parts, shapes))
         self.biases = tuple(jnp.zeros(m) for m in sizes[1:])
         self.dim, self.num_parameters = dim, num_parameters
 

@@ -103,7 +103,7 @@ class Elementwise(Bijection):
     def _spread(self, name: str, shape: Shape) -> "Elementwise":
         """This map with its parameters repeated to `shape`."""
         own = plates(self)
-        fits = len(own) <= len(shape) and jnp.broadcast_shapes(own, shape) == shape if own else True
+        fits = len(own) <= len(shape) and all(a in (1, b) for a, b in zip(own[::-1], shape[::-1]))
         check(fits, name, f"an array to whose shape the parameters' {own} broadcasts", f"shape {shape}")
         fields = [f for f in dataclasses.fields(self) if "rank" in f.metadata]
         if not fields:

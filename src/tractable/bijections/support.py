@@ -22,7 +22,8 @@ import numpy as np
 
 from tractable.bijections.base import Bijection, Image
 from tractable.bijections.compose import Concatenate, Members, Parts
-from tractable.bijections.elementwise import Exp, Identity, OntoInterval
+from tractable.bijections.elementwise import Exp, Identity
+from tractable.bijections.interval import OntoInterval
 from tractable.bijections.simplex import OntoOrdered, OntoPositiveOrdered, OntoSphere, StickBreaking
 from tractable.bijections.triangular import (
     OntoCorrelation,
@@ -170,9 +171,11 @@ def unconstrain(module: PyTree, supports: Supports | None = None) -> tuple[Float
     """
     found, structure = jax.tree_util.tree_flatten_with_path(module)
     paths = [_dotted(keys) for keys, _ in found]
-    given = (
-        dict.fromkeys(paths, supports) if isinstance(supports, Support) else _matched(supports or {}, paths)
-    )
+    if isinstance(supports, Support):
+        supports = dict.fromkeys(
+            [path for path, (_, value) in zip(paths, found) if _is_float(value)], supports
+        )
+    given = _matched(supports or {}, paths)
     slots, bijections, values, kept = [], [], [], []
     for i, (path, (keys, value)) in enumerate(zip(paths, found)):
         support = _support_of(module, path, keys, value, given)
@@ -190,23 +193,12 @@ def unconstrain(module: PyTree, supports: Supports | None = None) -> tuple[Float
 
 def _freed(path: str, support: Support, value: Any) -> tuple[Bijection, Array, Any]:
     """The free numbers of one leaf, refused by name where the leaf is not inside its support."""
-    name = path or "module"
-    hold = f'hold the leaf fixed with `supports={{"{path}": None}}`'
-    check(
-        not support.discrete,
-        name,
-        "continuous to be a free number",
-        f"a leaf that is {support.words}",
-        f"Sum it out, or {hold}.",
-        TypeError,
-    )
+    name, hold = path or "module", f'hold the leaf fixed with `supports={{"{path}": None}}`'
+    got, fix = f"a leaf that is {support.words}", f"Sum it out, or {hold}."
+    check(not support.discrete, name, "continuous to be a free number", got, fix, TypeError)
     array = as_float(name, value)
-    check(
-        array.ndim >= support.ndim,
-        name,
-        f"an array with at least {support.ndim} axes",
-        f"shape {array.shape}",
-    )
+    axes = f"an array with at least {support.ndim} axes"
+    check(array.ndim >= support.ndim, name, axes, f"shape {array.shape}")
     if is_concrete(array):
         ok = np.asarray(support.contains(np.asarray(array)))
         if not ok.all():
@@ -226,28 +218,16 @@ def _support_of(
     module: PyTree, path: str, keys: tuple, value: Any, given: Mapping[str, Support | None]
 ) -> Support | None:
     """The support of one leaf; `None` for a leaf that stays as it is."""
+    name = path or "module"
     if path in given:
-        support = given[path]
-        check(
-            support is None or _is_float(value),
-            path,
-            "an array of floats to have a support",
-            _kind(value),
-            error=TypeError,
-        )
-        return support
-    declared, in_field = _declared(module, keys)
+        able = given[path] is None or _is_float(value)
+        check(able, name, "an array of floats to have a support", _kind(value), error=TypeError)
+        return given[path]
     if not _is_float(value):
         complex_leaf = jnp.issubdtype(getattr(value, "dtype", np.dtype(int)), jnp.complexfloating)
-        check(
-            not complex_leaf,
-            path or "module",
-            "real",
-            f"{_kind(value)}",
-            "Split it into two arrays.",
-            TypeError,
-        )
+        check(not complex_leaf, name, "real", _kind(value), "Split it into two arrays.", TypeError)
         return None
+    declared, in_field = _declared(module, keys)
     if declared is None and in_field and isinstance(value, float):
         return None
     return real if declared is None else declared

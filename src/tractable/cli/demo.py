@@ -31,8 +31,9 @@ class Result(NamedTuple):
     num_train: int
 
     def interval(self, distribution: StudentT, level: float) -> tuple[np.ndarray, np.ndarray]:
-        """The central interval of each coordinate with probability `level`."""
-        return np.asarray(distribution.icdf((1 - level) / 2)), np.asarray(distribution.icdf((1 + level) / 2))
+        """The central interval of each coordinate with probability `level`; all have the same degrees of freedom."""
+        half = float(StudentT(distribution.degrees, 0.0, 1.0).icdf((1 + level) / 2)) * np.asarray(distribution.scale)
+        return np.asarray(distribution.loc) - half, np.asarray(distribution.loc) + half
 
     def covered(self, level: float) -> int:
         """How many held-out values lie inside their intervals."""
@@ -92,15 +93,13 @@ def _rescale(distribution: StudentT, scale: float, shift: float | np.ndarray) ->
 
 
 def _coefficient_table(result: Result, level: float) -> Table:
-    table = Table(title="Posterior of the coefficients, per standard deviation of the column", title_justify="left")
-    for column in ("coefficient", "mean", "sd", f"{level:.0%} interval", "P(sign)"):
+    table = Table(title="Posterior: effect of one standard deviation of each column", title_justify="left")
+    for column in ("coefficient", "mean", "sd", f"{level:.0%} interval"):
         table.add_column(column, justify="left" if column == "coefficient" else "right")
     mean, sd = np.asarray(result.coefficients.mean), np.asarray(result.coefficients.std)
     lower, upper = result.interval(result.coefficients, level)
-    below = np.asarray(result.coefficients.cdf(jnp.zeros_like(result.coefficients.loc)))
     for i, name in enumerate(result.names):
-        interval, sign = f"{lower[i]:8.1f} to {upper[i]:6.1f}", max(below[i], 1 - below[i])
-        table.add_row(name, f"{mean[i]:.1f}", f"{sd[i]:.1f}", interval, f"{sign:.3f}")
+        table.add_row(name, f"{mean[i]:.1f}", f"{sd[i]:.1f}", f"{lower[i]:8.1f} to {upper[i]:6.1f}")
     return table
 
 
@@ -124,8 +123,8 @@ def _interval_table(result: Result, level: float) -> Table:
 
 def _coverage_sentence(result: Result, level: float) -> str:
     total, inside = len(result.observed), result.covered(level)
-    chance = Binomial(total, level)
-    low, high = int(chance.icdf(0.025)), int(chance.icdf(0.975))
+    below = np.cumsum(Binomial(total, level).prob(np.arange(total + 1.0)))
+    low, high = np.searchsorted(below, [0.025, 0.975])
     verdict = "as it should be" if low <= inside <= high else "NOT what a calibrated model gives"
     return (
         f"Coverage: {inside} of {total} held-out values ({inside / total:.1%}) lie inside their {level:.0%} intervals; "

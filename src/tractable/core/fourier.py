@@ -15,13 +15,14 @@ References.  Cooley and Tukey (1965); Trefethen and Weideman (2014) for the trap
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tractable.core.checks import check, check_count, check_option
+from tractable.core.checks import check, check_count, check_option, is_concrete
 from tractable.core.module import Module
 from tractable.core.quadrature import evaluate, fourier_integrals, mean_square, periodic_coefficients
 from tractable.core.types import Array, ArrayLike, Scalar
@@ -51,19 +52,16 @@ class FourierSeries(Module):
     def __call__(self, x: ArrayLike, order: int | None = None) -> Array:
         """The partial sum at `x`, of the whole order or a smaller one."""
         order = self.order if order is None else check_count("order", order, least=0, most=self.order)
-        x = jnp.asarray(x)
-        phase = (
-            2 * jnp.pi / self.period * x[..., None] * jnp.arange(1, order + 1).reshape((1,) * x.ndim + (-1,))
-        )
-        waves = jnp.cos(phase) @ self.cosine[1 : order + 1] + jnp.sin(phase) @ self.sine[1 : order + 1]
-        return self.cosine[0] / 2 + waves
+        return _partial_sum(self, jnp.asarray(x), order)
 
+    @jax.jit
     def complex_coefficients(self) -> Array:
         r"""$c_{-N}, \dots, c_N$; the entry of $c_n$ is $N + n$."""
         positive = (self.cosine - 1j * self.sine) / 2
         negative = (self.cosine + 1j * self.sine) / 2
         return jnp.concatenate([negative[:0:-1], positive])
 
+    @jax.jit
     def energy(self) -> Scalar:
         r"""$\sum_n |c_n|^2$: by Parseval, the mean square of the function but for the orders left out."""
         return (jnp.abs(self.complex_coefficients()) ** 2).sum()
@@ -118,14 +116,13 @@ def series_from_complex(
 
     With `real`, what rounding leaves in the imaginary parts of $a_n$ and $b_n$ is dropped.
     """
-    c = jnp.asarray(coefficients)
-    check(
-        c.ndim == 1 and c.shape[0] % 2 == 1, "coefficients", "2N + 1 numbers c_-N to c_N", f"shape {c.shape}"
-    )
-    order = c.shape[0] // 2
+    c: Any = (np if is_concrete(coefficients) else jnp).asarray(coefficients)
+    check(c.ndim == 1 and len(c) % 2 == 1, "coefficients", "2N + 1 numbers c_-N to c_N", f"shape {c.shape}")
+    order = len(c) // 2
     positive, negative = c[order:], c[order::-1]
     cosine, sine = positive + negative, 1j * (positive - negative)
-    return FourierSeries(*((cosine.real, sine.real) if real else (cosine, sine)), jnp.asarray(float(period)))
+    a, b = (cosine.real, sine.real) if real else (cosine, sine)
+    return FourierSeries(jnp.asarray(a), jnp.asarray(b), jnp.asarray(float(period)))
 
 
 def series_from_samples(
@@ -288,3 +285,11 @@ def _radix_two(x: Array) -> Array:
         turned = odd * np.exp(-1j * np.pi * np.arange(rows) / rows)[:, None].astype(table.dtype)
         table = jnp.concatenate([even + turned, even - turned])
     return table[:, 0]
+
+
+@partial(jax.jit, static_argnames="order")
+def _partial_sum(series: FourierSeries, x: Array, order: int) -> Array:
+    multiples = np.arange(1, order + 1).reshape((1,) * x.ndim + (-1,))
+    phase = 2 * jnp.pi / series.period * x[..., None] * multiples
+    waves = jnp.cos(phase) @ series.cosine[1 : order + 1] + jnp.sin(phase) @ series.sine[1 : order + 1]
+    return series.cosine[0] / 2 + waves

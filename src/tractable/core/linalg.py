@@ -10,6 +10,7 @@ References.  Golub and Van Loan (2013) sections 2.1.4, 4.2 and 6.5; Higham (1988
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -79,10 +80,11 @@ def symmetrise(a: Float[Array, "d d"]) -> Float[Array, "d d"]:
     return 0.5 * (a + a.T)
 
 
+@partial(jax.jit, static_argnames="largest_jitter")
 def psd_factor(
-    a: Float[Array, "d d"], *, jitter: float | int = 0.0, largest_jitter: float | None = None
+    a: Float[Array, "d d"], *, jitter: ArrayLike = 0.0, largest_jitter: float | None = None
 ) -> PsdFactor:
-    r"""Cholesky factor of $A$ plus `jitter` times its mean diagonal.
+    r"""Cholesky factor of $A$ (of its symmetric part) plus `jitter` times its mean diagonal.
 
     With `largest_jitter`, the jitter is raised tenfold (from at least $10^{-14}$) until the factor exists,
     and never past `largest_jitter`. A factor that does not exist is NaN: an honest answer inside a compiled
@@ -111,12 +113,18 @@ def psd_factor(
 
 
 def psd_factor_checked(
-    a: ArrayLike, name: str = "matrix", *, jitter: float | int = 0.0, largest_jitter: float | None = None
+    a: ArrayLike, name: str = "matrix", *, jitter: ArrayLike = 0.0, largest_jitter: float | None = None
 ) -> PsdFactor:
     """`psd_factor`, with an error that names the smallest eigenvalue where concrete values have no factor."""
     a = jnp.asarray(a)
     check(a.ndim == 2 and a.shape[0] == a.shape[1], name, "a square matrix", f"shape {a.shape}")
     check_finite(name, a)
+    if is_concrete(a):
+        gap = float(np.abs(np.asarray(a) - np.asarray(a).T).max(initial=0.0))
+        largest = float(np.abs(np.asarray(a)).max(initial=0.0))
+        check(
+            gap <= 1e-6 * largest, name, "symmetric", f"entries that differ by {gap:.3g} across the diagonal"
+        )
     factor = psd_factor(a, jitter=jitter, largest_jitter=largest_jitter)
     if is_concrete(factor.lower) and not np.isfinite(np.asarray(factor.lower)).all():
         smallest = np.linalg.eigvalsh(np.asarray(symmetrise(a)))[0]

@@ -15,6 +15,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import jax.scipy.linalg as jsl
+import numpy as np
 
 from tractable.core.types import Array, ArrayLike, Float
 
@@ -83,16 +84,16 @@ def jacobian_matrix_vector(x: Float[Array, " d"], a: Float[Array, "m d"]) -> Flo
     return a
 
 
-def central_difference(function: Callable[[Array], Array], x: ArrayLike, step: float = 1e-5) -> Array:
+def central_difference(function: Callable[[Any], Any], x: ArrayLike, step: float = 1e-5) -> Array:
     r"""$\{f(x + h e_i) - f(x - h e_i)\} / 2h$ for each entry of $x$; the error is $O(h^2) + O(\epsilon/h)$.
 
     Its shape is that of $f(x)$ followed by that of $x$: a gradient for a scalar, a Jacobian for a vector.
     """
-    x = jnp.asarray(x, jnp.result_type(float))
-    shifts = step * jnp.eye(x.size).reshape((x.size, *x.shape))
-    slopes = [(function(x + shift) - function(x - shift)) / (2 * step) for shift in shifts]
-    stacked = jnp.stack([jnp.asarray(slope) for slope in slopes], axis=-1)
-    return stacked.reshape(stacked.shape[:-1] + x.shape)
+    x = np.asarray(x, float)
+    shifts = step * np.eye(x.size).reshape((x.size, *x.shape))
+    slopes = [(np.asarray(function(x + s)) - np.asarray(function(x - s))) / (2 * step) for s in shifts]
+    stacked = np.stack(slopes, axis=-1)
+    return jnp.asarray(stacked.reshape(stacked.shape[:-1] + x.shape))
 
 
 @dataclass(frozen=True)

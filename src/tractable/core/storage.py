@@ -8,7 +8,7 @@ Safety.      `load` runs no code from the file. It makes objects only of module,
              calling their constructors. The digest finds damage, not forgery: it is no signature.
 Atomicity.   The file is written beside its target, flushed to disk and renamed: a crash leaves the old file.
 Used by.     `tractable.save`, `tractable.load`, checkpoints of `core.iterate.run_in_blocks`.
-Cost.        One pass over the bytes; the file is held in memory once.
+Cost.        One pass over the bytes; the arrays are in memory twice while they are written or read.
 References.  The safetensors format, https://github.com/huggingface/safetensors.
 """
 
@@ -69,8 +69,10 @@ def save(path: str | os.PathLike, obj: Any) -> None:
         "sha256": _NO_DIGEST,
         "manifest": json.dumps(writer.encode(obj, "obj"), allow_nan=False),
     }
-    blank = safetensors.numpy.save(writer.tensors, metadata)
-    _write_atomically(Path(path), _with_digest(blank, _NO_DIGEST, hashlib.sha256(blank).hexdigest()))
+    data = safetensors.numpy.save(writer.tensors, metadata)
+    stop = _header_stop(data)
+    header = _with_digest(data[:stop], _NO_DIGEST, hashlib.sha256(data).hexdigest())
+    _write_atomically(Path(path), header, memoryview(data)[stop:])
 
 
 def load(path: str | os.PathLike, types: Iterable[type] = ()) -> Any:
@@ -92,9 +94,8 @@ class _Writer:
 
     def encode(self, x: Any, where: str) -> Any:
         if isinstance(x, eqx.Module):
-            fields = {
-                f.name: self.encode(getattr(x, f.name), f"{where}.{f.name}") for f in dataclasses.fields(x)
-            }
+            names = [f.name for f in dataclasses.fields(x)]
+            fields = {name: self.encode(getattr(x, name), f"{where}.{name}") for name in names}
             return {"kind": "module", "class": _path(type(x)), "fields": fields}
         if isinstance(x, enum.Enum):
             return {"kind": "enum", "class": _path(type(x)), "name": x.name}
@@ -108,16 +109,13 @@ class _Writer:
         if isinstance(x, np.dtype):
             return {"kind": "dtype", "name": x.name}
         if type(x) is dict:
-            pairs = [
-                [self.encode(k, f"a key of {where}"), self.encode(v, f"{where}[{k!r}]")] for k, v in x.items()
-            ]
-            return {"kind": "dict", "items": pairs}
-        if isinstance(x, list | tuple) and (type(x) in (list, tuple) or hasattr(x, "_fields")):
-            kind = type(x).__name__ if type(x) in (list, tuple) else "namedtuple"
+            keys = [self.encode(key, f"a key of {where}") for key in x]
+            values = [self.encode(value, f"{where}[{key!r}]") for key, value in x.items()]
+            return {"kind": "dict", "items": list(zip(keys, values))}
+        if type(x) in (list, tuple) or (isinstance(x, tuple) and hasattr(x, "_fields")):
             items = [self.encode(item, f"{where}[{i}]") for i, item in enumerate(x)]
-            return {"kind": kind, "items": items} | (
-                {"class": _path(type(x))} if kind == "namedtuple" else {}
-            )
+            kind = type(x).__name__ if type(x) in (list, tuple) else "namedtuple"
+            return {"kind": kind, "items": items, "class": _path(type(x))}
         raise StorageError(
             f"`{where}` must be an array, number, text, None, list, tuple, dict, enum member or module; "
             f"got {type(x).__name__}. Functions and other objects are not stored: rebuild them after loading."
@@ -234,28 +232,32 @@ def _path(cls: type) -> str:
     return f"{cls.__module__}:{cls.__qualname__}"
 
 
-def _with_digest(data: bytes, old: str, new: str) -> bytes:
-    """The file with another digest; inside the manifest quotes are escaped, so the pattern occurs once."""
-    return data.replace(f'"sha256":"{old}"'.encode(), f'"sha256":"{new}"'.encode(), 1)
+def _header_stop(data: bytes) -> int:
+    """Where the header ends: after eight bytes with its length, and that many."""
+    return 8 + int.from_bytes(data[:8], "little")
+
+
+def _with_digest(header: bytes, old: str, new: str) -> bytes:
+    """The header with another digest; inside the manifest quotes are escaped, so the pattern occurs once."""
+    return header.replace(f'"sha256":"{old}"'.encode(), f'"sha256":"{new}"'.encode(), 1)
 
 
 def _read(path: Path) -> tuple[str, dict[str, bytearray]]:
     """The manifest and the tensors of a file whose digest is right."""
     data = path.read_bytes()
-    length = int.from_bytes(data[:8], "little")
+    stop = _header_stop(data)
     if len(data) < 8 or data[8:9] not in (b"{", b""):
         raise StorageError(f"`{path}` is not a file that `save` wrote: it has no safetensors header.")
-    if 8 + length > len(data):
-        raise StorageError(
-            f"`{path}` is cut short: it has {len(data)} bytes, its header alone says {8 + length}."
-        )
+    if stop > len(data):
+        raise StorageError(f"`{path}` is cut short: it has {len(data)} bytes, its header alone says {stop}.")
     try:
-        metadata = json.loads(data[8 : 8 + length]).get("__metadata__", {})
+        metadata = json.loads(data[8:stop]).get("__metadata__", {})
     except (ValueError, AttributeError, RecursionError) as error:
         raise StorageError(f"`{path}` is damaged: its header cannot be read.") from error
     _check_metadata(path, metadata)
-    digest = metadata["sha256"]
-    if hashlib.sha256(_with_digest(data, digest, _NO_DIGEST)).hexdigest() != digest:
+    found = hashlib.sha256(_with_digest(data[:stop], metadata["sha256"], _NO_DIGEST))
+    found.update(memoryview(data)[stop:])
+    if found.hexdigest() != metadata["sha256"]:
         raise StorageError(
             f"`{path}` is damaged: its checksum is wrong. It was cut short, edited or corrupted."
         )
@@ -279,11 +281,11 @@ def _check_metadata(path: Path, metadata: Any) -> None:
         raise StorageError(f"`{path}` is damaged: its header lacks the manifest or the checksum.")
 
 
-def _write_atomically(path: Path, data: bytes) -> None:
+def _write_atomically(path: Path, *parts: bytes | memoryview) -> None:
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     try:
         with open(temporary, "xb") as file:
-            file.write(data)
+            file.writelines(parts)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)

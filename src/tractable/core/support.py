@@ -84,9 +84,7 @@ class Support(eqx.Module):
 class Real(Support):
     r"""$\mathbb{R}$."""
 
-    @property
-    def words(self) -> str:
-        return "finite"
+    words: ClassVar[str] = "finite"
 
     def contains(self, x):
         return _namespace(x).isfinite(x)
@@ -98,9 +96,7 @@ class Real(Support):
 class ExtendedReal(Support):
     r"""$[-\infty, \infty]$: log-odds, whose infinite ends are certainties."""
 
-    @property
-    def words(self) -> str:
-        return "a number or an infinity, not NaN"
+    words: ClassVar[str] = "a number or an infinity, not NaN"
 
     def contains(self, x):
         return ~_namespace(x).isnan(x)
@@ -113,12 +109,9 @@ class LogWeights(Support):
     r"""Logarithms of weights along the last axis, $-\infty$ for an impossible state, not all impossible."""
 
     ndim: ClassVar[int] = 1
-
-    @property
-    def words(self) -> str:
-        return (
-            "logarithms of weights: below infinity, not NaN, and not all minus infinity along the last axis"
-        )
+    words: ClassVar[str] = (
+        "logarithms of weights: below infinity, not NaN, and not all minus infinity along the last axis"
+    )
 
     @_members
     def contains(self, x: Any) -> Any:
@@ -131,9 +124,7 @@ class LogWeights(Support):
 class Positive(Support):
     r"""$(0, \infty)$."""
 
-    @property
-    def words(self) -> str:
-        return "positive and finite"
+    words: ClassVar[str] = "positive and finite"
 
     def contains(self, x):
         xp = _namespace(x)
@@ -146,9 +137,7 @@ class Positive(Support):
 class NonNegative(Support):
     r"""$[0, \infty)$."""
 
-    @property
-    def words(self) -> str:
-        return "zero or positive, and finite"
+    words: ClassVar[str] = "zero or positive, and finite"
 
     def contains(self, x):
         xp = _namespace(x)
@@ -208,10 +197,7 @@ class Simplex(Support):
     r"""$\{p \in \mathbb{R}^k : p_i \ge 0, \sum_i p_i = 1\}$."""
 
     ndim: ClassVar[int] = 1
-
-    @property
-    def words(self) -> str:
-        return "probabilities that are zero or positive and sum to 1 (to within 1e-6)"
+    words: ClassVar[str] = "probabilities that are zero or positive and sum to 1 (to within 1e-6)"
 
     @_members
     def contains(self, x: Any) -> Any:
@@ -225,10 +211,7 @@ class Ordered(Support):
     r"""$x_1 < x_2 < \dots < x_k$."""
 
     ndim: ClassVar[int] = 1
-
-    @property
-    def words(self) -> str:
-        return "finite and strictly increasing along the last axis"
+    words: ClassVar[str] = "finite and strictly increasing along the last axis"
 
     @_members
     def contains(self, x: Any) -> Any:
@@ -242,9 +225,7 @@ class Ordered(Support):
 class PositiveOrdered(Ordered):
     r"""$0 < x_1 < x_2 < \dots < x_k$."""
 
-    @property
-    def words(self) -> str:
-        return "positive, finite and strictly increasing along the last axis"
+    words: ClassVar[str] = "positive, finite and strictly increasing along the last axis"
 
     @_members
     def contains(self, x: Any) -> Any:
@@ -255,10 +236,7 @@ class Sphere(Support):
     r"""$\{x \in \mathbb{R}^d : \|x\| = 1\}$."""
 
     ndim: ClassVar[int] = 1
-
-    @property
-    def words(self) -> str:
-        return "a vector of length 1"
+    words: ClassVar[str] = "a vector of length 1"
 
     @_members
     def contains(self, x: Any) -> Any:
@@ -279,9 +257,7 @@ class _Matrix(Support):
 class PositiveSemidefinite(_Matrix):
     r"""Symmetric $A$ with $v^\top A v \ge 0$; symmetry and eigenvalues are judged by the largest entry."""
 
-    @property
-    def words(self) -> str:
-        return "a symmetric positive semi-definite matrix"
+    words: ClassVar[str] = "a symmetric positive semi-definite matrix"
 
     @_members
     def contains(self, x: Any) -> Any:
@@ -297,9 +273,7 @@ class PositiveSemidefinite(_Matrix):
 class LowerCholesky(_Matrix):
     r"""Lower-triangular $L$ with a positive diagonal."""
 
-    @property
-    def words(self) -> str:
-        return "lower triangular with a positive diagonal"
+    words: ClassVar[str] = "lower triangular with a positive diagonal"
 
     @_members
     def contains(self, x: Any) -> Any:
@@ -311,9 +285,7 @@ class LowerCholesky(_Matrix):
 class Correlation(PositiveSemidefinite):
     r"""Positive semi-definite with ones on the diagonal."""
 
-    @property
-    def words(self) -> str:
-        return "a correlation matrix: symmetric, positive semi-definite, ones on the diagonal"
+    words: ClassVar[str] = "a correlation matrix: symmetric, positive semi-definite, ones on the diagonal"
 
     @_members
     def contains(self, x: Any) -> Any:
@@ -324,9 +296,7 @@ class Correlation(PositiveSemidefinite):
 class CorrelationCholesky(LowerCholesky):
     r"""Lower-triangular $L$ with a positive diagonal and rows of length one: $L L^\top$ is a correlation."""
 
-    @property
-    def words(self) -> str:
-        return "lower triangular with a positive diagonal and rows of length 1"
+    words: ClassVar[str] = "lower triangular with a positive diagonal and rows of length 1"
 
     @_members
     def contains(self, x: Any) -> Any:

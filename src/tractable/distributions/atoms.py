@@ -23,7 +23,7 @@ from tractable.core.support import Support, nonnegative, real, simplex
 from tractable.core.types import Array, ArrayLike, Float
 from tractable.distributions.base import Univariate
 
-__all__ = ["Atomic", "Atoms", "Empirical", "Finite", "PointMass", "first_reaching", "one_of_probs_or_logits"]
+__all__ = ["Atomic", "Atoms", "Empirical", "Finite", "PointMass", "generalised_inverse", "one_of_probs_or_logits"]
 
 
 class Atoms(Support):
@@ -91,7 +91,7 @@ class Atomic(Univariate):
         return _lookup(self.values, beyond, x, "right")
 
     def _icdf(self, p):
-        index = first_reaching(jnp.cumsum(self.probs, -1), p)
+        index = generalised_inverse(jnp.cumsum(self.probs, -1), p)
         return jnp.take_along_axis(self.values, index[..., None], -1)[..., 0]
 
 
@@ -193,7 +193,7 @@ def one_of_probs_or_logits(probs: Any, logits: Any, support: Support, to_logits:
     return to_logits(array)
 
 
-def first_reaching(cumulative: Array, p: Array) -> Array:
+def generalised_inverse(cumulative: Array, p: Array) -> Array:
     r"""The generalised inverse $\min\{i : F_i \ge p\}$ of a table of cumulative probabilities along the last axis.
 
     The comparison allows the rounding of a cumulative sum, $32\epsilon$ relative. An entry of probability zero is never found

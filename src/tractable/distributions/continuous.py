@@ -339,11 +339,15 @@ class Gumbel(LocationScale):
 def _student_tails(y: Array, degrees: Array) -> tuple[Array, Array]:
     """log P(|Z| <= e^y) and log P(|Z| > e^y) for Student's t."""
     log_ratio = 2 * y - jnp.log(degrees)
-    half = jnp.full_like(log_ratio, 0.5)
-    return log_beta_tails(half, degrees / 2, sigmoid(log_ratio), sigmoid(-log_ratio))
+    far = log_ratio > 600  # 1/(1 + z^2/nu) nears underflow: there its power is the whole tail
+    near = jnp.where(far, 0.0, log_ratio)
+    half, order = jnp.full_like(log_ratio, 0.5), jnp.broadcast_to(degrees / 2, log_ratio.shape)
+    within, beyond = log_beta_tails(half, order, sigmoid(near), sigmoid(-near))
+    power = -order * log_ratio - jnp.log(order) - log_beta(order, half)
+    return jnp.where(far, log1mexp(-jnp.minimum(power, 0.0)), within), jnp.where(far, power, beyond)
 
 
 def _student_log_slope(y: Array, degrees: Array) -> Array:
     log_ratio = 2 * y - jnp.log(degrees)
-    power = -0.5 * (degrees + 1) * -log_sigmoid(-log_ratio)
+    power = 0.5 * (degrees + 1) * log_sigmoid(-log_ratio)
     return math.log(2) + y + power - 0.5 * jnp.log(degrees) - log_beta(degrees / 2, 0.5)

@@ -29,7 +29,7 @@ from tractable.core.support import (
     unit_interval,
 )
 from tractable.core.types import Array, ArrayLike, Float, Scalar
-from tractable.distributions.atoms import Empirical, Finite, PointMass, first_reaching, one_of_probs_or_logits
+from tractable.distributions.atoms import Empirical, Finite, PointMass, generalised_inverse, one_of_probs_or_logits
 from tractable.distributions.base import Univariate, check_ordered
 from tractable.distributions.expfam import ExponentialFamily
 
@@ -155,7 +155,7 @@ class Categorical(Univariate, ExponentialFamily):
 
     def _sample(self, key, n):
         u = jr.uniform(key, n, self.logits.dtype, jnp.finfo(self.logits.dtype).tiny)
-        return first_reaching(jnp.cumsum(self.probs, -1), u)
+        return generalised_inverse(jnp.cumsum(self.probs, -1), u)
 
     def _labels(self):
         return jnp.arange(self.num_categories, dtype=self.logits.dtype).reshape((1,) * (self.logits.ndim - 1) + (-1,))
@@ -185,7 +185,7 @@ class Categorical(Univariate, ExponentialFamily):
         return self._at(beyond, x + 1)  # never at the last label, which the base answers
 
     def _icdf(self, p):
-        return first_reaching(jnp.cumsum(self.probs, -1), p).astype(p.dtype)
+        return generalised_inverse(jnp.cumsum(self.probs, -1), p).astype(p.dtype)
 
     @property
     def natural(self):

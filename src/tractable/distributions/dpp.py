@@ -35,8 +35,8 @@ from tractable.distributions.dpp_kernels import (
     checked_kernel,
     ensemble_kernel,
     item_indices,
-    marginal_kernel,
     schur_complement,
+    to_marginal,
 )
 from tractable.distributions.dpp_sampling import (
     enumerated_draws,
@@ -65,7 +65,7 @@ class DPP(Distribution):
         given = "neither" if L is None else "both"
         check((L is None) != (K is None), "L", "given, or else `K`, not both", given)
         self.stores_marginal = K is not None
-        self.kernel = checked_kernel("L", np.inf, L) if K is None else checked_kernel("K", 1.0, K)
+        self.kernel, _ = checked_kernel("L", np.inf, L) if K is None else checked_kernel("K", 1.0, K)
 
     @classmethod
     def from_features(cls, features: Matrix) -> "DPP":
@@ -115,7 +115,7 @@ class DPP(Distribution):
     @property
     def K(self) -> Array:
         r"""$K = L(L + I)^{-1} = I - (L + I)^{-1}$."""
-        return self.kernel if self.stores_marginal else marginal_kernel(self.kernel)
+        return self.kernel if self.stores_marginal else to_marginal(self.kernel)
 
     @property
     def spectrum(self) -> tuple[Array, Array]:
@@ -142,7 +142,8 @@ class DPP(Distribution):
         return jnp.where(sign <= 0, -jnp.inf, log - log_total)
 
     def _sample(self, key, n):
-        return spectral_draws(key, *self.spectrum, n)
+        # Sequential decisions need no eigenvectors, which take as long as two draws (measured, 1000 items).
+        return sequential_draws(key, self.K, n) if n <= 2 else spectral_draws(key, *self.spectrum, n)
 
     def _mean(self):
         return jnp.diagonal(self.K)
@@ -154,17 +155,24 @@ class DPP(Distribution):
         probs = jnp.exp(self.set_log_probs())
         return -xlogy(probs, probs).sum()
 
-    def sample(self, key: Key, shape: Shape = (), *, method: str = "spectral") -> Array:
-        """Exact draws by "spectral" decomposition, "sequential" decisions or "enumeration" (N <= 20)."""
-        check_option("method", method, ("spectral", "sequential", "enumeration"))
-        if method == "spectral":
+    def sample(self, key: Key, shape: Shape = (), *, method: str | None = None) -> Array:
+        """Exact draws by "spectral" decomposition, "sequential" decisions or "enumeration" (N <= 20).
+
+        Left open, the faster of the first two for that many draws.
+        """
+        if method is None:
             return super().sample(key, shape)
+        check_option("method", method, ("spectral", "sequential", "enumeration"))
         one_unit(self)
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
         n, count = math.prod(shape), self.kernel.shape[0]
-        if method == "sequential":
-            return sequential_draws(key, self.K, n).reshape((*shape, count))
-        return enumerated_draws(key, self.set_log_probs(), count, n).reshape((*shape, count))
+        if method == "spectral":
+            draws = spectral_draws(key, *self.spectrum, n)
+        elif method == "sequential":
+            draws = sequential_draws(key, self.K, n)
+        else:
+            draws = enumerated_draws(key, self.set_log_probs(), count, n)
+        return draws.reshape((*shape, count))
 
     def chain(self, key: Key, num_draws: int, *, thin: int | None = None, swap_prob: float = 0.5) -> Run:
         """A Markov chain from the empty set: masks in `.trace.masks`, `thin` steps apart (default: N)."""

@@ -24,7 +24,7 @@ from tractable.distributions.gaussian_parts import as_indices
 
 __all__ = [
     "Items", "Matrix", "block", "checked_kernel", "ensemble_kernel", "item_indices", "loewner_leq",
-    "marginal_kernel", "rounding_of", "schur_complement",
+    "marginal_kernel", "rounding_of", "schur_complement", "to_marginal",
 ]  # fmt: skip
 
 Items = Sequence[int] | np.ndarray | Array  # indices of items, numbered from 0
@@ -49,22 +49,22 @@ def loewner_leq(a: Matrix, b: Matrix) -> Bool[Array, ""]:
 
 def marginal_kernel(L: Matrix) -> Array:
     r"""$K = L(L + I)^{-1} = I - (L + I)^{-1}$, with eigenvalues $\lambda / (1 + \lambda)$."""
-    return _marginal_kernel(checked_kernel("L", np.inf, L))
+    return to_marginal(checked_kernel("L", np.inf, L)[0])
 
 
 def ensemble_kernel(K: Matrix) -> Array:
     r"""$L = K(I - K)^{-1}$, eigenvalues $\kappa / (1 - \kappa)$; an error where $K$ has an eigenvalue 1."""
-    K = checked_kernel("K", 1.0, K)
-    if is_concrete(K):
-        largest = np.linalg.eigvalsh(np.asarray(K)).max()
+    array, eigenvalues = checked_kernel("K", 1.0, K)
+    if eigenvalues is not None:
+        largest = eigenvalues.max()
         fix = "Such a process is never empty and has no `L`; work with `K`."
-        below = 1 - largest > rounding_of(K)
+        below = 1 - largest > rounding_of(array)
         check(below, "K", "without the eigenvalue 1 to have an `L`", f"the eigenvalue {largest}", fix)
-    return _ensemble_kernel(K)
+    return _to_ensemble(array)
 
 
-def checked_kernel(name: str, largest: float, value: Any) -> Array:
-    """`value` as a symmetric kernel with eigenvalues from 0 to `largest`; a message names the one outside."""
+def checked_kernel(name: str, largest: float, value: Any) -> tuple[Array, np.ndarray | None]:
+    """`value` as a symmetric kernel with eigenvalues from 0 to `largest`, and these where it has values."""
     array = as_float(name, value)
     square = array.ndim >= 2 and array.shape[-1] == array.shape[-2] and array.shape[-1] > 0
     check(square, name, "a square matrix with a row for each item", f"shape {array.shape}")
@@ -88,7 +88,8 @@ def checked_kernel(name: str, largest: float, value: Any) -> Array:
             f"the eigenvalue {top}",
             fix,
         )
-    return array
+        return array, eigenvalues
+    return array, None
 
 
 def item_indices(name: str, items: Any, count: int) -> np.ndarray:
@@ -123,11 +124,12 @@ def rounding_of(a: Array) -> float:
 
 @jax.jit
 @partial(jnp.vectorize, signature="(n,n)->(n,n)")
-def _marginal_kernel(L: Array) -> Array:
+def to_marginal(L: Array) -> Array:
+    r"""`marginal_kernel` of a kernel that has been checked."""
     return symmetrise(psd_solve(L + jnp.eye(L.shape[0], dtype=L.dtype), L))
 
 
 @jax.jit
 @partial(jnp.vectorize, signature="(n,n)->(n,n)")
-def _ensemble_kernel(K: Array) -> Array:
+def _to_ensemble(K: Array) -> Array:
     return symmetrise(psd_solve(jnp.eye(K.shape[0], dtype=K.dtype) - K, K))

@@ -11,7 +11,7 @@ References.  Davis and Rabinowitz (1984) chapter 6.
 """
 
 from collections.abc import Callable
-from functools import partial, singledispatch
+from functools import partial
 from typing import Any
 
 import jax
@@ -20,19 +20,21 @@ import jax.numpy as jnp
 from tractable.core.checks import check, is_concrete
 from tractable.core.module import Module, field
 from tractable.core.types import Array, ArrayLike, Scalar
+from tractable.distributions.atoms import Atomic, PointMass
 from tractable.distributions.base import Distribution, Univariate
 from tractable.distributions.pairs import over_units
 from tractable.distributions.panels import (
-    cut_at_crossings,
+    for_both,
+    integrate_panels,
+    outer_error,
     panel_edges,
-    panel_rule,
     real_dtype,
     support_ends,
     tail_levels,
     tail_sum,
 )
 
-__all__ = ["Estimate", "atoms", "certified", "integrate", "integrate_quantiles", "monte_carlo"]
+__all__ = ["Estimate", "certified", "integrate", "integrate_quantiles", "listed_values", "monte_carlo", "tabulate"]
 
 Integrand = Callable[[Array, Array], Array]
 
@@ -98,10 +100,28 @@ def monte_carlo(values: Array) -> Estimate:
     return Estimate(mean, spread, "monte_carlo")
 
 
-@singledispatch
-def atoms(distribution: Distribution) -> Array | None:
+def tabulate(distribution: Distribution) -> tuple[Array, Array]:
+    """The values of a discrete number with their probabilities; an infinite range ends where less than 1e-15 is left."""
+    values = listed_values(distribution)
+    if values is not None:
+        return values, jnp.exp(distribution.log_prob(values)) / _repeats(values)
+    low, high = support_ends(distribution.support)
+    if not all(is_concrete(leaf) for leaf in jax.tree.leaves((distribution, low, high))):
+        numbers, probs, _ = _table(distribution, jnp.asarray(low, float), _TRACED_TERMS)
+        return numbers, probs
+    terms = 256
+    while True:
+        numbers, probs, tail = _table(distribution, jnp.asarray(low, float), terms)
+        if bool(tail < 1e-15) or float(low) + terms > float(high) or terms >= _MOST_TERMS:
+            return numbers, probs
+        terms *= 8
+
+
+def listed_values(distribution: Distribution) -> Array | None:
     """The values of a distribution over a given list of numbers; None for one over a range of whole numbers."""
-    return None
+    if isinstance(distribution, PointMass):
+        return distribution.value[..., None]
+    return distribution.values if isinstance(distribution, Atomic) else None
 
 
 @partial(jax.jit, static_argnums=(0, 3))
@@ -111,28 +131,17 @@ def _quadrature(integrand: Integrand, p: Distribution, q: Distribution, crossing
 
 
 def _one_quadrature(integrand: Integrand, p: Distribution, q: Distribution, crossings: bool) -> tuple[Scalar, Scalar]:
+    def evaluate(x):
+        log_p, log_q = for_both(lambda d: d.log_prob(x), p, q)
+        return log_p - log_q, jnp.stack([integrand(log_p, log_q), jnp.exp(log_p)], -1)
+
     edges, anchors = panel_edges(p, q)
-    if crossings:
-        x, _ = panel_rule(edges, anchors, 20)
-        edges = cut_at_crossings(lambda at: p.log_prob(at) - q.log_prob(at), edges, x)
-    value, mass = _panel_sums(integrand, p, q, *panel_rule(edges, anchors, 20))
-    coarse, _ = _panel_sums(integrand, p, q, *panel_rule(edges, anchors, 12))
-    whole = value.reshape(-1, 2).sum(1) if crossings else value  # a panel that was cut counts as one in the tail
-    tails = tail_sum(whole[-1], whole[-2]) + tail_sum(whole[0], whole[1])
-    missed = jnp.abs(1 - mass)
-    diverges = jnp.isposinf(value.sum()) | (jnp.isinf(tails) & (missed < 1e-3))
-    error = jnp.abs(value - coarse).sum() + tails + missed
-    return jnp.where(diverges, jnp.inf, value.sum()), jnp.where(diverges, 0.0, error)
-
-
-def _panel_sums(
-    integrand: Integrand, p: Distribution, q: Distribution, x: Array, weights: Array
-) -> tuple[Array, Array]:
-    """The integral over each panel, and the mass of `p` in all of them."""
-    log_p, log_q = p.log_prob(x), q.log_prob(x)
-    values = jnp.where(weights > 0, integrand(log_p, log_q) * weights, 0.0)
-    mass = jnp.where(weights > 0, jnp.exp(log_p) * weights, 0.0)
-    return values.sum(1), mass.sum()
+    values, errors = integrate_panels(evaluate, edges, anchors, crossings)
+    value, missed = values[:, 0].sum(), jnp.abs(1 - values[:, 1].sum())
+    tails = outer_error(values[:, 0], edges, anchors)
+    diverges = jnp.isposinf(value) | (jnp.isinf(tails) & (missed < 1e-3))
+    error = errors[:, 0].sum() + tails + missed
+    return jnp.where(diverges, jnp.inf, value), jnp.where(diverges, 0.0, error)
 
 
 @jax.jit
@@ -147,28 +156,22 @@ def _quantile_integral(p: Any, q: Any, order: Array) -> tuple[Scalar, Scalar]:
 def _half_quantile_integral(p: Any, q: Any, order: Array, edges: Array, upper: bool) -> tuple[Scalar, ...]:
     """The integral over one half of the probabilities, the error of its panels, and the tail beyond them."""
 
-    def quantile(d, u):
+    def quantile(u, d):
         if isinstance(d, Univariate) and upper:
             return d.inverse_survival(u)
         return d.icdf(1 - u if upper else u)
 
-    def difference(u):
-        return quantile(p, u) - quantile(q, u)
+    def evaluate(u):
+        first, second = for_both(partial(quantile, u), p, q)
+        return first - second, (jnp.abs(first - second) ** order)[..., None]
 
-    anchors = jnp.asarray([0.5, 0.0], edges.dtype)
-    edges = cut_at_crossings(difference, edges, panel_rule(edges, anchors, 20)[0])
-
-    def panels(nodes):
-        u, weights = panel_rule(edges, anchors, nodes)
-        return (jnp.abs(difference(u)) ** order * weights).sum(1).reshape(-1, 2).sum(1)
-
-    value, coarse = panels(20), panels(12)
-    return value.sum(), jnp.abs(value - coarse).sum(), tail_sum(value[0], value[1])
+    values, errors = integrate_panels(evaluate, edges, jnp.asarray([0.5, 0.0], edges.dtype), True)
+    return values.sum(), errors.sum(), tail_sum(values[0, 0], values[1, 0])
 
 
 def _integer_ends(p: Distribution, q: Distribution) -> tuple[Any, Any]:
     """The least and the greatest number to visit beside the listed atoms."""
-    limits = [support_ends(d.support) for d in (p, q) if atoms(d) is None]
+    limits = [support_ends(d.support) for d in (p, q) if listed_values(d) is None]
     if not limits:
         return 0.0, 0.0
     lows, highs = zip(*limits)
@@ -205,7 +208,7 @@ def _one_sum(integrand: Integrand, p: Distribution, q: Distribution, low: Array,
 
 def _atoms_of_both(p: Distribution, q: Distribution, numbers: Array) -> tuple[Array, Array]:
     """Every value that `p` or `q` may take (`numbers` for a range), and whether it is there for the first time."""
-    listed = [values for values in (atoms(p), atoms(q)) if values is not None]
+    listed = [values for values in (listed_values(p), listed_values(q)) if values is not None]
     if not listed:
         return numbers, jnp.ones(numbers.shape, bool)
     ranges = [numbers] if len(listed) == 1 else []
@@ -213,3 +216,16 @@ def _atoms_of_both(p: Distribution, q: Distribution, numbers: Array) -> tuple[Ar
     fresh = jnp.concatenate([jnp.ones(1, bool), x[1:] != x[:-1]])
     spare = -x.size % 4 + 4  # at least one empty place in the last block: a list has no tail
     return jnp.pad(x, (0, spare), mode="edge"), jnp.pad(fresh, (0, spare))
+
+
+@partial(jax.jit, static_argnums=2)
+def _table(distribution: Distribution, low: Array, terms: int) -> tuple[Array, Array, Scalar]:
+    numbers = low + jnp.arange(terms)
+    probs = jnp.exp(distribution.log_prob(numbers))
+    blocks, missed = probs.reshape(4, -1).sum(1), jnp.abs(1 - probs.sum())
+    return numbers, probs, tail_sum(blocks[3], blocks[2]) + jnp.where(missed < 1e-6, 0.0, missed)
+
+
+def _repeats(values: Array) -> Array:
+    """How often each value is listed: equal values share the probability of their value."""
+    return (values[:, None] == values[None]).sum(1).astype(values.dtype)

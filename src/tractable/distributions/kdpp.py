@@ -10,12 +10,11 @@ References.  Kulesza and Taskar (2011), "k-DPPs: fixed-size determinantal point 
 """
 
 from functools import partial
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
-from tractable.core.checks import as_float, check, check_count, is_concrete
+from tractable.core.checks import as_float, check, check_count
 from tractable.core.iterate import Run
 from tractable.core.module import field
 from tractable.core.numerics import xlogy
@@ -37,9 +36,6 @@ from tractable.distributions.gaussian_parts import one_unit
 
 __all__ = ["KDPP"]
 
-# The kernel is checked by `checked_kernel`, whose message names the eigenvalue; the metadata say the rest.
-_KERNEL: Any = {"metadata": {"support": psd, "rank": 2}, "converter": partial(checked_kernel, "L", np.inf)}
-
 
 class KDPP(Distribution):
     r"""Subsets of exactly `size` of $N$ items, as 0/1 vectors, with $P(Y) \propto \det(L_Y)$.
@@ -49,15 +45,13 @@ class KDPP(Distribution):
     [0.5, 0.0, 0.5]
     """
 
-    L: Float[Array, "... n n"] = field(**_KERNEL)
+    L: Float[Array, "... n n"] = field(metadata={"support": psd, "rank": 2})
     size: int = field(static=True)
 
-    def __check_init__(self) -> None:
-        super().__check_init__()
-        count = self.L.shape[-1]
-        check_count("size", self.size, 0, count)
-        if is_concrete(self.L):
-            values = np.linalg.eigvalsh(np.asarray(self.L))
+    def __init__(self, L: Matrix, size: int):
+        self.L, values = checked_kernel("L", np.inf, L)
+        self.size = check_count("size", size, 0, self.L.shape[-1])
+        if values is not None:
             nonzero = values > rounding_of(self.L) * np.abs(values).max(-1, keepdims=True)
             rank = int(nonzero.sum(-1).min())
             fix = "Fewer features than `size`, or repeated items, leave every such subset without volume."

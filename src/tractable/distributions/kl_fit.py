@@ -31,6 +31,7 @@ from tractable.distributions.continuous import Normal
 from tractable.distributions.expfam import ExponentialFamily, maximum_likelihood, row_weights, weigh
 from tractable.distributions.gaussian import Gaussian
 from tractable.distributions.gaussian_parts import psd_root
+from tractable.distributions.integrals import tabulate
 from tractable.distributions.panels import expectation_rule
 
 __all__ = ["KLFit", "ReverseKLFit", "empirical_kl", "forward_kl_fit", "reverse_kl_fit"]
@@ -171,9 +172,9 @@ def _points(
         return rows, row_weights(rows, weights)
     check(weights is None, "weights", "left out when `target` is a distribution", "weights")
     check(target.shape == family.shape, "target", f"over draws of shape {family.shape}, like `family`", target.shape)
-    if target.shape == () and not target.discrete and key is None:
-        return eqx.filter_jit(expectation_rule)(target)
-    fix = "Only a density of one number is integrated."
+    if target.shape == () and key is None:
+        return tabulate(target) if target.discrete else eqx.filter_jit(expectation_rule)(target)
+    fix = "Only distributions of one number are summed or integrated."
     check(key is not None, "key", f"given to draw from {type(target).__name__} of shape {target.shape}", key, fix)
     rows = target.sample(key, (check_count("num_samples", num_samples, 2),)).astype(float)
     return rows, row_weights(rows, None)

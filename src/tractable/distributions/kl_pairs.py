@@ -199,7 +199,8 @@ def negative_binomial_kl(p, q):
 @register_kl(Poisson, Poisson)
 def poisson_kl(p, q):
     r"""$\lambda_1 \log(\lambda_1/\lambda_2) - \lambda_1 + \lambda_2$."""
-    return deviance(p.rate, q.rate)
+    some = p.rate > 0
+    return jnp.where(some, deviance(jnp.where(some, p.rate, 1.0), q.rate), q.rate)
 
 
 @register_kl(DiscreteUniform, DiscreteUniform)

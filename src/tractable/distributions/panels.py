@@ -1,7 +1,8 @@
 r"""Panels on the line that resolve one or two densities: where to cut, and which nodes to take in each panel.
 
 Cuts.        Quantiles whose probabilities fall by factors of four down to rounding, the ends of the supports, and
-             points further out by factors of four, where the tail shows whether it converges.
+             between the last quantile and an end (or infinity) points by factors of four, where the integrand shows
+             whether its integral converges.
 Nodes.       Gauss-Legendre in each panel, in the logarithm of the distance to the nearest end of a support (so that
              $x^{a-1}$ costs no digits), evenly where a panel touches that end.
 Used by.     distributions.integrals, distributions.kl_fit.
@@ -19,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tractable.bijections.monotone import ends
+from tractable.core.iterate import run
 from tractable.core.support import IntegerRange, Support
 from tractable.core.types import Array
 from tractable.distributions.base import Distribution, Univariate
@@ -26,9 +28,11 @@ from tractable.distributions.mixture import Mixture, Union
 from tractable.distributions.transformed import Transformed
 
 __all__ = [
-    "breakpoints", "cut_at_crossings", "expectation_rule", "panel_edges", "panel_rule", "real_dtype",
+    "breakpoints", "expectation_rule", "for_both", "integrate_panels", "outer_error", "panel_edges", "panel_rule", "real_dtype",
     "support_ends", "tail_levels", "tail_sum",
 ]  # fmt: skip
+
+Evaluate = Callable[[Array], tuple[Array, Array]]
 
 
 @singledispatch
@@ -85,21 +89,17 @@ def panel_edges(p: Distribution, q: Distribution) -> tuple[Array, Array]:
     """The sorted ends of all panels, and the points towards which panels are graded (the centre first)."""
     dtype = real_dtype(p)
     limits = [[jnp.asarray(end, dtype) for end in support_ends(d.support)] for d in (p, q)]
-    inner = jax.lax.stop_gradient(jnp.concatenate([breakpoints(p), breakpoints(q)])).astype(dtype)
+    inner = jax.lax.stop_gradient(jnp.concatenate(for_both(breakpoints, p, q))).astype(dtype)
     centre = jnp.nanmedian(jnp.where(jnp.isfinite(inner), inner, jnp.nan))
     inner = jnp.where(jnp.isfinite(inner), inner, centre)
-    growth = jnp.asarray(4.0 ** np.arange(1, _num_levels(dtype) + 1), dtype)
-    beyond = [centre + (inner.max() - centre) * growth, centre + (inner.min() - centre) * growth]
-    finite = jnp.stack([jnp.where(jnp.isfinite(end), end, centre) for pair in limits for end in pair])
     low, high = jnp.minimum(limits[0][0], limits[1][0]), jnp.maximum(limits[0][1], limits[1][1])
-    points = jnp.clip(jnp.concatenate([inner, *beyond, finite]), low, high)
-    return jnp.sort(points), jnp.concatenate([centre[None], finite])
+    beyond = [_probes(inner.min(), low, centre), _probes(inner.max(), high, centre)]
+    finite = jnp.stack([jnp.where(jnp.isfinite(end), end, centre) for pair in limits for end in pair])
+    return jnp.sort(jnp.concatenate([inner, *beyond, finite])), jnp.concatenate([centre[None], finite])
 
 
-def panel_rule(edges: Array, anchors: Array, order: int) -> tuple[Array, Array]:
-    """Nodes and weights, shape `(panels, order)`: geometric from the nearest anchor, even where it touches."""
-    t, w = (jnp.asarray(v, edges.dtype)[None] for v in np.polynomial.legendre.leggauss(order))
-    t, w = (1 + t) / 2, w / 2
+def panel_rule(edges: Array, anchors: Array, t: np.ndarray, w: np.ndarray) -> tuple[Array, Array]:
+    """Nodes and weights, shape `(panels, order)`, of a rule on [0, 1]: graded from the nearest anchor."""
     a, b = edges[:-1, None], edges[1:, None]
     gap = jnp.maximum(anchors[None] - b, a - anchors[None])
     nearest = jnp.argmin(jnp.where(gap >= 0, gap, jnp.inf), 1)
@@ -111,6 +111,7 @@ def panel_rule(edges: Array, anchors: Array, order: int) -> tuple[Array, Array]:
     # The density is smooth at the centre, which is no end of a support: grading helps in the tails only.
     graded = usable & (stretch > 2) & ((nearest[:, None] > 0) | (stretch < 1000))
     log_ratio = jnp.log(jnp.where(graded, ratio, 2.0))
+    t, w = jnp.asarray(t, edges.dtype)[None], jnp.asarray(w, edges.dtype)[None]
     power = near * jnp.exp(t * log_ratio)
     x = jnp.where(graded, anchor + power, a + (b - a) * t)
     return x, jnp.where(graded, power * log_ratio, b - a) * w
@@ -122,33 +123,58 @@ def expectation_rule(p: Distribution, order: int = 20) -> tuple[Array, Array]:
     The weights contain the density and carry its gradient with respect to parameters; the nodes stay where they are.
     """
     edges, anchors = panel_edges(p, p)
-    x, weights = panel_rule(edges, anchors, order)
+    x, weights = panel_rule(edges, anchors, *_gauss_legendre(order))
     x, weights = x.reshape(-1), weights.reshape(-1)
     return x, jnp.where(weights > 0, jnp.exp(p.log_prob(x)) * weights, 0.0)
 
 
-def cut_at_crossings(difference: Callable[[Array], Array], edges: Array, x: Array) -> Array:
-    """The edges with one more in each panel: where `difference` changes sign between the nodes `x`, or the middle."""
+def integrate_panels(evaluate: Evaluate, edges: Array, anchors: Array, crossings: bool) -> tuple[Array, Array]:
+    """The integrals of `evaluate(x)[1]` over each panel by 20 nodes, and how far 12 nodes are from them.
 
-    def sign(at):
-        values = difference(at)
-        return jnp.where(jnp.isnan(values), 0.0, jnp.sign(values))  # NaN: infinity less infinity, off both supports
+    `evaluate` returns, at nodes of shape `(panels, order)`, a function with kinks at its zeros, and the integrands along a
+    last axis. With `crossings` each panel is cut near the zero in it, which two rounds of interpolation find.
+    """
+    (t, w), (other_t, other_w) = _gauss_legendre(20), _gauss_legendre(12)
+    nodes, zeros = np.concatenate([t, other_t]), np.zeros(12)
+    fine, coarse = np.concatenate([w, zeros]), np.concatenate([np.zeros(20), other_w])
 
-    signs = sign(x)
-    changes = signs[:, 1:] * signs[:, :-1] < 0
-    first = jnp.argmax(changes, 1)[:, None]
-    left, right = (jnp.take_along_axis(x, first + k, 1)[:, 0] for k in (0, 1))
-    start = jnp.take_along_axis(signs, first, 1)[:, 0]
+    def integrals(all_edges):
+        x, weights = panel_rule(all_edges, anchors, nodes, fine + coarse)
+        difference, values = evaluate(x)
+        # A node that rounding has put on the end of a support is no point of the panel.
+        used = (weights > 0) & (x[..., None] != anchors[1:]).all(-1)
+        terms = jnp.where(used[..., None], values * weights[..., None], 0.0)
+        both = [jnp.where(jnp.asarray(part > 0)[None, :, None], terms, 0.0).sum(1) for part in (fine, coarse)]
+        return x[:, :20], difference[:, :20], both
 
-    def halve(_, bracket):
-        left, right = bracket
-        middle = (left + right) / 2
-        same = sign(middle) == start
-        return jnp.where(same, middle, left), jnp.where(same, right, middle)
+    if not crossings:
+        value, check = integrals(edges)[2]
+        return value, jnp.abs(value - check)
 
-    left, right = jax.lax.fori_loop(0, 60, halve, (left, right))
-    cuts = jnp.where(changes.any(1), left, (edges[1:] + edges[:-1]) / 2)
-    return jnp.sort(jnp.concatenate([edges, jax.lax.stop_gradient(cuts)]))
+    def refine(cuts, _):
+        x, difference, (value, check) = integrals(jnp.sort(jnp.concatenate([edges, cuts])))
+        value, check = (v.reshape(-1, 2, v.shape[-1]) for v in (value, check))
+        new = _zero_in_panel(x.reshape(-1, 40), difference.reshape(-1, 40), cuts)
+        return jax.lax.stop_gradient(new), (value.sum(1), jnp.abs(value - check).sum(1))
+
+    middles = jax.lax.stop_gradient((edges[1:] + edges[:-1]) / 2)
+    value, error = run(refine, middles, num_steps=3).trace
+    return value[-1], error[-1]
+
+
+def for_both(function: Callable[[Any], Array], p: Any, q: Any) -> tuple[Array, Array]:
+    """`function(p)` and `function(q)`; traced once where both are of one class and shape, which compiles faster."""
+    shapes = [[leaf.shape for leaf in jax.tree.leaves(d)] for d in (p, q)]
+    if jax.tree.structure(p) != jax.tree.structure(q) or shapes[0] != shapes[1]:
+        return function(p), function(q)
+    each = jax.vmap(function)(jax.tree.map(lambda *leaves: jnp.stack(leaves), p, q))
+    return each[0], each[1]
+
+
+def outer_error(values: Array, edges: Array, anchors: Array) -> Array:
+    """What the integral over the outermost panels says about the part that is left out; infinite if it diverges."""
+    lower = _side_error(values, edges, anchors)
+    return lower + _side_error(values[::-1], edges[::-1], anchors)
 
 
 def tail_sum(last: Array, before: Array) -> Array:
@@ -158,6 +184,38 @@ def tail_sum(last: Array, before: Array) -> Array:
     shrinking = (before > 0) & (ratio < 0.9999)
     remainder = last * ratio / (1 - jnp.where(shrinking, ratio, 0.0))
     return jnp.where(last == 0, 0.0, jnp.where(shrinking, remainder, jnp.inf))
+
+
+def _side_error(values: Array, edges: Array, anchors: Array) -> Array:
+    empty = (edges == edges[0]).sum() - 1  # panels without length: both supports end here, or rounding put points here
+    first, second, third = jax.lax.dynamic_slice(values, (empty,), (3,))
+    touches = (edges[0] == anchors[1:]).any()
+    # Where rounding leaves no points between the last quantile and the end, nothing can be said about divergence.
+    at_end = jnp.abs(first) + jnp.where(empty > 1, jnp.abs(second), tail_sum(second, third))
+    return jnp.where(touches, at_end, tail_sum(first, second))
+
+
+def _probes(outermost: Array, end: Array, centre: Array) -> Array:
+    """Points from the outermost quantile on: to the end of the support, or out to infinity, by factors of four."""
+    powers = jnp.asarray(4.0 ** np.arange(1, _num_levels(outermost.dtype) + 1), outermost.dtype)
+    safe = jnp.where(jnp.isfinite(end), end, centre)
+    return jnp.where(jnp.isfinite(end), safe + (outermost - safe) / powers, centre + (outermost - centre) * powers)
+
+
+def _zero_in_panel(x: Array, values: Array, otherwise: Array) -> Array:
+    """Where `values` first change sign along each row, by linear interpolation between two nodes."""
+    signs = jnp.where(jnp.isnan(values), 0.0, jnp.sign(values))  # NaN: infinity less infinity, off both supports
+    changes = signs[:, 1:] * signs[:, :-1] < 0
+    at = jnp.argmax(changes, 1)[:, None]
+    (left, right), (below, above) = ([jnp.take_along_axis(v, at + k, 1)[:, 0] for k in (0, 1)] for v in (x, values))
+    share = below / (below - above)
+    share = jnp.where((share > 0) & (share < 1), share, 0.5)
+    return jnp.where(changes.any(1), left + share * (right - left), otherwise)
+
+
+def _gauss_legendre(order: int) -> tuple[np.ndarray, np.ndarray]:
+    t, w = np.polynomial.legendre.leggauss(order)
+    return (1 + t) / 2, w / 2
 
 
 def _num_levels(dtype: Any) -> int:

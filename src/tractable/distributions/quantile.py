@@ -8,6 +8,7 @@ Cost.        Four to eight evaluations of both tails at each point; the loop end
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -19,48 +20,50 @@ __all__ = ["invert_counts", "invert_tails"]
 Tails = Callable[..., tuple[Array, Array]]
 
 
+@partial(jax.custom_jvp, nondiff_argnums=(0, 1))
 def invert_tails(
     tails: Tails, log_slope: Callable[..., Array], params: tuple[Array, ...], p: Array, q: Array, start: Array
 ) -> Array:
     r"""The $y$ on the line with $F(y) = p = 1 - q$, elementwise, from a `start`.
 
-    `tails(y, *params)` gives $\log F$ and $\log(1 - F)$, `log_slope(y, *params)` gives $\log F'$. Newton's step is taken
-    where it stays inside the bracket found so far, else the bracket is halved or widened.
+    `tails(y, *params)` gives $\log F$ and $\log(1 - F)$, `log_slope(y, *params)` gives $\log F'$. Newton's step is
+    taken where it stays inside the bracket found so far, else the bracket is halved or widened.
     """
     lower = p < q
-    log_p, log_q = jnp.log(p), jnp.log(q)
-    frozen = jax.lax.stop_gradient(params)
-    target = jax.lax.stop_gradient(jnp.where(lower, log_p, log_q))
-    tolerance = jnp.sqrt(jnp.finfo(p.dtype).eps)  # Newton doubles the digits: the step after this one is rounding
-
-    def residual(y, values):
-        log_lower, log_upper = tails(y, *values)
-        log_tail = jnp.where(lower, log_lower, log_upper)
-        return jnp.where(lower, log_tail - target, target - log_tail), log_slope(y, *values) - log_tail
+    target = jnp.log(jnp.where(lower, p, q))
+    tolerance = 0.1 * jnp.sqrt(jnp.finfo(p.dtype).eps)  # Newton doubles the digits: one step more is rounding
 
     def unfinished(state):
         return (state[0] < 200) & jnp.any(~state[4])
 
     def advance(state):
         k, y, low, high, done = state
-        value, log_gain = residual(y, frozen)
+        log_lower, log_upper = tails(y, *params)
+        log_tail = jnp.where(lower, log_lower, log_upper)
+        value = jnp.where(lower, log_tail - target, target - log_tail)
         low, high = jnp.where(value < 0, y, low), jnp.where(value >= 0, y, high)
-        newton = y - value * jnp.exp(-log_gain)
+        newton = y - value * jnp.exp(log_tail - log_slope(y, *params))
         wider = jnp.where(value < 0, 1.0, -1.0) * 2.0 ** jnp.minimum(k, 50)
         bounded = jnp.isfinite(low) & jnp.isfinite(high)
         safe = jnp.where(bounded, low / 2 + high / 2, y + wider.astype(y.dtype))
         moved = jnp.where((newton >= low) & (newton <= high) & jnp.isfinite(newton), newton, safe)
-        settled = jnp.abs(moved - y) <= tolerance * jnp.maximum(1.0, jnp.abs(y)) * 0.1
+        settled = jnp.abs(moved - y) <= tolerance * jnp.maximum(1.0, jnp.abs(y))
         return k + 1, jnp.where(done, y, moved), low, high, done | settled
 
-    start = jax.lax.stop_gradient(jnp.broadcast_to(start, p.shape))
     infinite = jnp.full_like(p, jnp.inf)
-    first = (0, start, -infinite, infinite, jnp.zeros(p.shape, bool))
-    y = jax.lax.stop_gradient(jax.lax.while_loop(unfinished, advance, first)[1])
-    log_lower, log_upper = tails(y, *params)
-    value = jnp.where(lower, log_lower - log_p, log_q - log_upper)
-    gain = jnp.exp(log_slope(y, *frozen) - jnp.where(lower, log_lower, log_upper))
-    return y - _tangent_only(value) / jax.lax.stop_gradient(gain)
+    first = (0, jnp.broadcast_to(start, p.shape), -infinite, infinite, jnp.zeros(p.shape, bool))
+    return jax.lax.while_loop(unfinished, advance, first)[1]
+
+
+@invert_tails.defjvp
+def _invert_tangent(tails, log_slope, primals, tangents):
+    params, p, q, _ = primals
+    moved, dp, dq, _ = tangents
+    y = invert_tails(tails, log_slope, *primals)
+    logs, slopes = jax.jvp(lambda *values: tails(y, *values), params, moved)
+    lower = p < q
+    residual = jnp.where(lower, slopes[0] - dp / p, dq / q - slopes[1])
+    return y, -residual * jnp.exp(jnp.where(lower, *logs) - log_slope(y, *params))
 
 
 def invert_counts(
@@ -104,8 +107,3 @@ def invert_counts(
     no = jnp.zeros(p.shape, bool)
     state = (0, k, jnp.full_like(p, -1.0), last, no, no)
     return jax.lax.while_loop(unfinished, advance, state)[3]
-
-
-def _tangent_only(x: Array) -> Array:
-    """Zero, with the derivative of `x`."""
-    return x - jax.lax.stop_gradient(x)

@@ -24,7 +24,7 @@ import jax.random as jr
 
 from tractable.core.checks import as_float, check, check_count
 from tractable.core.module import Module, field
-from tractable.core.numerics import log_gamma, logit, logsumexp, sigmoid, softmax
+from tractable.core.numerics import log_gamma, log_sigmoid, logit, logsumexp, sigmoid, softmax
 from tractable.core.support import Support, positive, real, simplex, unit_interval
 from tractable.core.types import Array, ArrayLike, Float, Key, Shape
 from tractable.distributions.base import Distribution, Univariate
@@ -98,11 +98,27 @@ class BinaryConcrete(Univariate):
     def _sample(self, key, n):
         return sigmoid((self.logits + jr.logistic(key, n, self.logits.dtype)) / self.temperature)
 
+    def _noise(self, x):
+        """The logistic noise behind `x`."""
+        return self.temperature * logit(x) - self.logits
+
     def _cdf(self, x):
-        return sigmoid(self.temperature * logit(x) - self.logits)
+        return sigmoid(self._noise(x))
+
+    def _survival(self, x):
+        return sigmoid(-self._noise(x))
+
+    def _log_cdf(self, x):
+        return log_sigmoid(self._noise(x))
+
+    def _log_survival(self, x):
+        return log_sigmoid(-self._noise(x))
 
     def _icdf(self, p):
         return sigmoid((logit(p) + self.logits) / self.temperature)
+
+    def _inverse_survival(self, q):
+        return sigmoid((self.logits - logit(q)) / self.temperature)
 
     @property
     def probs(self) -> Float[Array, "..."]:

@@ -27,7 +27,7 @@ from tractable.core.types import Array, ArrayLike, Float, Scalar
 from tractable.distributions.base import Distribution, Univariate
 from tractable.distributions.gaussian import Gaussian
 from tractable.distributions.gaussian_parts import psd_root
-from tractable.distributions.integrals import certified, integrate_quantiles
+from tractable.distributions.integrals import certified, integrate_quantiles, tabulate
 from tractable.distributions.pairs import over_units
 
 __all__ = [
@@ -73,6 +73,8 @@ def wasserstein(p: Distribution | ArrayLike, q: Distribution | ArrayLike, order:
     check(p.shape == q.shape, "q", f"of the shape of `p`, {p.shape}", q.shape)
     if isinstance(p, Gaussian) and isinstance(q, Gaussian) and order == 2:
         return wasserstein_gaussian(p, q)
+    if p.shape == () and p.discrete and q.discrete:
+        return _between_tables(p, q, order)
     known = isinstance(p, Univariate) and isinstance(q, Univariate)
     fix = "For others compare samples: `wasserstein(p.sample(key, (n,)), q.sample(other_key, (n,)))`, or `sinkhorn`."
     got = f"{type(p).__name__} and {type(q).__name__} with order {order}"
@@ -160,6 +162,11 @@ def transport_weights(name: str, weights: ArrayLike | None, n: int) -> Float[Arr
         check(bool(ok.all()), name, "zero or positive, and finite", "" if ok.all() else offender(w, ok))
         check(float(w.sum()) > 0, name, "positive in total", float(w.sum()))
     return w / w.sum()
+
+
+def _between_tables(p: Distribution, q: Distribution, order: float) -> Scalar:
+    (x, a), (y, b) = tabulate(p), tabulate(q)
+    return wasserstein_samples(x, y, order, x_weights=a, y_weights=b)
 
 
 def _between_samples(x: Array, y: Array, order: float) -> Scalar:
