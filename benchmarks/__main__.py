@@ -1,4 +1,5 @@
-"""`python -m benchmarks NAME [OPTIONS]` runs `benchmarks.NAME.main(options)`; without a name it lists what there is."""
+"""`python -m benchmarks NAME [OPTIONS]` runs `benchmarks.NAME.main(options)`; without a name it lists what
+there is."""
 
 import importlib
 import pkgutil

@@ -1,4 +1,4 @@
-"""Two versions of a page, a defect rate, a small regression: posterior, evidence and prediction in closed form."""
+"""Two versions of a page, a defect rate and a regression: posterior, evidence, prediction in closed form."""
 
 import jax.random as jr
 import numpy as np

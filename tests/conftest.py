@@ -1,4 +1,5 @@
-"""Suite settings: float64, no silent broadcasting, no key used twice, types checked at run time, compiled programs kept."""
+"""Suite settings: float64, no silent broadcasting, no key used twice, types checked at run time, compiled
+programs kept."""
 
 import os
 from pathlib import Path
@@ -30,7 +31,8 @@ hypothesis.settings.load_profile("suite")
 
 @pytest.fixture(scope="session")
 def oracles() -> Path:
-    """The folder of reference answers beside the project; tests that need it are skipped where it is absent."""
+    """The folder of reference answers beside the project; tests that need it are skipped where it is
+    absent."""
     folder = _ROOT.parent / "shared" / "oracles"
     if not folder.is_dir():
         pytest.skip(f"reference answers are not at {folder}")

@@ -1,4 +1,5 @@
-"""Bundled tables: facts, splits, and generators whose fitted parameters are the ones that they were made with."""
+"""Bundled tables: facts, splits, and generators whose fitted parameters are the ones that they were made
+with."""
 
 import numpy as np
 import pytest
@@ -7,7 +8,13 @@ from tractable import datasets
 
 
 def test_bundled_tables_have_their_known_sizes():
-    sizes = {"diabetes": (442, 10), "iris": (150, 4), "wine": (178, 13), "breast_cancer": (569, 30), "digits": (1797, 64)}
+    sizes = {
+        "diabetes": (442, 10),
+        "iris": (150, 4),
+        "wine": (178, 13),
+        "breast_cancer": (569, 30),
+        "digits": (1797, 64),
+    }
     for name, size in sizes.items():
         table = getattr(datasets, name)()
         assert table.features.shape == size
@@ -21,7 +28,7 @@ def test_split_is_a_partition_of_the_rows():
     together = np.concatenate([train.features, test.features])
     assert len(test) == 110
     np.testing.assert_array_equal(np.sort(together[:, 2]), np.sort(table.features[:, 2]))
-    with pytest.raises(ValueError, match="`test_fraction` must be between 0 and 1; got 1.5"):
+    with pytest.raises(ValueError, match=r"`test_fraction` must be between 0 and 1; got 1\.5"):
         table.split(1.5)
 
 

@@ -78,7 +78,9 @@ def test_float64_is_on_however_jax_was_imported():
     for first, second in (("jax", "tractable"), ("tractable", "jax")):
         code = f"import {first}, {second}; import jax.numpy as jnp; print(jnp.zeros(1).dtype)"
         environment = {"PATH": "", "HOME": "/nonexistent"}
-        run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+        run = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
+        )
         assert run.stdout.strip() == "float64"
 
 

@@ -34,7 +34,9 @@ def test_help_answers_quickly():
     subprocess.run(command, check=True, capture_output=True)
     start = time.perf_counter()
     subprocess.run(command, check=True, capture_output=True)
-    assert time.perf_counter() - start < 5  # under 1 s on a quiet machine; the bound only catches heavy imports
+    assert (
+        time.perf_counter() - start < 5
+    )  # under 1 s on a quiet machine; the bound only catches heavy imports
 
 
 def test_demo_prints_and_writes(tmp_path):
@@ -53,14 +55,17 @@ def test_demo_refuses_a_level_outside_its_range():
 
 
 def test_demo_evidence_is_that_of_the_marginal_student_t():
-    # Integrating coefficients and noise out of y leaves a multivariate t: SciPy's density of all targets at once.
+    # Integrating coefficients and noise out of y leaves a multivariate t: SciPy's density of all targets at
+    # once.
     result = analyse(0)
     train, _ = datasets.diabetes().split(0.25, 0)
     columns = (train.features - train.features.mean(0)) / train.features.std(0)
     design = np.c_[np.ones(len(train)), columns]
     targets = (train.target - train.target.mean()) / train.target.std()
     shape = np.eye(len(train)) + design @ design.T
-    oracle = stats.multivariate_t(np.zeros(len(train)), shape, df=2).logpdf(targets) - len(train) * np.log(train.target.std())
+    oracle = stats.multivariate_t(np.zeros(len(train)), shape, df=2).logpdf(targets) - len(train) * np.log(
+        train.target.std()
+    )
     np.testing.assert_allclose(result.log_evidence, oracle, rtol=1e-9)
 
 

@@ -81,7 +81,8 @@ def test_dirichlet_of_two_is_the_beta():
         log_evidence(Beta(2.0, 2.0), Bernoulli, TOSSES),
         rtol=1e-12,
     )
-    by_counts = posterior(Dirichlet([2.0, 2.0]), Multinomial(10, np.array([0.5, 0.5])), np.array([[7.0, 3.0]]))
+    counted = Multinomial(10, np.array([0.5, 0.5]))
+    by_counts = posterior(Dirichlet([2.0, 2.0]), counted, np.array([[7.0, 3.0]]))
     np.testing.assert_allclose(by_counts.concentration, [9.0, 5.0])
 
 

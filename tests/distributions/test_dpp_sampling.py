@@ -66,6 +66,21 @@ def test_draws_where_no_ensemble_exists():
         assert _p_value(np.asarray(draws), probs / probs.sum()) > LIMIT
 
 
+def test_certain_impossible_and_dependent_items():
+    values = jnp.array([0.0, 0.3, 1.0])
+    draws = np.asarray(spectral_draws(jr.key(4), values, jnp.eye(3), DRAWS))
+    assert (draws[:, 0] == 0).all()
+    assert (draws[:, 2] == 1).all()
+    assert abs(draws[:, 1].mean() - 0.3) < 5 * np.sqrt(0.21 / DRAWS)
+    twins = DPP.from_features(np.array([[1.0, 2.0], [1.0, 2.0], [3.0, -1.0]]))
+    for draws in (
+        spectral_draws(jr.key(5), *twins.spectrum, DRAWS),
+        sequential_draws(jr.key(6), twins.K, DRAWS),
+    ):
+        assert not (draws[:, 0] & draws[:, 1]).any()
+        assert draws.sum(1).max() == 2
+
+
 def test_a_wrong_kernel_is_noticed():
     """The tests above can fail: draws of the independent process with the same marginals are rejected."""
     mean = DPP(L3).mean
@@ -151,9 +166,10 @@ def test_chain_arguments_are_checked():
 def test_shapes_keys_and_leading_axes():
     process = DPP(L3)
     for method in ("spectral", "sequential", "enumeration"):
-        draws = process.sample(jr.key(10), (2, 3), method=method)
-        assert draws.shape == (2, 3, 3)
-        assert (draws == process.sample(jr.key(10), (2, 3), method=method)).all()
+        draws = process.sample(jr.key(10), (200, 200), method=method)
+        flat = process.sample(jr.key(10), (DRAWS,), method=method)
+        assert draws.dtype == jnp.result_type(int)
+        assert (draws == flat.reshape(200, 200, 3)).all()
     stack = DPP(np.stack([1e-9 * np.eye(3), 1e9 * np.eye(3)]))
     draws = stack.sample(jr.key(11), (50,))
     assert draws.shape == (50, 2, 3)

@@ -6,9 +6,11 @@ import jax.random as jr
 import numpy as np
 import pytest
 from scipy.integrate import quad
-from scipy.stats import multivariate_normal, norm
+from scipy.stats import multivariate_normal, norm, poisson
 
+from tractable.distributions.bounded import Uniform
 from tractable.distributions.continuous import Normal
+from tractable.distributions.counts import Poisson
 from tractable.distributions.expfam import log_likelihood
 from tractable.distributions.gaussian import Gaussian
 from tractable.distributions.mixture import Mixture, stack
@@ -182,6 +184,30 @@ def test_quantiles_at_and_beyond_the_ends(line):
     assert ends[0] == -np.inf
     assert ends[1] == np.inf
     assert np.isnan(ends[2:]).all()
+
+
+def test_quantiles_of_counts_are_whole_numbers():
+    counts = Mixture([0.6, 0.4], Poisson(np.array([1.0, 9.0])))
+    p = np.linspace(0.005, 0.995, 100)
+    x = np.arange(60)
+    cumulative_mass = 0.6 * poisson.cdf(x, 1.0) + 0.4 * poisson.cdf(x, 9.0)
+    np.testing.assert_array_equal(counts.icdf(p), np.searchsorted(cumulative_mass, p))
+    np.testing.assert_allclose(
+        counts.log_prob(2.0), np.log(0.6 * poisson.pmf(2, 1) + 0.4 * poisson.pmf(2, 9))
+    )
+    assert counts.sample(jr.key(2), (4,)).dtype == int
+    assert counts.discrete
+
+
+def test_components_of_different_support():
+    """Outside one interval the other decides; outside both the density is zero."""
+    steps = Mixture([0.25, 0.75], Uniform(np.array([0.0, 2.0]), np.array([1.0, 4.0])))
+    x = np.array([-0.5, 0.5, 1.5, 3.0, 5.0])
+    np.testing.assert_allclose(steps.prob(x), [0, 0.25, 0, 0.375, 0])
+    np.testing.assert_array_equal(np.isneginf(steps.log_prob(x)), [True, False, True, False, True])
+    np.testing.assert_allclose(steps.icdf(np.array([0.125, 0.625])), [0.5, 3.0], rtol=1e-12)
+    slopes = jax.grad(lambda m: m.log_prob(0.5))(steps)
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(slopes))
 
 
 def test_gradient_of_a_quantile_is_implicit(line):

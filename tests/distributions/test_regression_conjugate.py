@@ -178,6 +178,10 @@ def test_functions_take_either_prior(prior, after):
         (lambda p: p.posterior(X, Y, -np.ones(8)), "`weights` must be zero or positive"),
         (lambda p: linear_regression_posterior(p, X, Y, noise=1.0), "`noise` must be left out"),
         (lambda p: linear_regression_posterior(Gaussian(LOC, PRECISION), X, Y), "`noise` must be the known"),
+        (
+            lambda p: linear_regression_predictive(Gaussian(LOC, PRECISION), X, noise=-1.0),
+            "`noise` must be one positive and finite number; got -1.0",
+        ),
     ],
 )
 def test_bad_input_is_refused_by_name(prior, call, message):

@@ -170,14 +170,13 @@ def test_bias_falls_and_variance_grows_with_lower_temperature():
 
 
 def test_straight_through_study():
-    """For a linear loss the hard and the soft gradients are the same; for a curved one they differ."""
+    """For a linear loss the hard and the soft gradients are the same, draw by draw."""
     mu, temperatures = jnp.asarray(MU), jnp.array([0.3, 1.0])
     soft = relaxation_study(jr.key(6), _linear_loss, mu, temperatures, 2000)
     hard = relaxation_study(jr.key(6), _linear_loss, mu, temperatures, 2000, hard=True)
     np.testing.assert_allclose(hard.mean, soft.mean, rtol=1e-12)
-    curved = relaxation_study(jr.key(6), _square_loss, mu, temperatures, 2000, hard=True)
-    straight = relaxation_study(jr.key(6), _square_loss, mu, temperatures, 2000)
-    assert np.abs(curved.mean - straight.mean).max() > 1e-2
+    np.testing.assert_allclose(hard.variance, soft.variance, rtol=1e-12)
+    assert np.abs(soft.bias).max() > 1e-3
 
 
 def test_annealing_is_geometric_and_then_holds():

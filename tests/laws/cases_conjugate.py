@@ -50,109 +50,113 @@ PROBS = np.array([0.15, 0.5, 0.8])
 SHARES = np.array([[0.2, 0.5, 0.3], [0.6, 0.1, 0.3], [0.34, 0.33, 0.33]])
 LABELS = np.array([0.0, 2.0, 2.0, 1.0])
 ALPHA = np.array([0.7, 2.0, 3.5])
+TRIPLES = np.array([[1.0, 2.0, 1.0], [4.0, 0.0, 0.0], [0.0, 3.0, 1.0], [1.0, 0.0, 3.0]])
 
 
 def _beta(theta):
-    return stats.beta(2.5, 1.5).logpdf(theta)
+    return stats.beta.logpdf(theta, 2.5, 1.5)
 
 
 def _gamma(theta):
-    return stats.gamma(2.5, scale=1 / 1.5).logpdf(theta)
+    return stats.gamma.logpdf(theta, 2.5, scale=1 / 1.5)
 
 
 def _normal_gamma(theta):
     mean, precision = theta
-    sd = 1 / np.sqrt(2.0 * precision)
-    return stats.norm(0.3, sd).logpdf(mean) + stats.gamma(2.5, scale=1 / 1.5).logpdf(precision)
+    return stats.norm.logpdf(mean, 0.3, (2.0 * precision) ** -0.5) + _gamma(precision)
 
 
 def _normal_inverse_wishart(theta):
     mean, cov = theta[0], theta[1:]
-    of_mean = stats.multivariate_normal(CENTRE, cov / 2.0).logpdf(mean)
-    return of_mean + stats.invwishart(4.5, OTHER).logpdf(cov)
+    of_mean = stats.multivariate_normal.logpdf(mean, CENTRE, cov / 2.0)
+    return of_mean + stats.invwishart.logpdf(cov, 4.5, OTHER)
 
 
 def _categorical(theta, x):
-    return np.log(theta)[int(x)]
+    return np.log(theta)[x.astype(int)]
 
 
+# log_likelihood(theta, x) takes all rows at once.
 CASES = (
     ConjugateCase(
         "beta-bernoulli", lambda: Beta(2.5, 1.5), lambda: Bernoulli, FLIPS, PROBS, _beta,
-        lambda theta, x: stats.bernoulli(theta).logpmf(x), (0, 1),
+        lambda theta, x: stats.bernoulli.logpmf(x, theta), (0, 1),
     ),
     ConjugateCase(
         "beta-binomial", lambda: Beta(2.5, 1.5), lambda: Binomial(7, 0.5), COUNTS, PROBS, _beta,
-        lambda theta, x: stats.binom(7, theta).logpmf(x), (0, 1),
+        lambda theta, x: stats.binom.logpmf(x, 7, theta), (0, 1),
     ),
     ConjugateCase(
         "beta-geometric", lambda: Beta(2.5, 1.5), lambda: Geometric, COUNTS, PROBS, _beta,
-        lambda theta, x: stats.geom(theta, loc=-1).logpmf(x), (0, 1),
+        lambda theta, x: stats.geom.logpmf(x, theta, loc=-1), (0, 1),
     ),
     ConjugateCase(
-        "beta-negative-binomial", lambda: Beta(2.5, 1.5), lambda: NegativeBinomial(2.5, 0.5), COUNTS, PROBS, _beta,
-        lambda theta, x: stats.nbinom(2.5, theta).logpmf(x), (0, 1),
+        "beta-negative-binomial", lambda: Beta(2.5, 1.5), lambda: NegativeBinomial(2.5, 0.5), COUNTS, PROBS,
+        _beta, lambda theta, x: stats.nbinom.logpmf(x, 2.5, theta), (0, 1),
     ),
     ConjugateCase(
         "dirichlet-categorical", lambda: Dirichlet(ALPHA), lambda: Categorical, LABELS, SHARES,
-        stats.dirichlet(ALPHA).logpdf, _categorical,
+        lambda theta: stats.dirichlet.logpdf(theta, ALPHA), _categorical,
     ),
     ConjugateCase(
-        "dirichlet-multinomial", lambda: Dirichlet(ALPHA), lambda: Multinomial(4, SHARES[0]),
-        np.array([[1.0, 2.0, 1.0], [4.0, 0.0, 0.0], [0.0, 3.0, 1.0], [1.0, 0.0, 3.0]]), SHARES,
-        stats.dirichlet(ALPHA).logpdf, lambda theta, x: stats.multinomial(4, theta).logpmf(x),
+        "dirichlet-multinomial", lambda: Dirichlet(ALPHA), lambda: Multinomial(4, SHARES[0]), TRIPLES, SHARES,
+        lambda theta: stats.dirichlet.logpdf(theta, ALPHA),
+        lambda theta, x: stats.multinomial.logpmf(x, 4, theta),
     ),
     ConjugateCase(
         "gamma-poisson", lambda: Gamma(2.5, 1.5), lambda: Poisson, COUNTS, POSITIVES, _gamma,
-        lambda theta, x: stats.poisson(theta).logpmf(x), (0, 40),
+        lambda theta, x: stats.poisson.logpmf(x, theta), (0, 40),
     ),
     ConjugateCase(
         "gamma-exponential", lambda: Gamma(2.5, 1.5), lambda: Exponential, POSITIVES, POSITIVES, _gamma,
-        lambda theta, x: stats.expon(scale=1 / theta).logpdf(x), (0, 40),
+        lambda theta, x: stats.expon.logpdf(x, scale=1 / theta), (0, 40),
     ),
     ConjugateCase(
         "gamma-gamma", lambda: Gamma(2.5, 1.5), lambda: Gamma(0.8, 1.0), POSITIVES, POSITIVES, _gamma,
-        lambda theta, x: stats.gamma(0.8, scale=1 / theta).logpdf(x), (0, 40),
+        lambda theta, x: stats.gamma.logpdf(x, 0.8, scale=1 / theta), (0, 40),
     ),
     ConjugateCase(
         "gamma-normal", lambda: Gamma(2.5, 1.5), lambda: Normal(0.3, 1.0), NUMBERS, POSITIVES, _gamma,
-        lambda theta, x: stats.norm(0.3, theta**-0.5).logpdf(x), (0, 40),
+        lambda theta, x: stats.norm.logpdf(x, 0.3, theta**-0.5), (0, 40),
     ),
     ConjugateCase(
         "inverse-gamma-normal", lambda: InverseGamma(2.5, 1.5), lambda: Normal(0.3, 1.0), NUMBERS, POSITIVES,
-        stats.invgamma(2.5, scale=1.5).logpdf, lambda theta, x: stats.norm(0.3, theta**0.5).logpdf(x), (0, 2000),
+        lambda theta: stats.invgamma.logpdf(theta, 2.5, scale=1.5),
+        lambda theta, x: stats.norm.logpdf(x, 0.3, theta**0.5), (0, 2000),
     ),
     ConjugateCase(
         "normal-normal", lambda: Normal(0.3, 1.4), lambda: Normal(0.0, 0.7), NUMBERS, NUMBERS,
-        stats.norm(0.3, 1.4).logpdf, lambda theta, x: stats.norm(theta, 0.7).logpdf(x), (-15, 15),
+        lambda theta: stats.norm.logpdf(theta, 0.3, 1.4), lambda theta, x: stats.norm.logpdf(x, theta, 0.7),
+        (-15, 15),
     ),
     ConjugateCase(
-        "gaussian-gaussian", lambda: Gaussian(CENTRE, OTHER), lambda: Gaussian(np.zeros(2), SQUARE), VECTORS, VECTORS,
-        stats.multivariate_normal(CENTRE, OTHER).logpdf,
-        lambda theta, x: stats.multivariate_normal(theta, SQUARE).logpdf(x),
+        "gaussian-gaussian", lambda: Gaussian(CENTRE, OTHER), lambda: Gaussian(np.zeros(2), SQUARE), VECTORS,
+        VECTORS, lambda theta: stats.multivariate_normal.logpdf(theta, CENTRE, OTHER),
+        lambda theta, x: stats.multivariate_normal.logpdf(x, theta, SQUARE),
     ),
     ConjugateCase(
         "normal-gamma-normal", lambda: NormalGamma(0.3, 2.0, 2.5, 1.5), lambda: Normal, NUMBERS,
         np.array([[0.0, 1.0], [0.5, 0.3], [-1.0, 2.0]]), _normal_gamma,
-        lambda theta, x: stats.norm(theta[0], theta[1] ** -0.5).logpdf(x),
+        lambda theta, x: stats.norm.logpdf(x, theta[0], theta[1] ** -0.5),
     ),
     ConjugateCase(
-        "normal-inverse-wishart-gaussian", lambda: NormalInverseWishart(CENTRE, 2.0, 4.5, OTHER), lambda: Gaussian,
-        VECTORS, np.stack([np.vstack([CENTRE, SQUARE]), np.vstack([VECTORS[0], OTHER])]), _normal_inverse_wishart,
-        lambda theta, x: stats.multivariate_normal(theta[0], theta[1:]).logpdf(x),
+        "normal-inverse-wishart-gaussian", lambda: NormalInverseWishart(CENTRE, 2.0, 4.5, OTHER),
+        lambda: Gaussian, VECTORS, np.stack([np.vstack([CENTRE, SQUARE]), np.vstack([VECTORS[0], OTHER])]),
+        _normal_inverse_wishart, lambda theta, x: stats.multivariate_normal.logpdf(x, theta[0], theta[1:]),
     ),
     ConjugateCase(
-        "inverse-wishart-gaussian", lambda: InverseWishart(4.5, OTHER), lambda: Gaussian(CENTRE, np.eye(2)), VECTORS,
-        np.stack([SQUARE, OTHER]), stats.invwishart(4.5, OTHER).logpdf,
-        lambda theta, x: stats.multivariate_normal(CENTRE, theta).logpdf(x),
+        "inverse-wishart-gaussian", lambda: InverseWishart(4.5, OTHER), lambda: Gaussian(CENTRE, np.eye(2)),
+        VECTORS, np.stack([SQUARE, OTHER]), lambda theta: stats.invwishart.logpdf(theta, 4.5, OTHER),
+        lambda theta, x: stats.multivariate_normal.logpdf(x, CENTRE, theta),
     ),
     ConjugateCase(
-        "wishart-gaussian", lambda: Wishart(4.5, OTHER), lambda: GaussianPrecision(CENTRE, np.eye(2)), VECTORS,
-        np.stack([SQUARE, OTHER]), stats.wishart(4.5, OTHER).logpdf,
-        lambda theta, x: stats.multivariate_normal(CENTRE, np.linalg.inv(theta)).logpdf(x),
+        "wishart-gaussian", lambda: Wishart(4.5, OTHER), lambda: GaussianPrecision(CENTRE, np.eye(2)),
+        VECTORS, np.stack([SQUARE, OTHER]), lambda theta: stats.wishart.logpdf(theta, 4.5, OTHER),
+        lambda theta, x: stats.multivariate_normal.logpdf(x, CENTRE, np.linalg.inv(theta)),
     ),
     ConjugateCase(
         "pareto-uniform", lambda: Pareto(2.5, 1.5), lambda: Uniform, POSITIVES, np.array([2.4, 3.0, 8.0]),
-        stats.pareto(2.5, scale=1.5).logpdf, lambda theta, x: stats.uniform(0, theta).logpdf(x), (2.3, 1e5),
+        lambda theta: stats.pareto.logpdf(theta, 2.5, scale=1.5),
+        lambda theta, x: stats.uniform.logpdf(x, 0, theta), (1.5, 1e4),
     ),
 )  # fmt: skip

@@ -96,6 +96,7 @@ MEMBERS = {
     ),
 }
 VARYING_BASE = {"Binomial", "ChiSquared", "LogNormal", "Multinomial", "NegativeBinomial", "Pareto", "Poisson"}
+VARYING_BASE |= {"Weibull"}
 families = pytest.mark.parametrize("name", list(MEMBERS))
 
 

@@ -74,7 +74,9 @@ RULES = {
 
 @pytest.mark.parametrize("name", RULES)
 def test_rule_is_the_written_update(name):
-    gradients = GRADIENTS[:2] if name == "adagrad" else GRADIENTS  # the third has a zero entry, harmless elsewhere
+    gradients = (
+        GRADIENTS[:2] if name == "adagrad" else GRADIENTS
+    )  # the third has a zero entry, harmless elsewhere
     np.testing.assert_allclose(applied(RULES[name], gradients), written_out(name, gradients, 0.1), rtol=1e-12)
 
 
@@ -126,7 +128,12 @@ def test_schedule_is_a_function_of_the_step():
 @pytest.mark.parametrize("search", ["backtracking", "wolfe"])
 def test_line_search_needs_no_step_size(search):
     scales = jnp.array([1.0, 50.0])
-    run = minimise(lambda x: 0.5 * (scales * x**2).sum(), jnp.array([1.0, 1.0]), LineSearchDescent(search=search), max_steps=5000)
+    run = minimise(
+        lambda x: 0.5 * (scales * x**2).sum(),
+        jnp.array([1.0, 1.0]),
+        LineSearchDescent(search=search),
+        max_steps=5000,
+    )
     assert run.status is Status.converged
     assert (np.diff(run.values) <= 0).all()
 

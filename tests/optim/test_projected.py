@@ -27,9 +27,15 @@ MATRIX = np.array([[1.0, 1.0, 0.0, 0.0], [0.0, 1.0, -1.0, 2.0]])
 SETS = {
     "ball": (L2Ball(1.5), [{"type": "ineq", "fun": lambda x: 2.25 - x @ x}]),
     "box": (Box(-0.5, 1.0), [{"type": "ineq", "fun": lambda x: np.r_[x + 0.5, 1.0 - x]}]),
-    "simplex": (ProbabilitySimplex(1.0), [{"type": "ineq", "fun": lambda x: x}, {"type": "eq", "fun": lambda x: x.sum() - 1}]),
+    "simplex": (
+        ProbabilitySimplex(1.0),
+        [{"type": "ineq", "fun": lambda x: x}, {"type": "eq", "fun": lambda x: x.sum() - 1}],
+    ),
     "half-space": (HalfSpace(NORMAL, 0.3), [{"type": "ineq", "fun": lambda x: 0.3 - NORMAL @ x}]),
-    "affine": (AffineSet(MATRIX, jnp.array([1.0, 2.0])), [{"type": "eq", "fun": lambda x: MATRIX @ x - [1.0, 2.0]}]),
+    "affine": (
+        AffineSet(MATRIX, jnp.array([1.0, 2.0])),
+        [{"type": "eq", "fun": lambda x: MATRIX @ x - [1.0, 2.0]}],
+    ),
 }
 POINTS = arrays(float, 4, elements=st.floats(-5, 5))
 
@@ -40,9 +46,13 @@ def test_projection_is_the_nearest_member(name, point):
     convex, constraints = SETS[name]
     found = np.asarray(convex.project(jnp.asarray(point)))
     oracle = minimize(
-        lambda x: 0.5 * np.sum((x - point) ** 2), found * 0.9 + 0.02, jac=lambda x: x - point, constraints=constraints,
-        method="SLSQP", options={"ftol": 1e-14, "maxiter": 500},
-    )  # fmt: skip
+        lambda x: 0.5 * np.sum((x - point) ** 2),
+        found * 0.9 + 0.02,
+        jac=lambda x: x - point,
+        constraints=constraints,
+        method="SLSQP",
+        options={"ftol": 1e-14, "maxiter": 500},
+    )
     distance = np.linalg.norm(found - point)
     assert distance <= np.linalg.norm(oracle.x - point) + 1e-6
     np.testing.assert_allclose(convex.project(jnp.asarray(found)), found, atol=1e-9)
@@ -92,7 +102,9 @@ def test_portfolio_on_the_simplex_meets_slsqp():
         return 0.5 * x @ cov @ x - gain @ x
 
     run = minimise(loss, jnp.full(4, 0.25), ProjectedGradient(onto=ProbabilitySimplex()), max_steps=2000)
-    oracle = minimize(loss, np.full(4, 0.25), constraints=SETS["simplex"][1], method="SLSQP", options={"ftol": 1e-15})
+    oracle = minimize(
+        loss, np.full(4, 0.25), constraints=SETS["simplex"][1], method="SLSQP", options={"ftol": 1e-15}
+    )
     np.testing.assert_allclose(run.state, oracle.x, atol=1e-5)
     assert run.value <= oracle.fun + 1e-9
 
@@ -115,7 +127,9 @@ def test_proximal_gradient_solves_the_lasso():
     w = np.asarray(run.state)
     slope = features.T @ (features @ w - target)
     active = w != 0
-    np.testing.assert_allclose(slope[active], -strength * np.sign(w[active]), rtol=1e-6)  # subgradient condition
+    np.testing.assert_allclose(
+        slope[active], -strength * np.sign(w[active]), rtol=1e-6
+    )  # subgradient condition
     assert (np.abs(slope[~active]) <= strength).all()
     assert active.sum() == 2
 

@@ -49,7 +49,9 @@ def test_empty_slots_change_nothing():
     padded = [jnp.asarray(np.r_[np.zeros((3, 6)), a]) for a in (steps, changes)]
     gradient = jnp.arange(6.0)
     expected = dense_inverse(steps, changes, 1.0) @ np.arange(6.0)
-    np.testing.assert_allclose(two_loop(History(*padded, jnp.asarray(rho), jnp.asarray(1.0)), gradient), expected, rtol=1e-10)
+    np.testing.assert_allclose(
+        two_loop(History(*padded, jnp.asarray(rho), jnp.asarray(1.0)), gradient), expected, rtol=1e-10
+    )
 
 
 def test_update_satisfies_the_secant_equation_and_stays_positive_definite():
@@ -80,7 +82,9 @@ def test_update_is_the_least_change_in_the_weighted_norm():
     kkt = np.block([[design.T @ design, constraint.T], [constraint, np.zeros((n, n))]])
     solution = np.linalg.solve(kkt, np.r_[design.T @ target, s])[: len(basis)]
     expected = sum(c * b for c, b in zip(solution, basis, strict=True))
-    np.testing.assert_allclose(inverse_update(jnp.asarray(start), jnp.asarray(s), jnp.asarray(y)), expected, atol=1e-9)
+    np.testing.assert_allclose(
+        inverse_update(jnp.asarray(start), jnp.asarray(s), jnp.asarray(y)), expected, atol=1e-9
+    )
 
 
 @pytest.mark.parametrize("method", [LBFGS(), BFGS(), Newton()], ids=lambda m: type(m).__name__)
@@ -125,7 +129,9 @@ def test_gauss_newton_fits_an_exponential_curve():
         return p["height"] * jnp.exp(-p["rate"] * times) - data
 
     run = minimise(
-        lambda p: 0.5 * jnp.sum(residuals(p) ** 2), {"height": 1.0, "rate": 0.1}, GaussNewton(residuals=residuals)
+        lambda p: 0.5 * jnp.sum(residuals(p) ** 2),
+        {"height": 1.0, "rate": 0.1},
+        GaussNewton(residuals=residuals),
     )
     np.testing.assert_allclose([run.state["height"], run.state["rate"]], [3.0, 1.3], rtol=1e-8)
     assert int(run.num_steps) < 15
@@ -156,7 +162,9 @@ def test_logistic_loss_meets_scipy():
         return np.sum(np.logaddexp(0, z) - labels * z) + 0.5 * w @ w, features.T @ (probability - labels) + w
 
     run = minimise(loss, np.zeros(5), LBFGS(), args=(features, labels), tol=1e-10)
-    expected = minimize(oracle, np.zeros(5), jac=True, method="L-BFGS-B", options={"ftol": 1e-16, "gtol": 1e-10})
+    expected = minimize(
+        oracle, np.zeros(5), jac=True, method="L-BFGS-B", options={"ftol": 1e-16, "gtol": 1e-10}
+    )
     assert run.status is Status.converged
     np.testing.assert_allclose(run.state, expected.x, atol=1e-7)
 

@@ -57,5 +57,8 @@ def test_intervals_of_unequal_length_are_refused():
 
 def test_coefficients_are_labelled_top_down():
     ax = plot_coefficients(["a", "b"], [1.0, 2.0], [0.0, 1.0], [2.0, 3.0])
-    labels = {tick.get_text(): position for tick, position in zip(ax.get_yticklabels(), ax.get_yticks(), strict=True)}
+    labels = {
+        tick.get_text(): position
+        for tick, position in zip(ax.get_yticklabels(), ax.get_yticks(), strict=True)
+    }
     assert labels["a"] > labels["b"]

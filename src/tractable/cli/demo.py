@@ -1,6 +1,7 @@
 r"""`tractable demo`: Bayesian linear regression in closed form, with its intervals checked on held-out rows.
 
-Model.       $y = x^\top \beta + \epsilon$ on standardised columns; $\epsilon \sim N(0, 1/\tau)$, $\tau \sim \mathrm{Gamma}(1, 1)$,
+Model.       $y = x^\top \beta + \epsilon$ on standardised columns; $\epsilon \sim N(0, 1/\tau)$,
+             $\tau \sim \mathrm{Gamma}(1, 1)$,
              $\beta \mid \tau \sim N(0, I/\tau)$. Posterior, evidence and predictive are exact.
 """
 
@@ -31,8 +32,11 @@ class Result(NamedTuple):
     num_train: int
 
     def interval(self, distribution: StudentT, level: float) -> tuple[np.ndarray, np.ndarray]:
-        """The central interval of each coordinate with probability `level`; all have the same degrees of freedom."""
-        half = float(StudentT(distribution.degrees, 0.0, 1.0).icdf((1 + level) / 2)) * np.asarray(distribution.scale)
+        """The central interval of each coordinate with probability `level`; all have the same degrees of
+        freedom."""
+        half = float(StudentT(distribution.degrees, 0.0, 1.0).icdf((1 + level) / 2)) * np.asarray(
+            distribution.scale
+        )
         return np.asarray(distribution.loc) - half, np.asarray(distribution.loc) + half
 
     def covered(self, level: float) -> int:
@@ -106,8 +110,8 @@ def _coefficient_table(result: Result, level: float) -> Table:
 def _evidence_sentence(result: Result) -> str:
     gain = result.log_evidence - result.log_evidence_without
     return (
-        f"Log-evidence {result.log_evidence:.2f}; with the intercept alone {result.log_evidence_without:.2f}: "
-        f"the columns are favoured by a log Bayes factor of {gain:.1f}.\n"
+        f"Log-evidence {result.log_evidence:.2f}; with the intercept alone "
+        f"{result.log_evidence_without:.2f}: the columns are favoured by a log Bayes factor of {gain:.1f}.\n"
     )
 
 
@@ -117,7 +121,9 @@ def _interval_table(result: Result, level: float) -> Table:
         table.add_column(column, justify="right")
     lower, upper = result.interval(result.predicted, level)
     for y, mean, low, high in list(zip(result.observed, np.asarray(result.predicted.mean), lower, upper))[:6]:
-        table.add_row(f"{y:.0f}", f"{mean:.0f}", f"{low:.0f} to {high:.0f}", "inside" if low <= y <= high else "outside")
+        table.add_row(
+            f"{y:.0f}", f"{mean:.0f}", f"{low:.0f} to {high:.0f}", "inside" if low <= y <= high else "outside"
+        )
     return table
 
 
@@ -127,8 +133,8 @@ def _coverage_sentence(result: Result, level: float) -> str:
     low, high = np.searchsorted(below, [0.025, 0.975])
     verdict = "as it should be" if low <= inside <= high else "NOT what a calibrated model gives"
     return (
-        f"Coverage: {inside} of {total} held-out values ({inside / total:.1%}) lie inside their {level:.0%} intervals; "
-        f"chance alone gives {low} to {high}: {verdict}."
+        f"Coverage: {inside} of {total} held-out values ({inside / total:.1%}) "
+        f"lie inside their {level:.0%} intervals; chance alone gives {low} to {high}: {verdict}."
     )
 
 
@@ -142,10 +148,14 @@ def _draw(result: Result, level: float, picture: Path) -> None:
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(12, 4.5), width_ratios=(1, 2), layout="constrained")
     lower, upper = result.interval(result.coefficients, level)
-    plot_coefficients(result.names[1:], np.asarray(result.coefficients.mean)[1:], lower[1:], upper[1:], ax=left)
+    plot_coefficients(
+        result.names[1:], np.asarray(result.coefficients.mean)[1:], lower[1:], upper[1:], ax=left
+    )
     left.set_title("Posterior of the coefficients")
     lower, upper = result.interval(result.predicted, level)
-    plot_intervals(result.observed, result.predicted.mean, lower, upper, ax=right, label=f"{level:.0%} interval")
+    plot_intervals(
+        result.observed, result.predicted.mean, lower, upper, ax=right, label=f"{level:.0%} interval"
+    )
     right.set_ylabel(result.target_name)
     figure.savefig(picture, dpi=120)
     plt.close(figure)

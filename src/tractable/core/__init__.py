@@ -1,7 +1,13 @@
-"""Layer 1: modules and supports, iteration, linear algebra, numerics, chunks of rows, checks, progress, storage, Fourier analysis."""
+"""Layer 1: modules and supports, iteration, linear algebra, numerics, chunks, checks, storage, Fourier
+analysis."""
 
+from tractable.core.blocks import run_in_blocks
+from tractable.core.checks import ImpossibleEvidence
+from tractable.core.chunks import Chunks, chunks, pad_rows, sum_over_chunks
 from tractable.core.iterate import Run, Status, run, run_until
 from tractable.core.module import Module, field, plates, supports
+from tractable.core.progress import track
+from tractable.core.storage import StorageError, load, save
 from tractable.core.support import (
     Support,
     bounded,
@@ -24,7 +30,40 @@ from tractable.core.support import (
 )
 
 __all__ = [
-    "Module", "Run", "Status", "Support", "bounded", "correlation", "correlation_cholesky", "counts", "extended_real", "field", "integer_range", "log_weights",
-    "lower_cholesky", "nonnegative", "ordered", "plates", "positive", "positive_ordered", "psd", "real", "run", "run_until",
-    "simplex", "sphere", "supports", "unit_interval",
-]  # fmt: skip
+    "Chunks",
+    "ImpossibleEvidence",
+    "Module",
+    "Run",
+    "Status",
+    "StorageError",
+    "Support",
+    "bounded",
+    "chunks",
+    "correlation",
+    "correlation_cholesky",
+    "counts",
+    "extended_real",
+    "field",
+    "integer_range",
+    "load",
+    "log_weights",
+    "lower_cholesky",
+    "nonnegative",
+    "ordered",
+    "pad_rows",
+    "plates",
+    "positive",
+    "positive_ordered",
+    "psd",
+    "real",
+    "run",
+    "run_in_blocks",
+    "run_until",
+    "save",
+    "simplex",
+    "sphere",
+    "sum_over_chunks",
+    "supports",
+    "track",
+    "unit_interval",
+]

@@ -29,6 +29,8 @@ __all__ = ["run_in_blocks", "settles"]
 
 State = TypeVar("State")
 
+_ANY = jax.ShapeDtypeStruct((), float)  # stands for the one array, of any shape, that a plain step records
+
 
 def run_in_blocks(
     step: Callable[[State, Any], tuple[State, Any]],
@@ -43,6 +45,7 @@ def run_in_blocks(
     progress: bool = False,
     checkpoint: str | os.PathLike | None = None,
     seconds: float | int = 30.0,
+    compiled: bool = True,
 ) -> Run[State]:
     """`run`, driven from Python in compiled blocks of `block` steps, for work that takes minutes or days.
 
@@ -53,11 +56,13 @@ def run_in_blocks(
       call with the same path goes on from it, and gives what the uninterrupted call would have given, bit for
       bit. A checkpoint of another start, other inputs or another number of steps is refused. What `step`
       itself holds is not compared: pass data through `start` and `inputs`.
+    - With `compiled=False`, `step` is ordinary Python (it may read files), called once per step, and records
+      one array.
     """
     total, block = num_steps_of(inputs, num_steps), check_count("block", block)
     start, rows = jax.tree.map(_strong, start), _Rows.of(inputs)
     mark = _mark(start, rows, total)
-    shapes = jax.eval_shape(step, start, rows.take(0, 1, first=True))[1] if total else None
+    shapes = jax.eval_shape(step, start, rows.take(0, 1, first=True))[1] if total and compiled else _ANY
     point = _Point(start, [], 0, Status.completed)
     if checkpoint is not None and Path(checkpoint).exists():
         point = _resume(checkpoint, mark, start, shapes)
@@ -65,7 +70,8 @@ def run_in_blocks(
     try:
         with progress_bar(total, label, done=point.done, progress=progress) as bar:
             while point.done < total and point.status is Status.completed:
-                advanced = _advance(point, step, rows, total, min(block, total), judge)
+                size = min(block, total) if compiled else 1
+                advanced = _advance(point, step if compiled else _Plain(step), rows, total, size, judge)
                 fields = report(advanced.state, advanced.parts[-1]) if report is not None else {}
                 bar.advance(advanced.done - point.done, **fields)
                 point = advanced
@@ -92,6 +98,12 @@ def settles(tol: float) -> Callable[[Any, Any], Status | None]:
         return Status.converged if close else None
 
     return judge
+
+
+class _Plain(NamedTuple):
+    """A step that is not to be compiled."""
+
+    step: Callable
 
 
 class _Point(NamedTuple):
@@ -148,14 +160,18 @@ def _block(step: Callable, state: Any, rows: Any, skip: Array, block: int) -> tu
 
 
 def _advance(
-    point: _Point, step: Callable, rows: _Rows, total: int, block: int, judge: Callable | None
+    point: _Point, step: Callable | _Plain, rows: _Rows, total: int, block: int, judge: Callable | None
 ) -> _Point:
     low = min(
         point.done, total - block
     )  # the last block reaches back over rows that are done, and skips them
     skip = point.done - low
     taken = rows.take(low, low + block)
-    state, records = jax.block_until_ready(_block(step, point.state, taken, jnp.asarray(skip), block))
+    if isinstance(step, _Plain):
+        state, record = step.step(point.state, rows.take(low, low + 1, first=True))
+        records = jax.tree.map(lambda leaf: np.asarray(leaf)[None], record)
+    else:
+        state, records = jax.block_until_ready(_block(step, point.state, taken, jnp.asarray(skip), block))
     records = jax.tree.map(lambda leaf: np.asarray(leaf)[skip:], records)
     verdict = judge(state, records) if judge is not None else None
     kept = point.state if verdict is Status.not_finite else state
@@ -164,6 +180,8 @@ def _advance(
 
 
 def _join(parts: list, shapes: Any) -> Any:
+    if shapes is _ANY and parts:
+        return np.concatenate(parts)
     empty = jax.tree.map(lambda leaf: np.zeros((0, *leaf.shape), leaf.dtype), shapes)
     return jax.tree.map(lambda *leaves: np.concatenate(leaves), empty, *parts)
 

@@ -33,6 +33,7 @@ class Status(enum.IntEnum):
     completed = 3
     interrupted = 4
     stalled = 5
+    decreased = 6
 
     @property
     def sentence(self) -> str:
@@ -53,7 +54,9 @@ _SENTENCES = {
     Status.completed: "Completed the requested number of steps; nothing was tested for convergence.",
     Status.stalled: "Stalled: rounding prevents any further progress before the tolerance is met; "
     "look at the gradient.",
-    Status.interrupted: "Interrupted: the state is the one after the last whole step; resume to go on.",
+    Status.decreased: "The objective fell where it can only rise: the steps disagree with the objective. "
+    "Do not use the result.",
+    Status.interrupted: "Interrupted: the state is that after the last whole step or block; resume to go on.",
 }
 
 

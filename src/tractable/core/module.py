@@ -1,7 +1,9 @@
 """Immutable pytrees whose constrained leaves name their support once.
 
-A `Module` is an `equinox.Module`: a frozen dataclass and a pytree. `field(support=positive)` converts the value to floats and checks
-it where the object is made by hand; under `jit` there are no values and only shapes are checked. `rank` is the rank of the field in
+A `Module` is an `equinox.Module`: a frozen dataclass and a pytree. `field(support=positive)` converts the
+value to floats and checks
+it where the object is made by hand; under `jit` there are no values and only shapes are checked. `rank` is
+the rank of the field in
 one unit of the object (a mean vector: 1); the leading axes of a field are independent units.
 """
 
@@ -71,7 +73,8 @@ def supports(module: Module) -> dict[str, Support]:
 
 
 def plates(module: Module) -> Shape:
-    """The leading axes that the parameter fields share after broadcasting: the independent units in the object."""
+    """The leading axes that the parameter fields share after broadcasting: the independent units in the
+    object."""
     leading = []
     for f in dataclasses.fields(module):
         if "rank" in f.metadata:

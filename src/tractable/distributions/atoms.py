@@ -1,12 +1,12 @@
 r"""Distributions over given numbers: a point mass, a finite table of values and probabilities, weighted data.
 
-Models.      $P(x) = \sum_i w_i\,1\{x = v_i\}$ with $w_i \ge 0$ and $\sum_i w_i = 1$; the empirical distribution of data has
-             $w_i = 1/N$. Values are kept in increasing order; equal values of `Empirical` share their weights.
+Models.      $P(x) = \sum_i w_i\,1\{x = v_i\}$ with $w_i \ge 0$ and $\sum_i w_i = 1$; the empirical
+             distribution of data has $w_i = 1/N$. Values are kept in increasing order; equal values of
+             `Empirical` share their weights.
 Used by.     Bootstrap, weighted draws of samplers, distributions.transport, exact expectations.
 Cost.        A sort at construction; a binary search for each point, draw and quantile.
 """
 
-from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -23,7 +23,15 @@ from tractable.core.support import Support, nonnegative, real, simplex
 from tractable.core.types import Array, ArrayLike, Float
 from tractable.distributions.base import Univariate
 
-__all__ = ["Atomic", "Atoms", "Empirical", "Finite", "PointMass", "generalised_inverse", "one_of_probs_or_logits"]
+__all__ = [
+    "Atomic",
+    "Atoms",
+    "Empirical",
+    "Finite",
+    "PointMass",
+    "generalised_inverse",
+    "one_of_probs_or_logits",
+]
 
 
 class Atoms(Support):
@@ -96,7 +104,7 @@ class Atomic(Univariate):
 
 
 class Finite(Atomic):
-    r"""$P(v_i) = p_i$ over distinct numbers $v_i$ = `values` with $p_i$ = `probs`, zero or positive, of sum one.
+    r"""$P(v_i) = p_i$ over distinct numbers $v_i$ = `values` and $p_i$ = `probs`, whose sum is one.
 
     >>> coins = Finite([1.0, 2.0, 5.0], [0.5, 0.25, 0.25])
     >>> float(coins.mean), float(coins.cdf(3.0))
@@ -121,7 +129,8 @@ class Finite(Atomic):
 
 
 class Empirical(Atomic):
-    r"""$P(x) = \sum_i w_i 1\{x = v_i\} / \sum_i w_i$ over data `values`, with equal weights unless `weights` are given.
+    r"""$P(x) = \sum_i w_i 1\{x = v_i\} / \sum_i w_i$ over data `values`, with equal weights unless `weights`
+    are given.
 
     `icdf` is the weighted quantile: the least value at which the weights so far reach the share `p`.
     """
@@ -184,7 +193,12 @@ def one_of_probs_or_logits(probs: Any, logits: Any, support: Support, to_logits:
     if probs is None:
         return logits
     array = as_float("probs", probs)
-    check(array.ndim >= support.ndim, "probs", f"an array with at least {support.ndim} axes", f"shape {array.shape}")
+    check(
+        array.ndim >= support.ndim,
+        "probs",
+        f"an array with at least {support.ndim} axes",
+        f"shape {array.shape}",
+    )
     if is_concrete(array):
         values = np.asarray(array)
         ok = np.asarray(support.contains(values))
@@ -194,10 +208,11 @@ def one_of_probs_or_logits(probs: Any, logits: Any, support: Support, to_logits:
 
 
 def generalised_inverse(cumulative: Array, p: Array) -> Array:
-    r"""The generalised inverse $\min\{i : F_i \ge p\}$ of a table of cumulative probabilities along the last axis.
+    r"""The generalised inverse $\min\{i : F_i \ge p\}$ of a table of cumulative probabilities along the last
+    axis.
 
-    The comparison allows the rounding of a cumulative sum, $32\epsilon$ relative. An entry of probability zero is never found
-    for $p > 0$, nor one past the last that has any.
+    The comparison allows the rounding of a cumulative sum, $32\epsilon$ relative. An entry of probability
+    zero is never found for $p > 0$, nor one past the last that has any.
     """
     scaled = p * (1 - 32 * jnp.finfo(p.dtype).eps)
     last = (cumulative < cumulative[..., -1:]).sum(-1)
@@ -212,12 +227,19 @@ def _in_order(values: Array, weights: Array, name: str) -> tuple[Array, Array]:
     check(values.ndim > 0, "values", "an array with at least one axis", f"shape {values.shape}")
     same = weights.ndim > 0 and weights.shape[-1] == values.shape[-1]
     check(same, name, f"as long as `values` ({values.shape[-1]})", f"shape {weights.shape}")
-    values, weights = jnp.broadcast_arrays(values, weights) if values.ndim == weights.ndim else (values, weights)
+    values, weights = (
+        jnp.broadcast_arrays(values, weights) if values.ndim == weights.ndim else (values, weights)
+    )
     if is_concrete(values):
         ok = np.asarray(real.contains(np.asarray(values)))
         if not ok.all():
             check(False, "values", real.words, offender(values, ok))
-    check(values.shape == weights.shape, name, f"of the shape of `values`, {values.shape}", f"shape {weights.shape}")
+    check(
+        values.shape == weights.shape,
+        name,
+        f"of the shape of `values`, {values.shape}",
+        f"shape {weights.shape}",
+    )
     order = jnp.argsort(values, -1)
     return jnp.take_along_axis(values, order, -1), jnp.take_along_axis(weights, order, -1)
 

@@ -1,8 +1,8 @@
 r"""The contract of every distribution: one `shape`, mathematics for one point, leading axes vectorised here.
 
-Contract.    `log_prob(x)` for `x` of shape `lead + shape` has shape `lead`; `sample(key, lead)` has shape `lead + shape`.
-             Parameters with leading axes are independent units: `Normal(zeros(3), 1.0)` has shape `(3,)`, and its log-density
-             is the sum over the three coordinates.
+Contract.    `log_prob(x)` for `x` of shape `lead + shape` has shape `lead`; `sample(key, lead)` has shape
+             `lead + shape`. Parameters with leading axes are independent units: `Normal(zeros(3), 1.0)` has
+             shape `(3,)`, and its log-density is the sum over the three coordinates.
 Off support. Log-density $-\infty$, with a finite gradient; NaN stays NaN.
 Used by.     Everything above this layer.
 Cost.        One compiled program per class and shape.
@@ -30,8 +30,9 @@ __all__ = ["Distribution", "Univariate", "check_ordered"]
 class Distribution(Module):
     """A probability distribution over arrays of one `shape`.
 
-    A subclass states the mathematics of one unit: `unit_shape`, `support`, `_log_prob(x)`, `_sample(key, n)` and, where they exist,
-    `_mean`, `_variance`, `_entropy`. Leading axes of parameters and of points are handled here, once.
+    A subclass states the mathematics of one unit: `unit_shape`, `support`, `_log_prob(x)`, `_sample(key, n)`
+    and, where they exist, `_mean`, `_variance`, `_entropy`. Leading axes of parameters and of points are
+    handled here, once.
     """
 
     def __check_init__(self) -> None:
@@ -107,7 +108,7 @@ class Distribution(Module):
         return _units(self, type(self)._entropy).sum()
 
     def expand(self, shape: Shape) -> "Distribution":
-        """The same distribution with its parameters repeated to the leading axes `shape` (independent units)."""
+        """The same distribution with its parameters repeated to the leading axes `shape`, one unit each."""
         leading = plates(self)
         extra = tuple(shape)
         ok = jnp.broadcast_shapes(leading, extra) == extra
@@ -130,14 +131,18 @@ class Distribution(Module):
         return x
 
     def _missing(self, what: str) -> AttributeError:
+        name = type(self).__name__
         return AttributeError(
-            f"{type(self).__name__} has no closed-form {what}; estimate it from draws: `sample(key, (10_000,))`."
+            f"{name} has no closed-form {what}; estimate it from draws: `sample(key, (10_000,))`."
         )
 
 
 class Univariate(Distribution):
-    """A distribution of one number. Hooks are elementwise: the parameters arrive with as many axes as `x`, of length one where they do
-    not vary, so that what depends on parameters alone is computed once and not at every point."""
+    """A distribution of one number, with elementwise hooks.
+
+    The parameters arrive with as many axes as `x`, of length one where they do not vary, so that what depends
+    on parameters alone is computed once and not at every point.
+    """
 
     @property
     def unit_shape(self) -> Shape:
@@ -167,6 +172,15 @@ class Univariate(Distribution):
 
     def _inverse_survival(self, q: Array) -> Array:
         return self._icdf(1 - q)
+
+    def _at_shares(self, p: Array, q: Array) -> Array:
+        """The quantile with mass `p` up to it and `q` beyond it.
+
+        They add to one, each with its own digits.
+        """
+        lower = p < q
+        below, above = jnp.where(lower, p, 0.5), jnp.where(lower, 0.5, q)
+        return jnp.where(lower, self._icdf(below), self._inverse_survival(above))
 
     def _aligned(self, ndim: int) -> Any:
         """The same distribution with parameters of `ndim` axes: what the hooks see."""
@@ -199,11 +213,14 @@ class Univariate(Distribution):
         return _tail(self, self._coordinates("x", x), type(self)._log_survival, 0.0, -jnp.inf)
 
     def icdf(self, p: ArrayLike) -> Array:
-        r"""The quantile: the smallest $x$ with $P(X \le x) \ge p$, for each coordinate; NaN where `p` is not in [0, 1]."""
+        r"""The quantile: the smallest $x$ with $P(X \le x) \ge p$, for each coordinate.
+
+        NaN outside [0, 1].
+        """
         return _quantile(self, self._coordinates("p", p), False)
 
     def inverse_survival(self, q: ArrayLike) -> Array:
-        r"""The smallest $x$ with $P(X > x) \le q$, for each coordinate: the quantile of the upper tail, where $1 - q$ rounds to one."""
+        r"""The smallest $x$ with $P(X > x) \le q$, for each coordinate: exact where $1 - q$ rounds to one."""
         return _quantile(self, self._coordinates("q", q), True)
 
     def _coordinates(self, name: str, x: ArrayLike) -> Array:
@@ -214,10 +231,11 @@ class Univariate(Distribution):
 def check_ordered(low: Array, high: Array, strict: bool = True) -> None:
     """Check that `low` lies below `high` (or may equal it) wherever both have values."""
     if is_concrete(low) and is_concrete(high):
-        low, high = np.broadcast_arrays(np.asarray(low), np.asarray(high))
-        ok = low < high if strict else low <= high
+        first, last = np.broadcast_arrays(np.asarray(low), np.asarray(high))
+        ok = np.less(first, last) if strict else np.less_equal(first, last)
         if not ok.all():
-            check(False, "low", f"{'below' if strict else 'at most'} `high` = {high[~ok][0]}", offender(low, ok))
+            words = "below" if strict else "at most"
+            check(False, "low", f"{words} `high` = {last[~ok][0]}", offender(first, ok))
 
 
 def _map_fields(module: Distribution, function) -> Any:
@@ -254,11 +272,7 @@ def _guarded(distribution: Distribution, log_prob, x: Array) -> Array:
     widened = jnp.asarray(inside).reshape(jnp.shape(inside) + (1,) * support.ndim)
     safe = jnp.where(widened, x, support.interior(x).astype(x.dtype))
     values = log_prob(safe)
-    values = (
-        jnp.broadcast_to(values, x.shape[: x.ndim - support.ndim])
-        if isinstance(distribution, Univariate)
-        else values
-    )
+    values = jnp.broadcast_to(values, x.shape) if isinstance(distribution, Univariate) else values
     ok = inside if jnp.shape(inside) == values.shape else jnp.all(inside)
     unknown = jnp.isnan(x) if values.shape == x.shape else jnp.isnan(x).any()
     return jnp.where(unknown, jnp.nan, jnp.where(ok, values, -jnp.inf))

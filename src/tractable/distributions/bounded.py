@@ -1,11 +1,12 @@
 r"""Densities on an interval: uniform and beta, with the truncated normal and von Mises families.
 
-Models.      $\mathrm{Uniform}(a, b)$ and $\mathrm{Beta}(a, b)$. The truncated normal and von Mises' law on the circle
-             have files of their own and are offered here too.
+Models.      $\mathrm{Uniform}(a, b)$ and $\mathrm{Beta}(a, b)$. The truncated normal and von Mises' law on
+             the circle have files of their own and are offered here too.
 Boundary.    The ends belong to the support: there the log-density is its limit, finite or infinite.
 Used by.     Priors of probabilities, distributions.conjugate, distributions.counts (the beta-binomial).
-Cost.        Elementwise. The beta quantile takes about six evaluations of the distribution function.
-References.  Johnson, Kotz and Balakrishnan (1995), chapter 25; Minka (2000), "Estimating a Dirichlet distribution".
+Cost. Elementwise.The beta quantile takes about six evaluations of the distribution function.
+References.  Johnson, Kotz and Balakrishnan (1995), chapter 25; Minka (2000), "Estimating a Dirichlet
+             distribution".
 """
 
 import jax
@@ -32,7 +33,10 @@ _HALF_LOG_TWO_PI = 0.9189385332046727
 
 
 class Uniform(Univariate):
-    r"""$p(x) = 1/(b - a)$ for $a \le x \le b$ with $a$ = `low`, $b$ = `high`; its mode is NaN, as every point ties."""
+    r"""$p(x) = 1/(b - a)$ for $a \le x \le b$ with $a$ = `low`, $b$ = `high`.
+
+    Its mode is NaN, as every point ties.
+    """
 
     low: Float[Array, "..."] = field(support=real, default=0.0)
     high: Float[Array, "..."] = field(support=real, default=1.0)
@@ -80,8 +84,8 @@ class Uniform(Univariate):
 class Beta(Univariate, ExponentialFamily):
     r"""$p(x) = x^{a-1}(1 - x)^{b-1} / B(a, b)$ for $0 \le x \le 1$; mean $a/(a + b)$.
 
-    The mode is $(a - 1)/(a + b - 2)$ where $a, b > 1$, else the end at which the density is largest; NaN where both
-    ends tie ($a, b < 1$) or every point does ($a = b = 1$).
+    The mode is $(a - 1)/(a + b - 2)$ where $a, b > 1$, else the end at which the density is largest; NaN
+    where both ends tie ($a, b < 1$) or every point does ($a = b = 1$).
     """
 
     a: Float[Array, "..."] = field(support=positive)
@@ -126,8 +130,8 @@ class Beta(Univariate, ExponentialFamily):
         return jnp.where(inside, peak, ends)
 
     def _tails(self, x):
-        values = (jnp.broadcast_to(v, x.shape) for v in (self.a, self.b))
-        return log_beta_tails(*values, x, 1 - x)
+        a, b = jnp.broadcast_to(self.a, x.shape), jnp.broadcast_to(self.b, x.shape)
+        return log_beta_tails(a, b, x, 1 - x)
 
     def _cdf(self, x):
         return jnp.exp(self._tails(x)[0])
@@ -142,10 +146,13 @@ class Beta(Univariate, ExponentialFamily):
         return self._tails(x)[1]
 
     def _icdf(self, p):
-        return _beta_quantile(self.a, self.b, p, 1 - p)
+        return self._at_shares(p, 1 - p)
 
     def _inverse_survival(self, q):
-        return _beta_quantile(self.a, self.b, 1 - q, q)
+        return self._at_shares(1 - q, q)
+
+    def _at_shares(self, p, q):
+        return _beta_quantile(self.a, self.b, p, q)
 
     @property
     def natural(self):

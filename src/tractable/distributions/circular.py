@@ -1,9 +1,10 @@
 r"""Von Mises' law of an angle.
 
-Model.       $p(x) = e^{\kappa\cos(x - \mu)} / 2\pi I_0(\kappa)$ on the circle, whose points are angles from $-\pi$ to $\pi$.
+Model.       $p(x) = e^{\kappa\cos(x - \mu)} / 2\pi I_0(\kappa)$ on the circle, whose points are angles from
+             $-\pi$ to $\pi$.
 Moments.     `mean` is the mean direction, `variance` the circular variance $1 - I_1(\kappa)/I_0(\kappa)$.
 Used by.     Directional data; an exponential family with statistics $\cos x$, $\sin x$.
-Cost.        Elementwise. The distribution function is a Gauss-Legendre integral of 32 nodes, which holds its digits
+Cost. Elementwise.The distribution function is a Gauss-Legendre integral of 32 nodes, which holds its digits
              at every $\kappa$; the quantile takes about six of them.
 References.  Mardia and Jupp (2000); Best and Fisher (1979, 1981).
 """
@@ -29,7 +30,8 @@ _CIRCLE = bounded(-math.pi, math.pi)
 
 
 class VonMises(Univariate, ExponentialFamily):
-    r"""$p(x) = e^{\kappa\cos(x - \mu)}/2\pi I_0(\kappa)$, $-\pi \le x \le \pi$, $\mu$ = `loc`, $\kappa$ = `concentration`.
+    r"""$p(x) = e^{\kappa\cos(x - \mu)}/2\pi I_0(\kappa)$, $-\pi \le x \le \pi$, $\mu$ = `loc`, $\kappa$ =
+    `concentration`.
 
     `loc` may be any angle; points must be wrapped to $[-\pi, \pi]$. At $\kappa = 0$ the angle is uniform.
     """

@@ -129,7 +129,7 @@ def _fold_pareto(d: Pareto, model: Any, rows: Array, weights: Array) -> Pareto:
 @register_conjugate(
     Pareto,
     Uniform,
-    lambda _, end: Uniform(0.0, end),
+    lambda _, end: Uniform(jnp.zeros_like(end), end),
     fold=_fold_pareto,
     log_normaliser=lambda d: -jnp.log(d.concentration) - d.concentration * jnp.log(d.scale),
     support=nonnegative,

@@ -23,7 +23,7 @@ from tractable.core.module import field, plates
 from tractable.core.support import Support
 from tractable.core.types import Array, ArrayLike, Key, Scalar, Shape
 from tractable.distributions.base import Distribution, Univariate
-from tractable.distributions.expfam import Natural, per_unit, row_weights, weigh
+from tractable.distributions.expfam import Natural, per_unit, present_rows, row_weights, weigh
 
 __all__ = [
     "ConjugatePair", "Predictive", "add_statistics", "find_pair", "known_pairs", "log_evidence", "posterior",
@@ -193,13 +193,13 @@ def _prepare(
     must = f"rows, of shape (n, {', '.join(map(str, shape))})" if shape else "one number per row, shape (n,)"
     check(rows.ndim > 0 and rows.shape[1:] == shape, "data", must, f"shape {rows.shape}", "Rows come first.")
     weights = row_weights(rows, weights)
+    support = model.support if pair.support is None else pair.support
     if is_concrete(rows) and is_concrete(weights):
-        support = model.support if pair.support is None else pair.support
         inside = np.asarray(support.contains(np.asarray(rows)))
         inside = inside | (np.asarray(weights) == 0).reshape((-1,) + (1,) * (inside.ndim - 1))
         if not inside.all():
             check(False, "data", support.words, offender(rows, inside))
-    return pair, model, rows, weights
+    return pair, model, present_rows(support, rows, weights), weights
 
 
 def _model(pair: ConjugatePair, prior: Distribution, likelihood: Any) -> Any:

@@ -20,20 +20,20 @@ from tractable.distributions.special import log_binomial
 __all__ = ["log_shares", "sample_binomial", "sample_multinomial"]
 
 
-def sample_binomial(key: Key, total: Array, probs: Array, shape: Shape) -> Array:
-    r"""Draws of the number of successes in `total` trials of probability `probs`, as floats of shape `shape`.
+def sample_binomial(key: Key, total: Array, p: Array, q: Array, shape: Shape) -> Array:
+    r"""Draws of the number of successes in `total` trials of probability $p = 1 - q$, as floats of shape `shape`.
 
     Successes are counted by their waiting times where fewer than ten are expected, else drawn by rejection,
-    with the exact mass in the acceptance test.
+    with the exact mass in the acceptance test. The keys of a loop are numbered, not carried: it may be vmapped.
     """
-    total, probs = jnp.broadcast_to(total, shape), jnp.broadcast_to(probs, shape)
-    rarer = jnp.minimum(probs, 1 - probs)
-    few = ~(total * rarer >= 10)  # also for NaN, on which the rejection would never end
+    total, p, q = (jnp.broadcast_to(a, shape) for a in (total, p, q))
+    less, more = jnp.minimum(p, q), jnp.maximum(p, q)
+    few = ~(total * less >= 10)  # also for NaN, on which the rejection would never end
     key_few, key_many = jr.split(key)
-    waited = _by_waiting(key_few, jnp.where(few, total, 0.0), jnp.where(few, rarer, 0.0))
-    rejected = _by_rejection(key_many, jnp.where(few, 100.0, total), jnp.where(few, 0.5, rarer))
-    count = jnp.where(few, waited, rejected)
-    return jnp.where(jnp.isnan(total * probs), jnp.nan, jnp.where(probs <= 0.5, count, total - count))
+    waited = _by_waiting(key_few, jnp.where(few, total, 0.0), jnp.where(few, less, 0.0))
+    half = jnp.where(few, 0.5, less), jnp.where(few, 0.5, more)
+    count = jnp.where(few, waited, _by_rejection(key_many, jnp.where(few, 100.0, total), *half))
+    return jnp.where(jnp.isnan(total * p * q), jnp.nan, jnp.where(p <= q, count, total - count))
 
 
 def sample_multinomial(key: Key, total: Array, probs: Array) -> Array:
@@ -43,15 +43,17 @@ def sample_multinomial(key: Key, total: Array, probs: Array) -> Array:
     """
     columns = probs.T
     left = jnp.cumsum(columns[::-1], axis=0)[::-1]
-    ratios = columns / jnp.where(left > 0, left, 1.0)
+    after = jnp.concatenate([left[1:], jnp.zeros_like(left[:1])])  # zero at the end: no trial is left over
+    some = left > 0
+    scale = jnp.where(some, left, 1.0)
 
-    def step(remaining, ratio_and_index):
-        ratio, i = ratio_and_index
-        count = sample_binomial(jr.fold_in(key, i), remaining, ratio, remaining.shape)
+    def step(remaining, column):
+        i, p, q = column
+        count = sample_binomial(jr.fold_in(key, i), remaining, p, q, remaining.shape)
         return remaining - count, count
 
-    start = jnp.broadcast_to(total, probs.shape[:1])
-    return run(step, start, (ratios, jnp.arange(len(columns)))).trace.T
+    inputs = (jnp.arange(len(columns)), columns / scale, jnp.where(some, after / scale, 1.0))
+    return run(step, jnp.broadcast_to(total, probs.shape[:1]), inputs).trace.T
 
 
 def log_shares(key: Key, concentration: Array, n: int) -> Array:
@@ -59,9 +61,9 @@ def log_shares(key: Key, concentration: Array, n: int) -> Array:
     return log_softmax(jr.loggamma(key, concentration, (n, concentration.size), concentration.dtype))
 
 
-def _by_waiting(key: Key, total: Array, probs: Array) -> Array:
+def _by_waiting(key: Key, total: Array, p: Array) -> Array:
     """Trials up to each success are geometric: successes are counted until the trials are used up."""
-    log_failure = jnp.log1p(-probs)
+    log_failure = jnp.log1p(-p)
 
     def proceed(carry):
         return (carry[1] <= total).any()
@@ -76,16 +78,16 @@ def _by_waiting(key: Key, total: Array, probs: Array) -> Array:
     return jax.lax.while_loop(proceed, wait, (0, zero, zero))[2]
 
 
-def _by_rejection(key: Key, total: Array, probs: Array) -> Array:
-    """Transformed rejection with a squeeze, for `probs` up to a half and an expected count of ten or more."""
-    spread = jnp.sqrt(total * probs * (1 - probs))
+def _by_rejection(key: Key, total: Array, p: Array, q: Array) -> Array:
+    """Transformed rejection with a squeeze, for `p` up to a half and an expected count of ten or more."""
+    spread = jnp.sqrt(total * p * q)
     b = 1.15 + 2.53 * spread
-    a = -0.0873 + 0.0248 * b + 0.01 * probs
+    a = -0.0873 + 0.0248 * b + 0.01 * p
 
     def log_mass(k):
-        return log_binomial(k, total - k, probs, 1 - probs)
+        return log_binomial(k, total - k, p, q)
 
-    top = log_mass(jnp.floor((total + 1) * probs))
+    top = log_mass(jnp.floor((total + 1) * p))
 
     def proceed(carry):
         return ~carry[1].all()
@@ -96,7 +98,7 @@ def _by_rejection(key: Key, total: Array, probs: Array) -> Array:
         u = jr.uniform(key_u, total.shape, total.dtype) - 0.5
         v = jr.uniform(key_v, total.shape, total.dtype)
         edge = 0.5 - jnp.abs(u)
-        k = jnp.floor((2 * a / edge + b) * u + total * probs + 0.5)
+        k = jnp.floor((2 * a / edge + b) * u + total * p + 0.5)
         inside = (k >= 0) & (k <= total)
         height = jnp.log(v) + jnp.log((2.83 + 5.1 / b) * spread / (a / edge**2 + b))
         below = height <= log_mass(jnp.where(inside, k, 0.0)) - top

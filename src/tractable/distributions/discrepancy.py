@@ -1,13 +1,16 @@
-r"""Distances between samples and between unnormalised densities: kernel discrepancy, energy distance, Fisher divergence.
+r"""Distances without normalised densities: kernel discrepancy, energy distance, Fisher divergence.
 
-Kernel.      $\mathrm{MMD}^2 = E k(x, x') + E k(y, y') - 2 E k(x, y)$ with independent copies $x'$, $y'$: the distance between the means of two
-             distributions in the kernel's space. Unbiased without the diagonal terms, biased (and at least 0) with them.
-Energy.      $D^2 = 2 E\|x - y\| - E\|x - x'\| - E\|y - y'\|$, the same with $k = -\|\cdot\|$; on the line $D^2 = 2 \int (F - G)^2$.
+Kernel.      $\mathrm{MMD}^2 = E k(x, x') + E k(y, y') - 2 E k(x, y)$ with independent copies $x'$, $y'$: the
+             distance between the means of two distributions in the kernel's space. Unbiased without the
+             diagonal terms, biased (and at least 0) with them.
+Energy.      $D^2 = 2 E\|x - y\| - E\|x - x'\| - E\|y - y'\|$, the same with $k = -\|\cdot\|$; on the line
+             $D^2 = 2 \int (F - G)^2$.
 Fisher.      $E_p \|\nabla \log p - \nabla \log q\|^2$, in which normalising constants do not appear.
-Test.        Permuting which points are x and which are y gives the distribution of the statistic if the two are alike.
+Test.        Permuting which points are x and which are y gives the distribution of the statistic if the two
+             are alike.
 Used by.     Two-sample tests, checks of samplers and generators, score matching.
-Cost.        $O((n + m)^2)$ kernel values, in blocks of rows (no matrix is kept); $O(n \log n)$ for energy on the line; a test keeps
-             the matrix of all pairs.
+Cost.        $O((n + m)^2)$ kernel values, in blocks of rows (no matrix is kept); $O(n \log n)$ for energy on
+             the line; a test keeps the matrix of all pairs.
 References.  Gretton et al. (2012); Szekely and Rizzo (2013); Hyvarinen (2005).
 """
 
@@ -30,8 +33,8 @@ from tractable.distributions.integrals import Estimate, monte_carlo
 from tractable.distributions.panels import expectation_rule
 
 __all__ = [
-    "PermutationTest", "energy_distance", "energy_test", "fisher_divergence", "gaussian_kernel", "kernel_test",
-    "median_bandwidth", "squared_mmd",
+    "PermutationTest", "energy_distance", "energy_test", "fisher_divergence", "gaussian_kernel",
+    "kernel_test", "median_bandwidth", "squared_mmd",
 ]  # fmt: skip
 
 KernelFunction = Callable[[Array, Array], Array]
@@ -39,7 +42,9 @@ LogDensity = Callable[[Array], Array]
 
 
 class PermutationTest(Module):
-    """A statistic of two samples, and the share of relabelled samples whose statistic is at least as large."""
+    """A statistic of two samples, and the share of relabelled samples whose statistic is at least as
+    large.
+    """
 
     statistic: Scalar
     p_value: Scalar
@@ -55,12 +60,19 @@ class PermutationTest(Module):
 
 
 def squared_mmd(
-    x: ArrayLike, y: ArrayLike, kernel: KernelFunction | None = None, *, unbiased: bool = True, block: int = 512
+    x: ArrayLike,
+    y: ArrayLike,
+    kernel: KernelFunction | None = None,
+    *,
+    unbiased: bool = True,
+    block: int = 512,
 ) -> Scalar:
-    r"""$\mathrm{MMD}^2$ between the rows of two samples; the unbiased estimate may fall below 0 when the two are alike.
+    r"""$\mathrm{MMD}^2$ between the rows of two samples; the unbiased estimate may fall below 0 when the two
+    are alike.
 
-    `kernel(x, y)` takes two points and returns a number; without one, a Gaussian kernel of `median_bandwidth`. Kernel
-    values are made `block` rows at a time and never kept: 10,000 points need no matrix of 10,000 by 10,000.
+    `kernel(x, y)` takes two points and returns a number; without one, a Gaussian kernel of
+    `median_bandwidth`. Kernel values are made `block` rows at a time and never kept: 10,000 points need no
+    matrix of 10,000 by 10,000.
 
     >>> x = jnp.array([[0.0], [1.0]])
     >>> float(squared_mmd(x, x, unbiased=False))
@@ -80,7 +92,8 @@ def kernel_test(
 
 
 def energy_distance(x: ArrayLike, y: ArrayLike, *, squared: bool = False) -> Scalar:
-    r"""$D = \sqrt{2 E\|x - y\| - E\|x - x'\| - E\|y - y'\|}$ between two samples of numbers or of rows: 0 only for equal samples.
+    r"""$D = \sqrt{2 E\|x - y\| - E\|x - x'\| - E\|y - y'\|}$ between two samples of numbers or of rows: 0
+    only for equal samples.
 
     Numbers are sorted, $D^2 = 2 \int (F - G)^2$; rows are compared in pairs.
 
@@ -108,10 +121,11 @@ def fisher_divergence(
     key: Key | None = None,
     num_samples: int = 10_000,
 ) -> Estimate:
-    r"""$E_p \|\nabla\log p(x) - \nabla\log q(x)\|^2$; either may be a function of one point, normalised or not.
+    r"""$E_p \|\nabla\log p(x) - \nabla\log q(x)\|^2$; either may be a function of one point, normalised or
+    not.
 
-    The expectation is over `points` drawn from `p` (the first axis counts them), over new draws with `key`, or, for a density of one
-    number, by quadrature.
+    The expectation is over `points` drawn from `p` (the first axis counts them), over new draws with `key`,
+    or, for a density of one number, by quadrature.
     """
     at_p, at_q = _log_density("p", p), _log_density("q", q)
     if points is None and key is None and isinstance(p, Distribution) and p.shape == ():
@@ -136,7 +150,9 @@ def gaussian_kernel(bandwidth: ArrayLike) -> KernelFunction:
 
 
 def median_bandwidth(x: ArrayLike, y: ArrayLike, *, most: int = 1000) -> Scalar:
-    """The median distance between two different points of the pooled samples (evenly spaced rows if more than `most`)."""
+    """The median distance between two different points of the pooled samples (evenly spaced rows if more than
+    `most`).
+    """
     pooled = jnp.concatenate(_two_samples(x, y, 1))
     rows = pooled[np.linspace(0, pooled.shape[0] - 1, min(most, pooled.shape[0])).round().astype(int)]
     width = jnp.median(condensed(euclidean_distances(rows)))
@@ -148,7 +164,7 @@ def median_bandwidth(x: ArrayLike, y: ArrayLike, *, most: int = 1000) -> Scalar:
 
 def _two_samples(x: ArrayLike, y: ArrayLike, least: int) -> tuple[Array, Array]:
     """Both samples as rows; numbers are rows of one column."""
-    samples = []
+    samples: list[Array] = []
     for name, sample in (("x", x), ("y", y)):
         rows = as_float(name, sample)
         rows = rows[:, None] if rows.ndim == 1 else rows
@@ -156,9 +172,15 @@ def _two_samples(x: ArrayLike, y: ArrayLike, least: int) -> tuple[Array, Array]:
         check(ok, name, f"at least {least} points in rows", f"shape {rows.shape}")
         check_finite(name, rows)
         samples.append(rows)
-    x, y = samples
-    check(x.shape[1] == y.shape[1], "y", f"points of {x.shape[1]} columns, like `x`", f"{y.shape[1]} columns")
-    return x, y
+    first, second = samples
+    columns = first.shape[1]
+    check(
+        second.shape[1] == columns,
+        "y",
+        f"points of {columns} columns, like `x`",
+        f"{second.shape[1]} columns",
+    )
+    return first, second
 
 
 def _kernel_for(kernel: KernelFunction | None, x: Array, y: Array) -> KernelFunction:
@@ -178,7 +200,9 @@ def _sum_of_pairs(kernel: KernelFunction, x: Array, y: Array, block: int) -> Sca
     spare = -x.shape[0] % block
     rows = jnp.pad(x, ((0, spare), (0, 0)), mode="edge").reshape(-1, block, x.shape[1])
     used = (jnp.arange(x.shape[0] + spare) < x.shape[0]).reshape(-1, block)
-    sums = jax.lax.map(lambda each: jnp.where(each[1], pairwise(kernel, each[0], y).sum(1), 0.0).sum(), (rows, used))
+    sums = jax.lax.map(
+        lambda each: jnp.where(each[1], pairwise(kernel, each[0], y).sum(1), 0.0).sum(), (rows, used)
+    )
     return sums.sum()
 
 
@@ -220,12 +244,14 @@ def _energy_on_line(x: Array, y: Array) -> Scalar:
     points = jnp.sort(jnp.concatenate([x, y]))
 
     def cdf(sample):
-        return jnp.searchsorted(jnp.sort(sample), points[:-1], side="right").astype(points.dtype) / sample.size
+        return (
+            jnp.searchsorted(jnp.sort(sample), points[:-1], side="right").astype(points.dtype) / sample.size
+        )
 
     return 2 * ((cdf(x) - cdf(y)) ** 2 * jnp.diff(points)).sum()
 
 
-def _log_density(name: str, value: Any) -> LogDensity:
+def _log_density(name: str, value: Any) -> Any:
     ok = isinstance(value, Distribution) or callable(value)
     check(ok, name, "a distribution or a function of one point", type(value).__name__, error=TypeError)
     return value.log_prob if isinstance(value, Distribution) else value

@@ -1,10 +1,11 @@
 r"""The Kullback-Leibler divergence: closed forms, sums, quadrature, draws.
 
-Identity.    $\mathrm{KL}(p \| q) = E_p[\log p - \log q] \ge 0$, zero only for $p = q$, infinite where $q$ excludes what $p$
-             allows; not symmetric; convex in the pair; it adds over independent coordinates.
-Methods.     A closed form where the registry knows one; else a sum for discrete numbers, quadrature for densities of
-             one number, and draws for the rest. `kl` returns what is exact or certified; `kl_estimate` also says how it
-             was computed, and how well.
+Identity.    $\mathrm{KL}(p \| q) = E_p[\log p - \log q] \ge 0$, zero only for $p = q$, infinite where $q$
+             excludes what $p$ allows; not symmetric; convex in the pair; it adds over independent
+             coordinates.
+Methods.     A closed form where the registry knows one; else a sum for discrete numbers, quadrature for
+             densities of one number, and draws for the rest. `kl` returns what is exact or certified;
+             `kl_estimate` also says how it was computed, and how well.
 Used by.     Variational inference, GAN criteria, PAC-Bayes bounds, diffusion, distributions.information,
              distributions.renyi, distributions.f_divergence, distributions.kl_fit.
 Cost.        One compiled program per pair of classes and shapes; about 6000 densities for quadrature.
@@ -26,12 +27,10 @@ from tractable.distributions.base import Distribution
 from tractable.distributions.f_generators import relative_density
 from tractable.distributions.integrals import Estimate, certified, integrate, monte_carlo
 from tractable.distributions.kl_registry import find_kl, register_kl
-from tractable.distributions.pairs import check_pair, over_units, pair_of_probabilities
+from tractable.distributions.pairs import Comparable, check_pair, over_units, pair_of_probabilities
 from tractable.distributions.panels import support_ends
 
 __all__ = ["Estimate", "kl", "kl_estimate", "kl_probs", "register_kl", "reverse_kl", "symmetrised_kl"]
-
-Comparable = Distribution | ArrayLike
 
 METHODS = ("auto", "closed_form", "sum", "quadrature", "monte_carlo")
 
@@ -39,12 +38,13 @@ METHODS = ("auto", "closed_form", "sum", "quadrature", "monte_carlo")
 def kl(
     p: Comparable, q: Comparable, method: str = "auto", *, key: Key | None = None, num_samples: int = 10_000
 ) -> Array:
-    r"""$\mathrm{KL}(p \| q) = E_p[\log p(x) - \log q(x)]$ in nats, between distributions or arrays of probabilities.
+    r"""$\mathrm{KL}(p \| q) = E_p[\log p(x) - \log q(x)]$ in nats, between distributions or arrays of
+    probabilities.
 
-    Exact from the registry of closed forms, else by a sum or by quadrature; NaN if that does not reach eight digits
-    (`kl_estimate` then tells what it did reach). Leading axes are independent units, over which it adds; the smaller
-    distribution is repeated to the shape of the larger. Arrays give one divergence per row, as `kl_probs`. Where only
-    draws help, the value is random and a `key` is asked for.
+    Exact from the registry of closed forms, else by a sum or by quadrature; NaN if that does not reach eight
+    digits (`kl_estimate` then tells what it did reach). Leading axes are independent units, over which it
+    adds; the smaller distribution is repeated to the shape of the larger. Arrays give one divergence per row,
+    as `kl_probs`. Where only draws help, the value is random and a `key` is asked for.
 
     >>> from tractable.distributions.continuous import Normal
     >>> round(float(kl(Normal(0.0, 1.0), Normal(1.0, 2.0))), 7)
@@ -61,8 +61,8 @@ def kl_estimate(
 ) -> Estimate:
     """`kl` of two distributions with its error and the method that gave it.
 
-    `method` is "closed_form", "sum" (discrete numbers), "quadrature" (densities of one number), "monte_carlo" (draws
-    of `p`, with `key`), or "auto" for the first of them that applies.
+    `method` is "closed_form", "sum" (discrete numbers), "quadrature" (densities of one number), "monte_carlo"
+    (draws of `p`, with `key`), or "auto" for the first of them that applies.
     """
     check_pair(p, q)
     check_option("method", method, METHODS)
@@ -81,7 +81,8 @@ def kl_estimate(
 
 
 def kl_probs(p: ArrayLike, q: ArrayLike) -> Array:
-    r"""$\sum_i p_i \log(p_i / q_i)$ along the last axis of two arrays of probabilities; other axes are separate pairs.
+    r"""$\sum_i p_i \log(p_i / q_i)$ along the last axis of two arrays of probabilities; other axes are
+    separate pairs.
 
     >>> p, q = jnp.array([0.5, 0.5]), jnp.array([2 / 3, 1 / 3])
     >>> float(kl_probs(p, q).round(7)), float(kl_probs(q, p).round(7))

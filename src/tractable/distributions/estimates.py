@@ -11,6 +11,7 @@ References.  MacKay (2003) chapter 3; Bishop (2006) section 2.2.
 from dataclasses import dataclass
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 from scipy.special import xlogy
 
@@ -86,7 +87,7 @@ def compare_estimates(
         alphas.ndim == 2 and alphas.shape[1] == k, "concentration", must, f"shape {np.shape(concentration)}"
     )
     c, alpha = np.repeat(data, len(alphas), 0), np.tile(alphas, (len(data), 1))
-    after = add_statistics(Dirichlet(alpha), (c,))
+    after = add_statistics(Dirichlet(jnp.asarray(alpha)), (c,))
     totals = c.sum(1)
     with np.errstate(invalid="ignore"):
         mle = c / totals[:, None]  # no data, no estimate: 0/0 is NaN

@@ -23,13 +23,14 @@ from jax.flatten_util import ravel_pytree
 
 from tractable.core.checks import as_float, check, is_concrete, offender
 from tractable.core.module import Module, plates
+from tractable.core.support import Support
 from tractable.core.types import Array, ArrayLike, Float, Scalar
 from tractable.distributions.base import Distribution, Univariate, _flatten_units
 
 __all__ = [
     "ExponentialFamily", "Statistics", "expfam_entropy", "expfam_kl", "expfam_log_prob", "fisher_information",
-    "log_likelihood", "maximum_likelihood", "mean_stats", "per_unit", "row_weights", "weigh",
-    "weighted_stats",
+    "log_likelihood", "maximum_likelihood", "mean_stats", "per_unit", "present_rows", "row_weights",
+    "weigh", "weighted_stats",
 ]  # fmt: skip
 
 Natural = tuple[Array, ...]
@@ -86,9 +87,9 @@ class Statistics(Module):
 
 def row_weights(rows: ArrayLike, weights: ArrayLike | None) -> Float[Array, " n"]:
     """One weight per row, ones if none are given; checked by name."""
-    n = jnp.shape(rows)[0]
+    n, kind = jnp.shape(rows)[0], jnp.result_type(rows)
     if weights is None:
-        return jnp.ones(n)
+        return jnp.ones(n, kind if jnp.issubdtype(kind, jnp.floating) else None)
     weights = as_float("weights", weights)
     check(weights.shape == (n,), "weights", f"one number per row, shape ({n},)", f"shape {weights.shape}")
     if is_concrete(weights):
@@ -104,10 +105,17 @@ def weigh(weights: Float[Array, " n"], values: Float[Array, "n ..."]) -> Array:
     return (spread * jnp.where(spread > 0, values, 0.0)).sum(0)
 
 
+def present_rows(support: Support, rows: Array, weights: Float[Array, " n"]) -> Array:
+    """`rows` with a member of the support in place of each of weight zero: no gradient sees what is absent."""
+    spread = weights.reshape((-1,) + (1,) * (rows.ndim - 1))
+    return jnp.where(spread > 0, rows, jnp.asarray(support.interior(rows), rows.dtype))
+
+
 def log_likelihood(distribution: Distribution, xs: ArrayLike, weights: ArrayLike | None = None) -> Scalar:
     r"""$\sum_n w_n \log p(x_n)$ over rows; a row of weight zero is absent, even an impossible one."""
     rows = _rows(distribution, xs)
-    return weigh(row_weights(rows, weights), distribution.log_prob(rows))
+    weights = row_weights(rows, weights)
+    return weigh(weights, distribution.log_prob(present_rows(distribution.support, rows, weights)))
 
 
 def weighted_stats(family: ExponentialFamily, xs: ArrayLike, weights: ArrayLike | None = None) -> Statistics:
@@ -119,7 +127,7 @@ def weighted_stats(family: ExponentialFamily, xs: ArrayLike, weights: ArrayLike 
         inside = inside | (np.asarray(weights) == 0).reshape((-1,) + (1,) * (inside.ndim - 1))
         if not inside.all():
             check(False, "xs", family.support.words, offender(rows, inside))
-    return _weighted_stats(family, rows, weights)
+    return _weighted_stats(family, present_rows(family.support, rows, weights), weights)
 
 
 def maximum_likelihood(family: ExponentialFamily, xs: ArrayLike, weights: ArrayLike | None = None) -> Any:
@@ -139,6 +147,7 @@ def maximum_likelihood(family: ExponentialFamily, xs: ArrayLike, weights: ArrayL
     return per_unit((family,), lambda unit, means: unit.from_stats(means), (statistics.means,))
 
 
+@jax.jit
 def mean_stats(member: ExponentialFamily) -> Natural:
     r"""$E[t(x)] = \nabla A(\eta)$, by differentiation, for each unit."""
     return per_unit((member,), lambda unit: _gradient(unit, unit.natural))
@@ -155,7 +164,7 @@ def fisher_information(member: ExponentialFamily, parameters: Sequence[str] | No
     known = [f.name for f in member.__dataclass_fields__.values() if "rank" in f.metadata]
     for name in names or ():
         check(name in known, "parameters", f"names among {known}", repr(name))
-    return per_unit((member,), partial(_information, names=names), pointwise=True)
+    return _fisher_information(member, names)
 
 
 def expfam_log_prob(member: ExponentialFamily, x: ArrayLike) -> Array:
@@ -165,6 +174,7 @@ def expfam_log_prob(member: ExponentialFamily, x: ArrayLike) -> Array:
     return _natural_log_prob(member, points.reshape((math.prod(lead), *member.shape))).reshape(lead)
 
 
+@jax.jit
 def expfam_entropy(member: ExponentialFamily) -> Scalar:
     r"""$A(\eta) - \langle \eta, \nabla A(\eta)\rangle - \log h$, for families of constant base measure."""
     example = jnp.broadcast_to(jnp.asarray(member.support.interior(jnp.zeros(member.shape))), member.shape)
@@ -187,15 +197,7 @@ def expfam_kl(p: ExponentialFamily, q: ExponentialFamily) -> Scalar:
     same = type(p) is type(q) and p.unit_shape == q.unit_shape
     must = f"a {type(p).__name__} of unit shape {p.unit_shape}, like `p`"
     check(same, "q", must, f"{type(q).__name__} of unit shape {q.unit_shape}")
-
-    def unit(a, b):
-        eta, other = a.natural, b.natural
-        start = a.log_normaliser(eta)
-        moved = jax.tree.map(jnp.subtract, other, eta)
-        divergence = b.log_normaliser(other) - start - _inner(a, moved, _gradient(a, eta))
-        return jnp.where(b.log_normaliser(eta) == start, divergence, jnp.nan)
-
-    return per_unit((p, q), unit).sum()
+    return _expfam_kl(p, q)
 
 
 def per_unit(
@@ -215,7 +217,25 @@ def per_unit(
     return jax.tree.map(lambda a: a.reshape(units + a.shape[1:]), jax.vmap(function)(*each, *flat))
 
 
-@eqx.filter_jit
+@jax.jit
+def _expfam_kl(p: ExponentialFamily, q: ExponentialFamily) -> Scalar:
+    def unit(a, b):
+        eta, other = a.natural, b.natural
+        start = a.log_normaliser(eta)
+        moved = jax.tree.map(jnp.subtract, other, eta)
+        divergence = b.log_normaliser(other) - start - _inner(a, moved, _gradient(a, eta))
+        alike = jnp.isclose(b.log_normaliser(eta), start, rtol=1e-6, atol=1e-6)
+        return jnp.where(alike, divergence, jnp.nan)
+
+    return per_unit((p, q), unit).sum()
+
+
+@partial(jax.jit, static_argnums=1)
+def _fisher_information(member: ExponentialFamily, names: tuple[str, ...] | None) -> Array:
+    return per_unit((member,), partial(_information, names=names), pointwise=True)
+
+
+@jax.jit
 def _weighted_stats(family: ExponentialFamily, rows: Array, weights: Array) -> Statistics:
     def row(x):
         return per_unit((family,), lambda unit, point: unit.stats(point), (x,))
@@ -223,7 +243,7 @@ def _weighted_stats(family: ExponentialFamily, rows: Array, weights: Array) -> S
     return Statistics(weights.sum(), jax.tree.map(partial(weigh, weights), jax.vmap(row)(rows)))
 
 
-@eqx.filter_jit
+@jax.jit
 def _natural_log_prob(member: ExponentialFamily, points: Array) -> Array:
     def unit(d, point):
         return d.log_base(point) + _inner(d, d.natural, d.stats(point)) - d.log_normaliser(d.natural)

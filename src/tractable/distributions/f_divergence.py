@@ -1,9 +1,10 @@
-r"""f-divergences: total variation, Jensen-Shannon, Hellinger, chi-square and every other convex $f$ with $f(1) = 0$.
+r"""f-divergences: total variation, Jensen-Shannon, chi-square, Hellinger and those of any convex function.
 
-Identity.    $D_f(p \| q) = \int q\,f(p/q)$, at least 0 by Jensen's inequality; mass of $p$ outside $q$ counts
-             $f'(\infty) = \lim f(t)/t$ times, mass of $q$ outside $p$ counts $f(0)$ times.
-Bound.       $D_f(p \| q) \ge E_p[T] - E_q[f^*(T)]$ for every critic $T$ with values in the domain of the conjugate
-             $f^*(u) = \sup_t ut - f(t)$, with equality for $T = f'(p/q)$: what an f-GAN maximises.
+Identity.    $D_f(p \| q) = \int q\,f(p/q)$, for convex $f$ with $f(1) = 0$; at least 0 by Jensen's
+             inequality; mass of $p$ outside $q$ counts $f'(\infty) = \lim f(t)/t$ times, mass of $q$ outside
+             $p$ counts $f(0)$ times.
+Bound.       $D_f(p \| q) \ge E_p[T] - E_q[f^*(T)]$ for every critic $T$ with values in the domain of the
+             conjugate $f^*(u) = \sup_t ut - f(t)$, with equality for $T = f'(p/q)$: what an f-GAN maximises.
 Pinsker.     $\mathrm{KL}(p \| q) \ge \frac12 \|p - q\|_1^2 = 2\,\mathrm{TV}^2$.
 Used by.     GAN criteria, robust inference, comparison of densities.
 Cost.        As `kl`: a sum, quadrature, or draws from both distributions.
@@ -21,10 +22,10 @@ from tractable.core.checks import as_float, check, check_count
 from tractable.core.numerics import safe_log
 from tractable.core.types import Array, ArrayLike, Key, Scalar
 from tractable.distributions.base import Distribution
-from tractable.distributions.divergence import Comparable, kl
+from tractable.distributions.divergence import kl
 from tractable.distributions.f_generators import Generator, generator_of
 from tractable.distributions.integrals import Estimate, certified, integrate, monte_carlo
-from tractable.distributions.pairs import check_pair, pair_of_probabilities
+from tractable.distributions.pairs import Comparable, check_pair, pair_of_probabilities
 
 __all__ = [
     "f_divergence", "f_divergence_estimate", "jensen_shannon", "l1_distance", "optimal_critic", "pinsker_gap",
@@ -34,12 +35,16 @@ __all__ = [
 Divergence = str | Generator | Callable[[Array], Array]
 
 
-def f_divergence(p: Comparable, q: Comparable, f: Divergence, *, key: Key | None = None, num_samples: int = 10_000) -> Array:
-    r"""$D_f(p \| q) = \int q\,f(p/q)$ between distributions, or along the last axis of arrays of probabilities.
+def f_divergence(
+    p: Comparable, q: Comparable, f: Divergence, *, key: Key | None = None, num_samples: int = 10_000
+) -> Array:
+    r"""$D_f(p \| q) = \int q\,f(p/q)$ between distributions, or along the last axis of arrays of
+    probabilities.
 
     `f` is the name of a generator ("kl", "reverse_kl", "total_variation", "jensen_shannon", "chi_square",
-    "squared_hellinger"), one made by `alpha_generator`, or a convex function of your own, which is checked. Distributions of
-    numbers are summed or integrated (NaN if that does not reach eight digits); for others, draws are needed: give a `key`.
+    "squared_hellinger"), one made by `alpha_generator`, or a convex function of your own, which is checked.
+    Distributions of numbers are summed or integrated (NaN if that does not reach eight digits); for others,
+    draws are needed: give a `key`.
 
     >>> p, q = jnp.array([0.5, 0.3, 0.2]), jnp.array([0.2, 0.3, 0.5])
     >>> round(float(f_divergence(p, q, "total_variation")), 6)
@@ -57,8 +62,8 @@ def f_divergence_estimate(
 ) -> Estimate:
     """`f_divergence` of two distributions with its error and the method that gave it.
 
-    Draws come half from `p` and half from `q`, each weighed by the average of the two densities: for total variation,
-    Jensen-Shannon and Hellinger every term is then bounded, wherever the distributions lie.
+    Draws come half from `p` and half from `q`, each weighed by the average of the two densities: for total
+    variation, Jensen-Shannon and Hellinger every term is then bounded, wherever the distributions lie.
     """
     check_pair(p, q)
     generator = generator_of(f)
@@ -84,9 +89,11 @@ def l1_distance(p: Comparable, q: Comparable, **options: Any) -> Array:
 
 
 def jensen_shannon(p: Comparable, q: Comparable, **options: Any) -> Array:
-    r"""$\frac12 \mathrm{KL}(p \| m) + \frac12 \mathrm{KL}(q \| m)$ with $m = (p + q)/2$: symmetric, between 0 and $\log 2$.
+    r"""$\frac12 \mathrm{KL}(p \| m) + \frac12 \mathrm{KL}(q \| m)$ with $m = (p + q)/2$: symmetric, between 0
+    and $\log 2$.
 
-    It saturates at $\log 2$ for disjoint supports, however far apart, with zero gradient; `wasserstein` does not.
+    It saturates at $\log 2$ for disjoint supports, however far apart, with zero gradient; `wasserstein` does
+    not.
     """
     return f_divergence(p, q, "jensen_shannon", **options)
 
@@ -106,11 +113,13 @@ def variational_bound(
 ) -> Scalar:
     r"""$E_p[T] - E_q[f^*(T)] \le D_f(p \| q)$ from the values of a critic $T$ on points of `p` and of `q`.
 
-    Plain means over samples; with `p_weights` and `q_weights` (such as the probabilities of states) weighted sums. It is
-    $-\infty$ for a critic that leaves the domain of $f^*$, and tight for `optimal_critic`.
+    Plain means over samples; with `p_weights` and `q_weights` (such as the probabilities of states) weighted
+    sums. It is $-\infty$ for a critic that leaves the domain of $f^*$, and tight for `optimal_critic`.
     """
     at_p, at_q = as_float("critic_p", critic_p), as_float("critic_q", critic_q)
-    return _mean("p_weights", at_p, p_weights) - _mean("q_weights", generator_of(f).conjugate(at_q), q_weights)
+    return _mean("p_weights", at_p, p_weights) - _mean(
+        "q_weights", generator_of(f).conjugate(at_q), q_weights
+    )
 
 
 def optimal_critic(p: Distribution, q: Distribution, f: Divergence) -> Callable[[ArrayLike], Array]:

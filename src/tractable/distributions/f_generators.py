@@ -3,8 +3,8 @@ r"""The convex functions behind f-divergences, with their derivatives and conjug
 Contract.    $f$ is convex on $t > 0$ with $f(1) = 0$; $f^*(u) = \sup_{t \ge 0} ut - f(t)$; $f(0)$ and
              $f'(\infty) = \lim f(t)/t$ weigh the mass that the other distribution excludes.
 Members.     KL $t\log t$; reverse KL $-\log t$; total variation $\frac12|t - 1|$; Jensen-Shannon
-             $\frac12\{t\log t - (t + 1)\log\frac{t+1}{2}\}$; chi-square $(t-1)^2$; squared Hellinger $\frac12(\sqrt t - 1)^2$;
-             alpha $\{t^\alpha - 1 - \alpha(t - 1)\} / \alpha(\alpha - 1)$.
+             $\frac12\{t\log t - (t + 1)\log\frac{t+1}{2}\}$; chi-square $(t-1)^2$; squared Hellinger
+             $\frac12(\sqrt t - 1)^2$; alpha $\{t^\alpha - 1 - \alpha(t - 1)\} / \alpha(\alpha - 1)$.
 Used by.     distributions.f_divergence.
 Cost.        Elementwise.
 References.  Liese and Vajda (2006); Nowozin, Cseke and Tomioka (2016) table 1.
@@ -22,7 +22,15 @@ import numpy as np
 from tractable.core.checks import check, offender
 from tractable.core.types import Array
 
-__all__ = ["GENERATORS", "Generator", "alpha_generator", "check_generator", "generator_of", "log_power", "relative_density"]
+__all__ = [
+    "GENERATORS",
+    "Generator",
+    "alpha_generator",
+    "check_generator",
+    "generator_of",
+    "log_power",
+    "relative_density",
+]
 
 Function = Callable[[Array], Array]
 
@@ -57,7 +65,9 @@ def generator_of(f: str | Generator | Function) -> Generator:
 
 
 def check_generator(f: Function) -> None:
-    r"""Refuse a function that is not convex on $t > 0$ or has $f(1) \ne 0$, judged on 241 points from $10^{-6}$ to $10^6$."""
+    r"""Refuse a function that is not convex on $t > 0$ or has $f(1) \ne 0$, judged on 241 points from
+    $10^{-6}$ to $10^6$.
+    """
     t = np.geomspace(1e-6, 1e6, 241)
     with jax.ensure_compile_time_eval():
         values, at_one = np.asarray(f(jnp.asarray(t))), float(f(jnp.ones(())))
@@ -67,12 +77,16 @@ def check_generator(f: Function) -> None:
     chord = right * values[:-2] + left * values[2:]
     rounding = 1e-9 * (np.abs(values[:-2]) + np.abs(values[2:]) + np.abs(values[1:-1]))
     ok = values[1:-1] <= chord + rounding
-    check(bool(ok.all()), "f", "convex on t > 0", "" if ok.all() else f"a dent near t = {offender(t[1:-1], ok)}")
+    check(
+        bool(ok.all()), "f", "convex on t > 0", "" if ok.all() else f"a dent near t = {offender(t[1:-1], ok)}"
+    )
 
 
 @lru_cache
 def alpha_generator(alpha: float) -> Generator:
-    r"""$f(t) = \{t^\alpha - 1 - \alpha(t - 1)\} / \alpha(\alpha - 1)$; $\alpha = 1$ is KL and $\alpha = 0$ reverse KL in the limit."""
+    r"""$f(t) = \{t^\alpha - 1 - \alpha(t - 1)\} / \alpha(\alpha - 1)$; $\alpha = 1$ is KL and $\alpha = 0$
+    reverse KL in the limit.
+    """
     if alpha in (0.0, 1.0):
         return GENERATORS["kl" if alpha == 1 else "reverse_kl"]
     scale = alpha * (alpha - 1)
@@ -105,7 +119,9 @@ def relative_density(log_p: Array, log_q: Array) -> Array:
 
 
 def log_power(log_p: Array, log_q: Array, alpha: float) -> Array:
-    r"""$\log(p^\alpha q^{1-\alpha})$; a vanishing density with a positive power makes it $-\infty$, with a negative one $+\infty$."""
+    r"""$\log(p^\alpha q^{1-\alpha})$; a vanishing density with a positive power makes it $-\infty$, with a
+    negative one $+\infty$.
+    """
     both = (log_p > -jnp.inf) & (log_q > -jnp.inf)
     inside = alpha * jnp.where(both, log_p, 0.0) + (1 - alpha) * jnp.where(both, log_q, 0.0)
     only_p = jnp.inf if alpha > 1 else -jnp.inf
@@ -161,7 +177,9 @@ def _numerical_conjugate(f: Function, derivative: Function, at_infinity: float) 
 
         start = (jnp.full(u.shape, -300.0, u.dtype), jnp.full(u.shape, 300.0, u.dtype))
         low, high = jax.lax.fori_loop(0, 70, halve, jax.lax.stop_gradient(start))
-        t = jax.lax.stop_gradient(jnp.exp((low + high) / 2))  # optimal, so that its own derivative does not matter
+        t = jax.lax.stop_gradient(
+            jnp.exp((low + high) / 2)
+        )  # optimal, so that its own derivative does not matter
         return jnp.where(u > at_infinity, jnp.inf, u * t - f(t))
 
     return conjugate

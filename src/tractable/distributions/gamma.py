@@ -1,9 +1,10 @@
-r"""The gamma distribution and its relatives: the law of a sum of waiting times, of its inverse, of a sum of squares.
+r"""The gamma distribution and its relatives: sums of waiting times, their inverses, sums of squares.
 
-Models.      $x \sim \mathrm{Gamma}(a, \beta)$; $1/x \sim \mathrm{InverseGamma}(a, \beta)$; $\chi^2_\nu = \mathrm{Gamma}(\nu/2, 1/2)$.
+Models.      $x \sim \mathrm{Gamma}(a, \beta)$; $1/x \sim \mathrm{InverseGamma}(a, \beta)$; $\chi^2_\nu =
+             \mathrm{Gamma}(\nu/2, 1/2)$.
 Boundary.    Zero belongs to the gamma's support: there the log-density is its limit, finite at $a = 1$.
 Used by.     Priors of precisions, rates and variances, distributions.conjugate, Poisson and Student mixtures.
-Cost.        Elementwise. A quantile takes about six evaluations of the distribution function.
+Cost. Elementwise.A quantile takes about six evaluations of the distribution function.
 References.  Minka (2002), "Estimating a gamma distribution".
 """
 
@@ -27,7 +28,7 @@ __all__ = ["ChiSquared", "Gamma", "InverseGamma"]
 
 
 class Gamma(Univariate, ExponentialFamily):
-    r"""$p(x) = \frac{\beta^a}{\Gamma(a)} x^{a-1} e^{-\beta x}$ with $a$ = `concentration`, $\beta$ = `rate`."""
+    r"""$p(x) = \beta^a x^{a-1} e^{-\beta x} / \Gamma(a)$ with $a$ = `concentration`, $\beta$ = `rate`."""
 
     concentration: Float[Array, "..."] = field(support=positive)
     rate: Float[Array, "..."] = field(support=positive, default=1.0)
@@ -72,10 +73,13 @@ class Gamma(Univariate, ExponentialFamily):
         return log_gamma_tails(*_matched(self.concentration, self.rate * x))[1]
 
     def _icdf(self, p):
-        return _gamma_quantile(self.concentration, p, 1 - p) / self.rate
+        return self._at_shares(p, 1 - p)
 
     def _inverse_survival(self, q):
-        return _gamma_quantile(self.concentration, 1 - q, q) / self.rate
+        return self._at_shares(1 - q, q)
+
+    def _at_shares(self, p, q):
+        return _gamma_quantile(self.concentration, p, q) / self.rate
 
     @property
     def natural(self):
@@ -100,7 +104,8 @@ class Gamma(Univariate, ExponentialFamily):
 
 
 class InverseGamma(Univariate, ExponentialFamily):
-    r"""$p(x) = \frac{s^a}{\Gamma(a)} x^{-a-1} e^{-s/x}$ with $a$ = `concentration`, $s$ = `scale`: $1/x \sim$ `Gamma(a, s)`.
+    r"""$p(x) = \frac{s^a}{\Gamma(a)} x^{-a-1} e^{-s/x}$ with $a$ = `concentration`, $s$ = `scale`: $1/x \sim$
+    `Gamma(a, s)`.
 
     The mean is infinite for $a \le 1$, the variance for $a \le 2$.
     """
@@ -148,10 +153,13 @@ class InverseGamma(Univariate, ExponentialFamily):
         return log_gamma_tails(*_matched(self.concentration, self.scale / x))[0]
 
     def _icdf(self, p):
-        return self.scale / _gamma_quantile(self.concentration, 1 - p, p)
+        return self._at_shares(p, 1 - p)
 
     def _inverse_survival(self, q):
-        return self.scale / _gamma_quantile(self.concentration, q, 1 - q)
+        return self._at_shares(1 - q, q)
+
+    def _at_shares(self, p, q):
+        return self.scale / _gamma_quantile(self.concentration, q, p)
 
     @property
     def natural(self):
@@ -176,8 +184,9 @@ class InverseGamma(Univariate, ExponentialFamily):
 
 
 class ChiSquared(Univariate, ExponentialFamily):
-    r"""$p(x) = \frac{1}{2^{\nu/2}\Gamma(\nu/2)} x^{\nu/2-1} e^{-x/2}$ with $\nu$ = `degrees`: a sum of $\nu$ squared standard
-    normals."""
+    r"""$p(x) = \frac{1}{2^{\nu/2}\Gamma(\nu/2)} x^{\nu/2-1} e^{-x/2}$ with $\nu$ = `degrees`: a sum of $\nu$
+    squared standard normals.
+    """
 
     degrees: Float[Array, "..."] = field(support=positive)
 
@@ -225,6 +234,9 @@ class ChiSquared(Univariate, ExponentialFamily):
     def _inverse_survival(self, q):
         return self._gamma._inverse_survival(q)
 
+    def _at_shares(self, p, q):
+        return self._gamma._at_shares(p, q)
+
     @property
     def natural(self):
         return (self.degrees / 2 - 1,)
@@ -251,8 +263,9 @@ def _matched(a: Array, x: Array) -> tuple[Array, Array]:
 
 
 def _gamma_entropy(a: Array, sign: float) -> Array:
-    """Entropy of a standard gamma (`sign` 1) or inverse gamma (-1): a + log Gamma(a) + (sign - a) psi(a), rearranged
-    so that no terms of size a log a are left to cancel."""
+    """Entropy of a standard gamma (`sign` 1) or inverse gamma (-1): a + log Gamma(a) + (sign - a) psi(a),
+    rearranged so that no terms of size a log a are left to cancel.
+    """
     rest = stirling_error(a) + (sign - a) * digamma_minus_log(a) + 0.5 * math.log(2 * math.pi)
     return (sign - 0.5) * jnp.log(a) + rest
 

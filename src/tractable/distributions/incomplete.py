@@ -1,11 +1,11 @@
 r"""Incomplete gamma and beta integrals: both tails, in logarithms, each to full relative precision.
 
-Integrals.   $P(a, x) = \frac{1}{\Gamma(a)}\int_0^x t^{a-1}e^{-t}dt$ and $Q = 1 - P$;
-             $I_x(a, b) = \frac{1}{B(a, b)}\int_0^x t^{a-1}(1 - t)^{b-1}dt$ and its complement.
-Method.      A prefactor in saddle-point form times a continued fraction of fixed length; where the least parameter
-             passes 64, times $\int e^{-g}$ with $g$ convex and $g(0) = 0$, by Gauss-Legendre on the part where
-             $g \le 40$. The tail that is not the smaller one follows from the other. Every branch is a fixed
-             composition of elementary functions, so derivatives exist in all arguments.
+Integrals.   $P(a, x) = \frac{1}{\Gamma(a)}\int_0^x t^{a-1}e^{-t}dt$ and $Q = 1 - P$; $I_x(a, b) =
+             \frac{1}{B(a, b)}\int_0^x t^{a-1}(1 - t)^{b-1}dt$ and its complement.
+Method.      A prefactor in saddle-point form times a continued fraction of fixed length; where the least
+             parameter passes 64, times $\int e^{-g}$ with $g$ convex and $g(0) = 0$, by Gauss-Legendre on the
+             part where $g \le 40$. The tail that is not the smaller one follows from the other. Every branch
+             is a fixed composition of elementary functions, so derivatives exist in all arguments.
 Used by.     The distribution functions of Gamma, Beta, Student's t, Poisson, binomial and their relatives.
 Cost.        About a hundred divisions, or 32 exponentials, per point.
 References.  DiDonato and Morris (1992), TOMS 708; Gil, Segura and Temme (2007), chapter 8.
@@ -65,8 +65,8 @@ def log_beta_tails(a: ArrayLike, b: ArrayLike, x: ArrayLike, y: ArrayLike) -> tu
     first, second = jnp.where(lower, a, b), jnp.where(lower, b, a)
     u, v = jnp.where(lower, x, y), jnp.where(lower, y, x)
     prefactor = log_binomial(first, second, u, v) - jnp.log(1 / first + 1 / second)  # u^a v^b / B(a, b)
-    usual = [jnp.where(large, 1.0, first), jnp.where(large, 1.0, second)]
-    fraction = -jnp.log(_beta_fraction(*usual, jnp.where(large, 0.25, u), jnp.where(large, 0.75, v)))
+    ones, others = jnp.where(large, 1.0, first), jnp.where(large, 1.0, second)
+    fraction = -jnp.log(_beta_fraction(ones, others, jnp.where(large, 0.25, u), jnp.where(large, 0.75, v)))
 
     def by_quadrature():
         orders = [jnp.where(large, first, 1e3), jnp.where(large, second, 1e3)]
@@ -80,7 +80,8 @@ def log_beta_tails(a: ArrayLike, b: ArrayLike, x: ArrayLike, y: ArrayLike) -> tu
 
 
 def log_tail_integral(exponent: Callable[[Array], Array], length: Array) -> Array:
-    r"""$\log\int_0^L e^{-g(s)}ds$ with 32 Gauss-Legendre nodes, for smooth $g \ge 0$ that is about 40 at $L$ or less."""
+    r"""$\log\int_0^L e^{-g(s)}ds$ with 32 Gauss-Legendre nodes, for smooth $g \ge 0$ that is about 40 at $L$
+    or less."""
     nodes = jnp.asarray((_NODES + 1) / 2, length.dtype)
     weights = jnp.asarray(_WEIGHTS / 2, length.dtype)
 
@@ -173,7 +174,10 @@ def _beta_exponent(a: Array, b: Array, x: Array, y: Array) -> tuple[Callable[[Ar
 
 
 def _reach(exponent, derivative, slope: Array, curvature: Array, limit: Array) -> Array:
-    """The s at which g(s) is about 40: the root of its quadratic model, then Newton; held constant by derivatives."""
+    """The s at which g(s) is about 40: the root of its quadratic model, then Newton.
+
+    Held constant by derivatives.
+    """
     s = 2 * _CUT / (slope + jnp.sqrt(slope**2 + 2 * _CUT * curvature))
     for _ in range(3):
         s = jnp.minimum(s, limit)

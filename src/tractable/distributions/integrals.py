@@ -1,12 +1,14 @@
 r"""Integrals and sums of a function of two log-densities, each with an estimate of its own error.
 
-Integral.    $I = \int g(\log p(x), \log q(x))\,dx$ over the line, or the same sum over the atoms of $p$ and $q$.
-Error.       Of an integral: 20 nodes per panel against 12, the tail that the outermost panels foretell, and the mass
-             of $p$ that the panels miss. Where the tail does not shrink, the integral is infinite. Of a sum: the tail
-             that the last block foretells, and the missing mass.
+Integral.    $I = \int g(\log p(x), \log q(x))\,dx$ over the line, or the same sum over the atoms of $p$ and
+             $q$.
+Error.       Of an integral: 20 nodes per panel against 12, the tail that the outermost panels foretell, and
+             the mass of $p$ that the panels miss. Where the tail does not shrink, the integral is infinite.
+             Of a sum: the tail that the last block foretells, and the missing mass.
 Used by.     distributions.divergence, distributions.f_divergence, distributions.transport.
-Cost.        About 6000 evaluations of each log-density for an integral; for a sum, blocks of whole numbers that grow
-             until the tail is below $10^{-15}$ (4096 numbers inside `jit`, where no values are known).
+Cost.        About 6000 evaluations of each log-density for an integral; for a sum, blocks of whole numbers
+             that grow until the tail is below $10^{-15}$ (4096 numbers inside `jit`, where no values are
+             known).
 References.  Davis and Rabinowitz (1984) chapter 6.
 """
 
@@ -34,7 +36,15 @@ from tractable.distributions.panels import (
     tail_sum,
 )
 
-__all__ = ["Estimate", "certified", "integrate", "integrate_quantiles", "listed_values", "monte_carlo", "tabulate"]
+__all__ = [
+    "Estimate",
+    "certified",
+    "integrate",
+    "integrate_quantiles",
+    "listed_values",
+    "monte_carlo",
+    "tabulate",
+]
 
 Integrand = Callable[[Array, Array], Array]
 
@@ -45,8 +55,8 @@ _TRACED_TERMS = 2**12
 class Estimate(Module):
     """A number with how it was computed and how far it may be off.
 
-    `standard_error` is that of the mean for `monte_carlo`, an estimate of the absolute error for `quadrature` and
-    `sum`, and 0 for `closed_form`.
+    `standard_error` is that of the mean for `monte_carlo`, an estimate of the absolute error for `quadrature`
+    and `sum`, and 0 for `closed_form`.
     """
 
     value: Scalar
@@ -66,30 +76,38 @@ class Estimate(Module):
 
 
 def certified(estimate: Estimate) -> Scalar:
-    """The value of a computed integral, or NaN where its error is not small: a wrong number is never returned."""
+    """The value of a computed integral, or NaN where its error is not small: a wrong number is never
+    returned.
+    """
     return jnp.where(estimate.certified, estimate.value, jnp.nan)
 
 
 def integrate(integrand: Integrand, p: Distribution, q: Distribution, *, crossings: bool = False) -> Estimate:
     r"""$\int g(\log p, \log q)\,dx$ (a sum for discrete `p` and `q`), added over independent numbers.
 
-    `integrand` is elementwise, and 0 where both are $-\infty$; `crossings` also cuts panels where $p = q$, for kinks.
+    `integrand` is elementwise, and 0 where both are $-\infty$; `crossings` also cuts panels where $p = q$,
+    for kinks.
     """
     numbers = p.unit_shape == () and q.unit_shape == ()
     check(numbers, "p", "a distribution of numbers, as `q`", f"unit shapes {p.unit_shape} and {q.unit_shape}")
     got = f"{type(p).__name__} and {type(q).__name__}"
     check(p.discrete == q.discrete, "q", "discrete exactly if `p` is", got)
     if not p.discrete:
-        return Estimate(*_quadrature(integrand, p, q, crossings), "quadrature")
+        value, error = _quadrature(integrand, p, q, crossings)
+        return Estimate(value, error, "quadrature")
     low, high = _integer_ends(p, q)
     if all(is_concrete(leaf) for leaf in jax.tree.leaves((p, q, low, high))):
         return _sum_until_certain(integrand, p, q, float(low), float(high))
-    return Estimate(*_sum(integrand, p, q, jnp.asarray(low), _TRACED_TERMS)[:2], "sum")
+    value, error, _ = _sum(integrand, p, q, jnp.asarray(low), _TRACED_TERMS)
+    return Estimate(value, error, "sum")
 
 
 def integrate_quantiles(p: Any, q: Any, order: ArrayLike) -> Estimate:
-    r"""$\int_0^1 |F^{-1}(u) - G^{-1}(u)|^r\,du$ with $r$ = `order`, for densities of one number with quantiles."""
-    return Estimate(*_quantile_integral(p, q, jnp.asarray(order, real_dtype(p))), "quadrature")
+    r"""$\int_0^1 |F^{-1}(u) - G^{-1}(u)|^r\,du$ with $r$ = `order`, for densities of one number with
+    quantiles.
+    """
+    value, error = _quantile_integral(p, q, jnp.asarray(order, real_dtype(p)))
+    return Estimate(value, error, "quadrature")
 
 
 def monte_carlo(values: Array) -> Estimate:
@@ -101,7 +119,9 @@ def monte_carlo(values: Array) -> Estimate:
 
 
 def tabulate(distribution: Distribution) -> tuple[Array, Array]:
-    """The values of a discrete number with their probabilities; an infinite range ends where less than 1e-15 is left."""
+    """The values of a discrete number with their probabilities; an infinite range ends where less than 1e-15
+    is left.
+    """
     values = listed_values(distribution)
     if values is not None:
         return values, jnp.exp(distribution.log_prob(values)) / _repeats(values)
@@ -118,19 +138,25 @@ def tabulate(distribution: Distribution) -> tuple[Array, Array]:
 
 
 def listed_values(distribution: Distribution) -> Array | None:
-    """The values of a distribution over a given list of numbers; None for one over a range of whole numbers."""
+    """The values of a distribution over a given list of numbers; None for one over a range of whole
+    numbers.
+    """
     if isinstance(distribution, PointMass):
         return distribution.value[..., None]
     return distribution.values if isinstance(distribution, Atomic) else None
 
 
 @partial(jax.jit, static_argnums=(0, 3))
-def _quadrature(integrand: Integrand, p: Distribution, q: Distribution, crossings: bool) -> tuple[Scalar, Scalar]:
+def _quadrature(
+    integrand: Integrand, p: Distribution, q: Distribution, crossings: bool
+) -> tuple[Scalar, Scalar]:
     values, errors = over_units(lambda a, b: _one_quadrature(integrand, a, b, crossings), p, q)
     return values.sum(), errors.sum()
 
 
-def _one_quadrature(integrand: Integrand, p: Distribution, q: Distribution, crossings: bool) -> tuple[Scalar, Scalar]:
+def _one_quadrature(
+    integrand: Integrand, p: Distribution, q: Distribution, crossings: bool
+) -> tuple[Scalar, Scalar]:
     def evaluate(x):
         log_p, log_q = for_both(lambda d: d.log_prob(x), p, q)
         return log_p - log_q, jnp.stack([integrand(log_p, log_q), jnp.exp(log_p)], -1)
@@ -179,7 +205,9 @@ def _integer_ends(p: Distribution, q: Distribution) -> tuple[Any, Any]:
     return jnp.min(jnp.stack(lows)), jnp.max(jnp.stack(highs))
 
 
-def _sum_until_certain(integrand: Integrand, p: Distribution, q: Distribution, low: float, high: float) -> Estimate:
+def _sum_until_certain(
+    integrand: Integrand, p: Distribution, q: Distribution, low: float, high: float
+) -> Estimate:
     terms = 256
     while True:
         value, error, tail = _sum(integrand, p, q, jnp.asarray(low), terms)
@@ -189,13 +217,17 @@ def _sum_until_certain(integrand: Integrand, p: Distribution, q: Distribution, l
 
 
 @partial(jax.jit, static_argnums=(0, 4))
-def _sum(integrand: Integrand, p: Distribution, q: Distribution, low: Array, terms: int) -> tuple[Scalar, ...]:
+def _sum(
+    integrand: Integrand, p: Distribution, q: Distribution, low: Array, terms: int
+) -> tuple[Scalar, ...]:
     """The sum, its error, and the part of the error that more terms would mend."""
     values, errors, tails = over_units(lambda a, b: _one_sum(integrand, a, b, low, terms), p, q)
     return values.sum(), errors.sum(), tails.sum()
 
 
-def _one_sum(integrand: Integrand, p: Distribution, q: Distribution, low: Array, terms: int) -> tuple[Scalar, ...]:
+def _one_sum(
+    integrand: Integrand, p: Distribution, q: Distribution, low: Array, terms: int
+) -> tuple[Scalar, ...]:
     x, fresh = _atoms_of_both(p, q, low + jnp.arange(terms))
     log_p, log_q = p.log_prob(x), q.log_prob(x)
     values = jnp.where(fresh, integrand(log_p, log_q), 0.0).reshape(4, -1).sum(1)
@@ -207,7 +239,9 @@ def _one_sum(integrand: Integrand, p: Distribution, q: Distribution, low: Array,
 
 
 def _atoms_of_both(p: Distribution, q: Distribution, numbers: Array) -> tuple[Array, Array]:
-    """Every value that `p` or `q` may take (`numbers` for a range), and whether it is there for the first time."""
+    """Every value that `p` or `q` may take (`numbers` for a range), and whether it is there for the first
+    time.
+    """
     listed = [values for values in (listed_values(p), listed_values(q)) if values is not None]
     if not listed:
         return numbers, jnp.ones(numbers.shape, bool)

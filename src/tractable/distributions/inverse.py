@@ -1,10 +1,10 @@
 r"""Inverse-transform sampling: $x = F^{-1}(u)$ with $u$ uniform, from a formula, a function, or a table.
 
-Identity.    With $F^{-1}(u) = \inf\{x : F(x) \ge u\}$ and $u \sim U(0, 1)$, $P(F^{-1}(u) \le x) = F(x)$ for every $F$, with jumps and
-             flat stretches too.
-Routes.      Analytic: any `icdf`. Numeric: halving the range of floating-point numbers, which reaches the last bit of
-             every quantile in 64 evaluations, whatever its size. Tabulated: a cdf between given points. Discrete: a
-             search in the cumulative sums.
+Identity.    With $F^{-1}(u) = \inf\{x : F(x) \ge u\}$ and $u \sim U(0, 1)$, $P(F^{-1}(u) \le x) = F(x)$ for
+             every $F$, with jumps and flat stretches too.
+Routes.      Analytic: any `icdf`. Numeric: halving the range of floating-point numbers, which reaches the
+             last bit of every quantile in 64 evaluations, whatever its size. Tabulated: a cdf between given
+             points. Discrete: a search in the cumulative sums.
 Used by.     distributions.truncated, users with a distribution function of their own.
 Cost.        One quantile per draw.
 References.  Devroye (1986), "Non-uniform random variate generation", chapter 2.
@@ -31,7 +31,7 @@ __all__ = ["Tabulated", "generalised_inverse", "inverse_transform", "invert_cdf"
 def inverse_transform(
     source: Univariate | Callable[[Array], Array], key: Key, shape: Shape = (), dtype=None
 ) -> Array:
-    r"""Draws $F^{-1}(u)$, where `source` is a distribution with a quantile function, or the function $F^{-1}$ itself.
+    r"""Draws $F^{-1}(u)$, where `source` is a distribution with a quantile function, or $F^{-1}$ itself.
 
     >>> draws = inverse_transform(lambda u: -jnp.log1p(-u), jr.key(0), (1000,))  # exponential
     >>> bool(abs(draws.mean() - 1) < 0.1)
@@ -46,17 +46,20 @@ def inverse_transform(
 def invert_cdf(
     cdf: Callable[[Array], Array], p: ArrayLike, low: ArrayLike = -np.inf, high: ArrayLike = np.inf
 ) -> Array:
-    r"""The least floating-point number $x$ in [`low`, `high`] with $F(x) \ge p$, elementwise; `high` where there is none.
+    r"""The least float $x$ in [`low`, `high`] with $F(x) \ge p$, elementwise; `high` where there is none.
 
-    `cdf` is elementwise and never falls. Floating-point numbers are halved by rank, not by size, so that a quantile of
-    $10^{-300}$ costs the same 64 evaluations as one of 3. Derivatives are those of the implicit function where the
-    slope of $F$ is positive.
+    `cdf` is elementwise and never falls. Floats are halved by rank, not by size, so that a quantile of
+    $10^{-300}$ costs the same 64 evaluations as one of 3. Derivatives are those of the implicit function
+    where the slope of $F$ is positive.
 
     >>> float(invert_cdf(lambda x: 1 - jnp.exp(-x), 0.5, low=0.0))  # log 2
     0.6931471805599453
     """
     p = as_float("p", p)
-    ends = [jnp.broadcast_to(as_float(name, end), p.shape).astype(p.dtype) for name, end in zip(("low", "high"), (low, high))]
+    ends = [
+        jnp.broadcast_to(as_float(name, end), p.shape).astype(p.dtype)
+        for name, end in zip(("low", "high"), (low, high))
+    ]
     bits = 8 * p.dtype.itemsize
 
     def halve(_, bracket):
@@ -86,7 +89,12 @@ class Tabulated(Univariate):
     def __check_init__(self) -> None:
         super().__check_init__()
         lengths = self.points.shape[-1], self.cumulative.shape[-1]
-        check(lengths[0] == lengths[1] >= 2, "cumulative", f"as long as `points` ({lengths[0]}), two or more", lengths[1])
+        check(
+            lengths[0] == lengths[1] >= 2,
+            "cumulative",
+            f"as long as `points` ({lengths[0]}), two or more",
+            lengths[1],
+        )
         if is_concrete(self.cumulative):
             table = np.asarray(self.cumulative)
             ok = (np.diff(table) >= 0).all(-1) & (table[..., 0] == 0) & (abs(table[..., -1] - 1) < 1e-6)
@@ -140,9 +148,12 @@ class Tabulated(Univariate):
 
 
 def tabulate(density: Callable[[Array], Array], points: ArrayLike) -> Tabulated:
-    r"""The table of $F$ at `points` of an elementwise `density`, known up to a factor: each cell is integrated by Gauss-Legendre."""
+    r"""The table of $F$ at `points` of an elementwise `density`, known up to a factor: each cell is
+    integrated by Gauss-Legendre."""
     grid = as_float("points", points)
-    check(grid.ndim == 1 and grid.size >= 2, "points", "a vector of two or more numbers", f"shape {grid.shape}")
+    check(
+        grid.ndim == 1 and grid.size >= 2, "points", "a vector of two or more numbers", f"shape {grid.shape}"
+    )
     nodes, weights = np.polynomial.legendre.leggauss(16)
     width = jnp.diff(grid)
     x = grid[:-1, None] + width[:, None] * jnp.asarray((nodes + 1) / 2)[None]

@@ -1,13 +1,16 @@
 r"""Fitting one distribution to another by either Kullback-Leibler divergence.
 
-Forward.     $\arg\min_\theta \mathrm{KL}(p \| q_\theta) = \arg\max_\theta E_p[\log q_\theta]$: needs draws or moments of $p$; on samples it is
-             maximum likelihood, in an exponential family it matches $E[t(x)]$. It covers all mass of $p$ (zero avoiding).
-Reverse.     $\arg\min_\theta \mathrm{KL}(q_\theta \| p) = \arg\max_\theta E_{q_\theta}[\log \tilde p] + H(q_\theta)$: needs only an evaluable, possibly
-             unnormalised $\tilde p$. It avoids where $p$ is small (zero forcing, mode seeking) and has as many local optima as $p$ has
-             modes worth sitting on; $-\,$objective is a lower bound on $\log \int \tilde p$.
+Forward.     $\arg\min_\theta \mathrm{KL}(p \| q_\theta) = \arg\max_\theta E_p[\log q_\theta]$: needs draws or
+             moments of $p$; on samples it is maximum likelihood, in an exponential family it matches
+             $E[t(x)]$. It covers all mass of $p$ (zero avoiding).
+Reverse.     $\arg\min_\theta \mathrm{KL}(q_\theta \| p) = \arg\max_\theta E_{q_\theta}[\log \tilde p] +
+             H(q_\theta)$: needs only an evaluable, possibly unnormalised $\tilde p$. It avoids where $p$ is
+             small (zero forcing, mode seeking) and has as many local optima as $p$ has modes worth sitting
+             on; $-\,$objective is a lower bound on $\log \int \tilde p$.
 Empirical.   $\mathrm{KL}(p_{\mathrm{emp}} \| q) = -\frac1N \sum_n \log q(x_n) - H(p_{\mathrm{emp}})$.
 Used by.     Moment matching, expectation propagation, demonstrations of variational inference.
-Cost.        One pass over points in an exponential family; else a quasi-Newton search, each step one value and gradient.
+Cost.        One pass over points in an exponential family; else a quasi-Newton search, each step one value
+             and gradient.
 References.  Bishop (2006) section 10.1.2; Minka (2005), "Divergence measures and message passing".
 """
 
@@ -40,8 +43,8 @@ __all__ = ["KLFit", "ReverseKLFit", "empirical_kl", "forward_kl_fit", "reverse_k
 class KLFit(Module):
     r"""A fitted distribution with what was minimised and how the search ended.
 
-    `objective` is the cross-entropy $-E_p[\log q]$ of a forward fit, and $E_q[\log q - \log\tilde p]$ of a reverse fit (the divergence itself
-    if the target is normalised).
+    `objective` is the cross-entropy $-E_p[\log q]$ of a forward fit, and $E_q[\log q - \log\tilde p]$ of a
+    reverse fit (the divergence itself if the target is normalised).
     """
 
     distribution: Any
@@ -91,11 +94,13 @@ def forward_kl_fit(
     num_samples: int = 10_000,
     max_steps: int = 500,
 ) -> KLFit:
-    r"""The member of a family nearest to `target` in $\mathrm{KL}(p \| q)$; `family` is any member, and the start of a search.
+    r"""The member of a family nearest to `target` in $\mathrm{KL}(p \| q)$; `family` is any member, and the
+    start of a search.
 
-    `target` is a sample (first axis: rows, with optional `weights`), or a distribution: of one number (integrated), with a known mean and
-    covariance if the family is Gaussian (matched), or any other with a `key` (drawn). Exponential families are fitted by their mean
-    statistics, others by a search over unconstrained parameters.
+    `target` is a sample (first axis: rows, with optional `weights`), or a distribution: of one number
+    (integrated), with a known mean and covariance if the family is Gaussian (matched), or any other with a
+    `key` (drawn). Exponential families are fitted by their mean statistics, others by a search over
+    unconstrained parameters.
 
     >>> from tractable.distributions.mixture import Mixture
     >>> two = Mixture(jnp.array([0.5, 0.5]), Normal(jnp.array([-3.0, 3.0]), 1.0))
@@ -121,11 +126,13 @@ def reverse_kl_fit(
     num_samples: int = 1000,
     max_steps: int = 500,
 ) -> ReverseKLFit:
-    r"""Every local optimum of $\mathrm{KL}(q_\theta \| p)$ that searches from `starts` (members of one family) find.
+    r"""Every local optimum of $\mathrm{KL}(q_\theta \| p)$ that searches from `starts` (members of one
+    family) find.
 
-    `log_target` is a distribution or a function of one point that returns $\log\tilde p(x)$, up to a constant. Densities of one number are
-    integrated, Gaussians (and independent normals) of at most three dimensions too; others use `num_samples` draws with fixed noise from
-    `key`, which the draws of the family must carry gradients through.
+    `log_target` is a distribution or a function of one point that returns $\log\tilde p(x)$, up to a
+    constant. Densities of one number are integrated, Gaussians (and independent normals) of at most three
+    dimensions too; others use `num_samples` draws with fixed noise from `key`, which the draws of the family
+    must carry gradients through.
     """
     members = [starts] if isinstance(starts, Distribution) else list(starts)
     check(len(members) > 0, "starts", "at least one distribution", "none")
@@ -139,11 +146,18 @@ def reverse_kl_fit(
 
 
 def empirical_kl(samples: ArrayLike, q: Distribution) -> Scalar:
-    r"""$\mathrm{KL}(p_{\mathrm{emp}} \| q) = -\frac1N\sum_n \log q(x_n) - H(p_{\mathrm{emp}})$ of discrete data: smallest at maximum likelihood.
+    r"""$\mathrm{KL}(p_{\mathrm{emp}} \| q) = -\frac1N\sum_n \log q(x_n) - H(p_{\mathrm{emp}})$ of discrete
+    data: smallest at maximum likelihood.
 
     Against a density it is infinite, whatever the data: finitely many points have probability zero.
     """
-    check(q.discrete, "q", "discrete", f"{type(q).__name__}, a density", "Compare densities by their log-likelihood.")
+    check(
+        q.discrete,
+        "q",
+        "discrete",
+        f"{type(q).__name__}, a density",
+        "Compare densities by their log-likelihood.",
+    )
     rows = as_float("samples", samples)
     ok = rows.ndim == len(q.shape) + 1 and rows.shape[0] > 0
     check(ok, "samples", f"a non-empty array of draws of shape {q.shape}", f"shape {rows.shape}")
@@ -164,18 +178,29 @@ def _matched_moments(target: Any) -> KLFit:
 
 
 def _points(
-    family: Distribution, target: Any, weights: ArrayLike | None, key: Key | None, num_samples: int
+    family: Distribution, target: Any, weights: ArrayLike | None, key: Any, num_samples: int
 ) -> tuple[Array, Array]:
     """Rows and weights whose weighted averages are expectations under the target."""
     if not isinstance(target, Distribution):
         rows = as_float("target", target)
         return rows, row_weights(rows, weights)
     check(weights is None, "weights", "left out when `target` is a distribution", "weights")
-    check(target.shape == family.shape, "target", f"over draws of shape {family.shape}, like `family`", target.shape)
+    check(
+        target.shape == family.shape,
+        "target",
+        f"over draws of shape {family.shape}, like `family`",
+        target.shape,
+    )
     if target.shape == () and key is None:
         return tabulate(target) if target.discrete else eqx.filter_jit(expectation_rule)(target)
     fix = "Only distributions of one number are summed or integrated."
-    check(key is not None, "key", f"given to draw from {type(target).__name__} of shape {target.shape}", key, fix)
+    check(
+        key is not None,
+        "key",
+        f"given to draw from {type(target).__name__} of shape {target.shape}",
+        key,
+        fix,
+    )
     rows = target.sample(key, (check_count("num_samples", num_samples, 2),)).astype(float)
     return rows, row_weights(rows, None)
 
@@ -184,7 +209,9 @@ def _cross_entropy(rows: Array, weights: Array, q: Distribution) -> Scalar:
     return -weigh(weights, q.log_prob(rows)) / weights.sum()
 
 
-def _reverse_objective(at: Callable, member: Distribution, key: Key | None, num_samples: int) -> Callable[[Any], Scalar]:
+def _reverse_objective(
+    at: Callable, member: Distribution, key: Any, num_samples: int
+) -> Callable[[Any], Scalar]:
     d = member.shape[0] if len(member.shape) == 1 else 0
     if key is None and member.shape == ():
         nodes = expectation_rule
@@ -193,7 +220,8 @@ def _reverse_objective(at: Callable, member: Distribution, key: Key | None, num_
     else:
         fix = "Only densities of one number and Gaussians of at most three dimensions are integrated."
         check(key is not None, "key", f"given for {type(member).__name__} of shape {member.shape}", key, fix)
-        data = jax.random.key_data(key)  # the same noise at every step makes the objective a fixed function
+        given: Any = key
+        data = jax.random.key_data(given)  # the same noise at every step makes the objective a fixed function
         nodes = partial(_draws, data, num_samples)
 
     def objective(q):
@@ -209,7 +237,9 @@ def _draws(data: Array, n: int, q: Distribution) -> tuple[Array, Array]:
 
 
 def _hermite_grid(d: int) -> tuple[Array, Array]:
-    """Nodes and weights of the standard normal in `d` dimensions: a product of 20-point Gauss-Hermite rules."""
+    """Nodes and weights of the standard normal in `d` dimensions: a product of 20-point Gauss-Hermite
+    rules.
+    """
     z, w = np.polynomial.hermite_e.hermegauss(20)
     grid = np.stack(np.meshgrid(*[z] * d, indexing="ij"), -1).reshape(-1, d)
     weights = np.prod(np.stack(np.meshgrid(*[w / w.sum()] * d, indexing="ij"), -1), -1).reshape(-1)
@@ -236,12 +266,31 @@ def _search(objective: Callable[[Any], Scalar], start: Distribution, max_steps: 
         return float(value), np.asarray(slope, float)
 
     options = {"maxiter": check_count("max_steps", max_steps), "gtol": 1e-9}
-    found = scipy.optimize.minimize(host, np.asarray(free, float), jac=True, method="BFGS", options=options)
-    flat = np.abs(found.jac).max(initial=0.0) <= 1e-6 * (1 + abs(found.fun))
+    point, steps = np.asarray(free, float), 0
+    for _ in range(4):
+        found = scipy.optimize.minimize(host, point, jac=True, method="BFGS", options=options)
+        point, steps = found.x, steps + found.nit
+        downhill = _downhill(host, found.x)
+        if downhill is None:
+            break
+        point = found.x + 0.1 * downhill  # a saddle, such as midway between two equal modes
+    flat = np.abs(found.jac).max(initial=0.0) <= 1e-6 * (1 + abs(found.fun)) and downhill is None
     code = Status.converged if flat else Status.exhausted
     code = code if np.isfinite(found.fun) and np.isfinite(found.jac).all() else Status.not_finite
     fitted = rebuild(jnp.asarray(found.x, free.dtype))[0]
-    return KLFit(fitted, jnp.asarray(found.fun), jnp.asarray(found.nit), jnp.asarray(int(code)))
+    return KLFit(fitted, jnp.asarray(found.fun), jnp.asarray(steps), jnp.asarray(int(code)))
+
+
+def _downhill(host: Callable[[np.ndarray], tuple[float, np.ndarray]], x: np.ndarray) -> np.ndarray | None:
+    """A direction in which the objective curves downwards at `x`, by differences of its gradient; else
+    None.
+    """
+    steps = 1e-4 * np.eye(x.size)
+    curvature = np.stack([(host(x + step)[1] - host(x - step)[1]) / 2e-4 for step in steps])
+    if not np.isfinite(curvature).all():
+        return None
+    values, vectors = np.linalg.eigh((curvature + curvature.T) / 2)
+    return vectors[:, 0] if values[0] < -1e-4 * max(1.0, np.abs(values).max()) else None
 
 
 def _order(fit: KLFit) -> tuple[bool, float]:

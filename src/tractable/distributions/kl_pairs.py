@@ -1,12 +1,12 @@
 r"""Closed forms of $\mathrm{KL}(p \| q)$ for distributions of one number.
 
-Form.        Most are sums of $x - 1 - \log x \ge 0$ at a ratio of scales and of squares, so that they neither cancel nor turn
-             negative where the two distributions nearly agree.
-Used by.     distributions.divergence, through the registry; members of one exponential family without an entry
-             here use the Bregman divergence of `expfam_kl`.
+Form.        Most are sums of $x - 1 - \log x \ge 0$ at a ratio of scales and of squares, so that they neither
+             cancel nor turn negative where the two distributions nearly agree.
+Used by.     distributions.divergence, through the registry; members of one exponential family without an
+             entry here use the Bregman divergence of `expfam_kl`.
 Cost.        A few special functions per unit.
-References.  Gil, Alajaji and Linder (2013), "Renyi divergence measures for commonly used univariate continuous
-             distributions"; Chyzak and Nielsen (2019) for the Cauchy.
+References.  Gil, Alajaji and Linder (2013), "Renyi divergence measures for commonly used univariate
+             continuous distributions"; Chyzak and Nielsen (2019) for the Cauchy.
 """
 
 import jax.numpy as jnp
@@ -36,7 +36,9 @@ def scale_excess(x: Array) -> Array:
 
 
 def mass_terms(log_p: Array, log_q: Array) -> Array:
-    r"""$p \log(p/q) - p + q \ge 0$, elementwise from logarithms; summed over all states it is the divergence."""
+    r"""$p \log(p/q) - p + q \ge 0$, elementwise from logarithms; summed over all states it is the
+    divergence.
+    """
     p, q = jnp.exp(log_p), jnp.exp(log_q)
     gap = jnp.where(p > 0, log_q, 0.0) - jnp.where(p > 0, log_p, 0.0)
     near = jnp.abs(gap) < 0.1
@@ -79,7 +81,9 @@ def half_cauchy_kl(p, q):
 
 @register_kl(Gumbel, Gumbel)
 def gumbel_kl(p, q):
-    r"""$\log\frac{b_2}{b_1} + \gamma (r - 1) + d + e^{-d}\,\Gamma(1 + r) - 1$ with $r = b_1/b_2$, $d = (\mu_1 - \mu_2)/b_2$."""
+    r"""$\log\frac{b_2}{b_1} + \gamma (r - 1) + d + e^{-d}\,\Gamma(1 + r) - 1$ with $r = b_1/b_2$, $d = (\mu_1
+    - \mu_2)/b_2$.
+    """
     return _gumbel_kl(p.scale / q.scale, (p.loc - q.loc) / q.scale)
 
 
@@ -91,7 +95,9 @@ def exponential_kl(p, q):
 
 @register_kl(Gamma, Gamma)
 def gamma_kl(p, q):
-    r"""$\log\frac{\Gamma(a_2)}{\Gamma(a_1)} + (a_1 - a_2)\psi(a_1) - a_2 \log r + a_1 (r - 1)$ with $r = b_2 / b_1$."""
+    r"""$\log\frac{\Gamma(a_2)}{\Gamma(a_1)} + (a_1 - a_2)\psi(a_1) - a_2 \log r + a_1 (r - 1)$ with $r = b_2
+    / b_1$.
+    """
     return _gamma_kl(p.concentration, p.rate, q.concentration, q.rate)
 
 
@@ -135,7 +141,9 @@ def pareto_kl(p, q):
 
 @register_kl(Beta, Beta)
 def beta_kl(p, q):
-    r"""$\log\frac{B(a_2, b_2)}{B(a_1, b_1)} + (a_1 - a_2)\psi(a_1) + (b_1 - b_2)\psi(b_1) + (a_2 - a_1 + b_2 - b_1)\psi(a_1 + b_1)$."""
+    r"""$\log\frac{B(a_2, b_2)}{B(a_1, b_1)} + (a_1 - a_2)\psi(a_1) + (b_1 - b_2)\psi(b_1) + (a_2 - a_1 + b_2
+    - b_1)\psi(a_1 + b_1)$.
+    """
     total = digamma(p.a + p.b)
     expected = (p.a - q.a) * (digamma(p.a) - total) + (p.b - q.b) * (digamma(p.b) - total)
     return log_beta(q.a, q.b) - log_beta(p.a, p.b) + expected
@@ -150,7 +158,9 @@ def uniform_kl(p, q):
 
 @register_kl(VonMises, VonMises)
 def von_mises_kl(p, q):
-    r"""$\log\frac{I_0(\kappa_2)}{I_0(\kappa_1)} + \frac{I_1(\kappa_1)}{I_0(\kappa_1)} (\kappa_1 - \kappa_2 \cos(\mu_1 - \mu_2))$."""
+    r"""$\log\frac{I_0(\kappa_2)}{I_0(\kappa_1)} + \frac{I_1(\kappa_1)}{I_0(\kappa_1)} (\kappa_1 - \kappa_2
+    \cos(\mu_1 - \mu_2))$.
+    """
     a, b = p.concentration, q.concentration
     log_ratio = jnp.log(i0e(b)) + b - jnp.log(i0e(a)) - a
     return log_ratio + i1e(a) / i0e(a) * (a - b * jnp.cos(p.loc - q.loc))
@@ -159,7 +169,9 @@ def von_mises_kl(p, q):
 @register_kl(Bernoulli, Bernoulli)
 def bernoulli_kl(p, q):
     r"""$p \log\frac{p}{q} + (1 - p)\log\frac{1 - p}{1 - q}$."""
-    return _bernoulli_kl(log_sigmoid(p.logits), log_sigmoid(-p.logits), log_sigmoid(q.logits), log_sigmoid(-q.logits))
+    return _bernoulli_kl(
+        log_sigmoid(p.logits), log_sigmoid(-p.logits), log_sigmoid(q.logits), log_sigmoid(-q.logits)
+    )
 
 
 def _same_number_of_states(p, q) -> bool:

@@ -1,11 +1,11 @@
-r"""Closed forms of $\mathrm{KL}(p \| q)$ for vectors and matrices, and for distributions seen through one bijection.
+r"""Closed forms of $\mathrm{KL}(p \| q)$ for vectors, for matrices, and through a common bijection.
 
 Gaussians.   With $\Sigma_i = L_i L_i^\top$ and $M = L_2^{-1} L_1$ (lower triangular):
              $\mathrm{KL} = \frac12 \{\sum_i (M_{ii}^2 - 1 - \log M_{ii}^2) + \sum_{i>j} M_{ij}^2
              + \|L_2^{-1}(\mu_1 - \mu_2)\|^2\}$. Every term is at least zero: nothing cancels.
 Invariance.  $\mathrm{KL}(f(x) \| f(y)) = \mathrm{KL}(x \| y)$ for a bijection $f$.
-Used by.     distributions.divergence, through the registry. Dirichlet, Wishart, inverse Wishart, normal-Gamma and
-             normal-inverse-Wishart use the Bregman divergence of `expfam_kl`.
+Used by.     distributions.divergence, through the registry. Dirichlet, Wishart, inverse Wishart, normal-Gamma
+             and normal-inverse-Wishart use the Bregman divergence of `expfam_kl`.
 Cost.        $O(d^3)$ per unit.
 References.  Kullback (1959) chapter 9.
 """
@@ -54,7 +54,9 @@ for _first, _second in product((Gaussian, GaussianPrecision, GaussianInformation
 
 @register_kl(MatrixNormal, MatrixNormal)
 def matrix_normal_kl(p, q):
-    r"""That of $\mathrm{vec}(X) \sim N(\mathrm{vec}(M), V \otimes U)$, whose factors are Kronecker products too."""
+    r"""That of $\mathrm{vec}(X) \sim N(\mathrm{vec}(M), V \otimes U)$, whose factors are Kronecker products
+    too.
+    """
     rows, other_rows = positive_definite_factor(p.row_cov), positive_definite_factor(q.row_cov)
     columns, other_columns = positive_definite_factor(p.column_cov), positive_definite_factor(q.column_cov)
     a, b = other_rows.half_solve(rows.lower), other_columns.half_solve(columns.lower)

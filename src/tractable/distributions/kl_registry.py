@@ -1,8 +1,10 @@
-r"""The registry of closed forms of the Kullback-Leibler divergence, keyed by the classes of the two distributions.
+r"""The registry of closed forms of the Kullback-Leibler divergence, keyed by pairs of classes.
 
-Contract.    A rule states the divergence of one unit: scalars for a `Univariate`, vectors and matrices of one unit otherwise. The
-             leading axes of both distributions are independent units, over which `closed_kl` sums.
-Lookup.      The pair itself; else, for two members of one exponential family, the Bregman divergence of its log-normaliser.
+Contract.    A rule states the divergence of one unit: scalars for a `Univariate`, vectors and matrices of one
+             unit otherwise. The leading axes of both distributions are independent units, over which
+             `closed_kl` sums.
+Lookup.      The pair itself; else, for two members of one exponential family, the Bregman divergence of its
+             log-normaliser.
 Used by.     distributions.kl_pairs (which fills it), distributions.divergence (which asks it).
 Cost.        One compiled program per pair of classes and shapes.
 """
@@ -29,7 +31,8 @@ _RULES: dict[tuple[type, type], tuple[Rule, Condition]] = {}
 
 
 def register_kl(first: type, second: type, applies: Condition | None = None) -> Callable[[Rule], Rule]:
-    """State `KL(first || second)` of one unit; `applies(p, q)` may restrict it, such as to binomials of one total.
+    """State `KL(first || second)` of one unit; `applies(p, q)` may restrict it, such as to binomials of one
+    total.
 
     A distribution of your own joins with `@register_kl(Mine, Mine)` above a function of `p` and `q`.
     """

@@ -14,14 +14,14 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 import jax.random as jr
-import numpy as np
 from jax.scipy.special import gammaln
 
-from tractable.core.checks import as_float, check, is_concrete, offender
+from tractable.core.checks import as_float, check
 from tractable.core.module import field
 from tractable.core.numerics import log1mexp, log_softmax, safe_log, softmax
 from tractable.core.support import Support, counts, log_weights, positive, simplex
 from tractable.core.types import Array, ArrayLike, Float, Scalar, Shape
+from tractable.distributions.atoms import one_of_probs_or_logits
 from tractable.distributions.base import Distribution, _units
 from tractable.distributions.counting import log_shares, sample_multinomial
 from tractable.distributions.expfam import ExponentialFamily
@@ -45,10 +45,8 @@ class Multinomial(ExponentialFamily):
     logits: Float[Array, "... k"] = field(support=log_weights)
 
     def __init__(self, total: ArrayLike, probs: ArrayLike | None = None, *, logits: ArrayLike | None = None):
-        one = (probs is None) != (logits is None)
-        check(one, "probs", "given, or `logits`, and not both", "both" if probs is not None else "neither")
         self.total = as_float("total", total)
-        self.logits = _log_probs(probs) if logits is None else as_float("logits", logits)
+        self.logits = one_of_probs_or_logits(probs, logits, simplex, safe_log)
 
     def __check_init__(self) -> None:
         super().__check_init__()
@@ -193,18 +191,6 @@ class DirichletMultinomial(Distribution):
 def check_categories(name: str, x: Array) -> None:
     """Check that there are two or more categories."""
     check(x.shape[-1] >= 2, name, "at least two entries along its last axis", f"shape {x.shape}")
-
-
-def _log_probs(probs: ArrayLike | None) -> Array:
-    """The logarithms of `probs`, checked to be probabilities."""
-    array = as_float("probs", probs)
-    check(array.ndim >= 1, "probs", "an array with at least one axis", f"shape {array.shape}")
-    if is_concrete(array):
-        values = np.asarray(array)
-        ok = np.asarray(simplex.contains(values))
-        if not ok.all():
-            check(False, "probs", simplex.words, offender(values, ok))
-    return safe_log(array)
 
 
 def categorical_covariance(p: Array) -> Array:

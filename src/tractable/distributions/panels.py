@@ -1,13 +1,13 @@
 r"""Panels on the line that resolve one or two densities: where to cut, and which nodes to take in each panel.
 
-Cuts.        Quantiles whose probabilities fall by factors of four down to rounding, the ends of the supports, and
-             between the last quantile and an end (or infinity) points by factors of four, where the integrand shows
-             whether its integral converges.
-Nodes.       Gauss-Legendre in each panel, in the logarithm of the distance to the nearest end of a support (so that
-             $x^{a-1}$ costs no digits), evenly where a panel touches that end.
+Cuts.        Quantiles whose probabilities fall by factors of four down to rounding, the ends of the supports,
+             and between the last quantile and an end (or infinity) points by factors of four, where the
+             integrand shows whether its integral converges.
+Nodes.       Gauss-Legendre in each panel, in the logarithm of the distance to the nearest end of a support
+             (so that $x^{a-1}$ costs no digits), evenly where a panel touches that end.
 Used by.     distributions.integrals, distributions.kl_fit.
-Cost.        A hundred or two of panels; fixed shapes, so that everything compiles, batches and differentiates. Cuts
-             are constants for differentiation, apart from the ends of supports.
+Cost.        A hundred or two of panels; fixed shapes, so that everything compiles, batches and
+             differentiates. Cuts are constants for differentiation, apart from the ends of supports.
 References.  Davis and Rabinowitz (1984) section 2.12.
 """
 
@@ -28,8 +28,8 @@ from tractable.distributions.mixture import Mixture, Union
 from tractable.distributions.transformed import Transformed
 
 __all__ = [
-    "breakpoints", "expectation_rule", "for_both", "integrate_panels", "outer_error", "panel_edges", "panel_rule", "real_dtype",
-    "support_ends", "tail_levels", "tail_sum",
+    "breakpoints", "expectation_rule", "for_both", "integrate_panels", "outer_error", "panel_edges",
+    "panel_rule", "real_dtype", "support_ends", "tail_levels", "tail_sum",
 ]  # fmt: skip
 
 Evaluate = Callable[[Array], tuple[Array, Array]]
@@ -37,7 +37,9 @@ Evaluate = Callable[[Array], tuple[Array, Array]]
 
 @singledispatch
 def breakpoints(distribution: Distribution) -> Array:
-    """Points that resolve where a distribution of one number puts its mass: its quantiles where it knows them."""
+    """Points that resolve where a distribution of one number puts its mass: its quantiles where it knows
+    them.
+    """
     spread = 2.0 ** np.arange(-4, 9)
     steps = jnp.asarray(np.concatenate([-spread[::-1], [0.0], spread]))
     return distribution.mean + distribution.std * steps
@@ -76,7 +78,9 @@ def support_ends(support: Support) -> tuple[Any, Any]:
 
 
 def tail_levels(dtype: Any, count: int | None = None) -> Array:
-    """Probabilities from one half down by factors of four, to where they are lost beside 1 or `count` of them."""
+    """Probabilities from one half down by factors of four, to where they are lost beside 1 or `count` of
+    them.
+    """
     return jnp.asarray(0.5 * 0.25 ** np.arange(_num_levels(dtype) if count is None else count), dtype)
 
 
@@ -111,16 +115,17 @@ def panel_rule(edges: Array, anchors: Array, t: np.ndarray, w: np.ndarray) -> tu
     # The density is smooth at the centre, which is no end of a support: grading helps in the tails only.
     graded = usable & (stretch > 2) & ((nearest[:, None] > 0) | (stretch < 1000))
     log_ratio = jnp.log(jnp.where(graded, ratio, 2.0))
-    t, w = jnp.asarray(t, edges.dtype)[None], jnp.asarray(w, edges.dtype)[None]
-    power = near * jnp.exp(t * log_ratio)
-    x = jnp.where(graded, anchor + power, a + (b - a) * t)
-    return x, jnp.where(graded, power * log_ratio, b - a) * w
+    at, weight = jnp.asarray(t, edges.dtype)[None], jnp.asarray(w, edges.dtype)[None]
+    power = near * jnp.exp(at * log_ratio)
+    x = jnp.where(graded, anchor + power, a + (b - a) * at)
+    return x, jnp.where(graded, power * log_ratio, b - a) * weight
 
 
 def expectation_rule(p: Distribution, order: int = 20) -> tuple[Array, Array]:
     r"""Nodes $x_i$ and weights $w_i$ with $E_p[h(x)] \approx \sum_i w_i h(x_i)$, for a density of one number.
 
-    The weights contain the density and carry its gradient with respect to parameters; the nodes stay where they are.
+    The weights contain the density and carry its gradient with respect to parameters; the nodes stay where
+    they are.
     """
     edges, anchors = panel_edges(p, p)
     x, weights = panel_rule(edges, anchors, *_gauss_legendre(order))
@@ -128,11 +133,14 @@ def expectation_rule(p: Distribution, order: int = 20) -> tuple[Array, Array]:
     return x, jnp.where(weights > 0, jnp.exp(p.log_prob(x)) * weights, 0.0)
 
 
-def integrate_panels(evaluate: Evaluate, edges: Array, anchors: Array, crossings: bool) -> tuple[Array, Array]:
+def integrate_panels(
+    evaluate: Evaluate, edges: Array, anchors: Array, crossings: bool
+) -> tuple[Array, Array]:
     """The integrals of `evaluate(x)[1]` over each panel by 20 nodes, and how far 12 nodes are from them.
 
-    `evaluate` returns, at nodes of shape `(panels, order)`, a function with kinks at its zeros, and the integrands along a
-    last axis. With `crossings` each panel is cut near the zero in it, which two rounds of interpolation find.
+    `evaluate` returns, at nodes of shape `(panels, order)`, a function with kinks at its zeros, and the
+    integrands along a last axis. With `crossings` each panel is cut near the zero in it, which two rounds of
+    interpolation find.
     """
     (t, w), (other_t, other_w) = _gauss_legendre(20), _gauss_legendre(12)
     nodes, zeros = np.concatenate([t, other_t]), np.zeros(12)
@@ -163,7 +171,9 @@ def integrate_panels(evaluate: Evaluate, edges: Array, anchors: Array, crossings
 
 
 def for_both(function: Callable[[Any], Array], p: Any, q: Any) -> tuple[Array, Array]:
-    """`function(p)` and `function(q)`; traced once where both are of one class and shape, which compiles faster."""
+    """`function(p)` and `function(q)`; traced once where both are of one class and shape, which compiles
+    faster.
+    """
     shapes = [[leaf.shape for leaf in jax.tree.leaves(d)] for d in (p, q)]
     if jax.tree.structure(p) != jax.tree.structure(q) or shapes[0] != shapes[1]:
         return function(p), function(q)
@@ -172,13 +182,17 @@ def for_both(function: Callable[[Any], Array], p: Any, q: Any) -> tuple[Array, A
 
 
 def outer_error(values: Array, edges: Array, anchors: Array) -> Array:
-    """What the integral over the outermost panels says about the part that is left out; infinite if it diverges."""
+    """What the integral over the outermost panels says about the part that is left out; infinite if it
+    diverges.
+    """
     lower = _side_error(values, edges, anchors)
     return lower + _side_error(values[::-1], edges[::-1], anchors)
 
 
 def tail_sum(last: Array, before: Array) -> Array:
-    """What follows terms that shrink geometrically from `before` to `last`; infinite where they do not shrink."""
+    """What follows terms that shrink geometrically from `before` to `last`; infinite where they do not
+    shrink.
+    """
     last, before = jnp.abs(last), jnp.abs(before)
     ratio = last / jnp.where(before > 0, before, 1.0)
     shrinking = (before > 0) & (ratio < 0.9999)
@@ -187,27 +201,36 @@ def tail_sum(last: Array, before: Array) -> Array:
 
 
 def _side_error(values: Array, edges: Array, anchors: Array) -> Array:
-    empty = (edges == edges[0]).sum() - 1  # panels without length: both supports end here, or rounding put points here
+    # Panels without length: both supports end here, or rounding has put points on the end.
+    empty = (edges == edges[0]).sum() - 1
     first, second, third = jax.lax.dynamic_slice(values, (empty,), (3,))
     touches = (edges[0] == anchors[1:]).any()
-    # Where rounding leaves no points between the last quantile and the end, nothing can be said about divergence.
+    # Where rounding leaves no points between the last quantile and the end, divergence cannot be judged.
     at_end = jnp.abs(first) + jnp.where(empty > 1, jnp.abs(second), tail_sum(second, third))
     return jnp.where(touches, at_end, tail_sum(first, second))
 
 
 def _probes(outermost: Array, end: Array, centre: Array) -> Array:
-    """Points from the outermost quantile on: to the end of the support, or out to infinity, by factors of four."""
+    """Points from the outermost quantile on: to the end of the support, or out to infinity, by factors of
+    four.
+    """
     powers = jnp.asarray(4.0 ** np.arange(1, _num_levels(outermost.dtype) + 1), outermost.dtype)
     safe = jnp.where(jnp.isfinite(end), end, centre)
-    return jnp.where(jnp.isfinite(end), safe + (outermost - safe) / powers, centre + (outermost - centre) * powers)
+    return jnp.where(
+        jnp.isfinite(end), safe + (outermost - safe) / powers, centre + (outermost - centre) * powers
+    )
 
 
 def _zero_in_panel(x: Array, values: Array, otherwise: Array) -> Array:
     """Where `values` first change sign along each row, by linear interpolation between two nodes."""
-    signs = jnp.where(jnp.isnan(values), 0.0, jnp.sign(values))  # NaN: infinity less infinity, off both supports
+    signs = jnp.where(
+        jnp.isnan(values), 0.0, jnp.sign(values)
+    )  # NaN: infinity less infinity, off both supports
     changes = signs[:, 1:] * signs[:, :-1] < 0
     at = jnp.argmax(changes, 1)[:, None]
-    (left, right), (below, above) = ([jnp.take_along_axis(v, at + k, 1)[:, 0] for k in (0, 1)] for v in (x, values))
+    (left, right), (below, above) = (
+        [jnp.take_along_axis(v, at + k, 1)[:, 0] for k in (0, 1)] for v in (x, values)
+    )
     share = below / (below - above)
     share = jnp.where((share > 0) & (share < 1), share, 0.5)
     return jnp.where(changes.any(1), left + share * (right - left), otherwise)

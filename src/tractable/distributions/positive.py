@@ -1,7 +1,7 @@
-r"""Densities on the positive numbers: half-normal, half-Cauchy and log-normal, with the gamma and waiting families.
+r"""Densities on the positive numbers: half-normal, half-Cauchy, log-normal; the gamma and waiting families.
 
-Models.      A normal or Cauchy variable without its sign; $e^z$ with $z$ normal. Waiting times and the gamma family
-             have files of their own and are offered here too.
+Models.      A normal or Cauchy variable without its sign; $e^z$ with $z$ normal. Waiting times and the gamma
+             family have files of their own and are offered here too.
 Used by.     Priors of scales and rates, distributions.conjugate, distributions.truncated.
 Cost.        Elementwise.
 References.  Johnson, Kotz and Balakrishnan (1994), "Continuous univariate distributions".
@@ -30,7 +30,8 @@ __all__ = [
 
 
 class HalfNormal(Univariate, ExponentialFamily):
-    r"""$p(x) = \sqrt{2/\pi}\,\sigma^{-1} e^{-x^2/2\sigma^2}$ for $x \ge 0$ with $\sigma$ = `scale`: a normal without sign."""
+    r"""$p(x) = \sqrt{2/\pi}\,\sigma^{-1} e^{-x^2/2\sigma^2}$ for $x \ge 0$ with $\sigma$ = `scale`: a normal
+    without sign."""
 
     scale: Float[Array, "..."] = field(support=positive, default=1.0)
 
@@ -92,7 +93,10 @@ class HalfNormal(Univariate, ExponentialFamily):
 
 
 class HalfCauchy(Univariate):
-    r"""$p(x) = \frac{2}{\pi\gamma}(1 + x^2/\gamma^2)^{-1}$, $x \ge 0$, with $\gamma$ = `scale`; its mean is infinite."""
+    r"""$p(x) = \frac{2}{\pi\gamma}(1 + x^2/\gamma^2)^{-1}$, $x \ge 0$, with $\gamma$ = `scale`.
+
+    Its mean is infinite.
+    """
 
     scale: Float[Array, "..."] = field(support=positive, default=1.0)
 
@@ -134,7 +138,8 @@ class HalfCauchy(Univariate):
 
 
 class LogNormal(Univariate, ExponentialFamily):
-    r"""$p(x) = \frac{1}{x\sigma\sqrt{2\pi}} e^{-(\log x - \mu)^2/2\sigma^2}$ with $\mu$ = `loc`, $\sigma$ = `scale`.
+    r"""$p(x) = \frac{1}{x\sigma\sqrt{2\pi}} e^{-(\log x - \mu)^2/2\sigma^2}$ with $\mu$ = `loc`, $\sigma$ =
+    `scale`.
 
     The logarithm of a draw is normal.
     """

@@ -1,10 +1,11 @@
-r"""Quantiles of distributions whose tails are known and whose inverse is not: Newton in logarithms, and galloping.
+r"""Quantiles of distributions that are known by their tails: Newton in logarithms, and galloping.
 
-Equation.    Find $y$ with $F(y) = p$. Of $\log F(y) = \log p$ and $\log(1 - F(y)) = \log q$ the one with the smaller tail
-             is solved, so that a quantile at $q = 10^{-300}$ is as exact as the median.
+Equation.    Find $y$ with $F(y) = p$. Of $\log F(y) = \log p$ and $\log(1 - F(y)) = \log q$ the one with the
+             smaller tail is solved, so that a quantile at $q = 10^{-300}$ is as exact as the median.
 Derivatives. From the implicit function: $dy = (dp - dF)/F'$, at the cost of one more evaluation of the tails.
 Used by.     Gamma, Beta, Student's t, von Mises and every count.
-Cost.        Four to eight evaluations of both tails at each point; the loop ends when every point has converged.
+Cost.        Four to eight evaluations of both tails at each point; the loop ends when every point has
+             converged.
 """
 
 from collections.abc import Callable
@@ -26,8 +27,8 @@ def invert_tails(
 ) -> Array:
     r"""The $y$ on the line with $F(y) = p = 1 - q$, elementwise, from a `start`.
 
-    `tails(y, *params)` gives $\log F$ and $\log(1 - F)$, `log_slope(y, *params)` gives $\log F'$. Newton's step is
-    taken where it stays inside the bracket found so far, else the bracket is halved or widened.
+    `tails(y, *params)` gives $\log F$ and $\log(1 - F)$, `log_slope(y, *params)` gives $\log F'$. Newton's
+    step is taken where it stays inside the bracket found so far, else the bracket is halved or widened.
     """
     lower = p < q
     target = jnp.log(jnp.where(lower, p, q))
@@ -76,8 +77,9 @@ def invert_counts(
 ) -> Array:
     r"""The least whole number $k$ from 0 to `high` with $F(k) \ge p$, by galloping from `start` and halving.
 
-    `p` and `q` are one less the other, and `rounding` says how far the subtraction has moved each. The comparison
-    allows that and a relative $64\epsilon$, so that the quantile of `cdf(k)` is $k$ and not $k + 1$.
+    `p` and `q` are one less the other, and `rounding` says how far the subtraction has moved each. The
+    comparison allows that and a relative $64\epsilon$, so that the quantile of `cdf(k)` is $k$ and not $k +
+    1$.
     """
     eps = jnp.finfo(p.dtype).eps
     lower = p < q

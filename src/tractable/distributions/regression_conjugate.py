@@ -19,7 +19,7 @@ import jax.scipy.linalg as jsl
 import numpy as np
 from jax.scipy.special import gammaln
 
-from tractable.core.checks import as_float, check, check_finite
+from tractable.core.checks import as_float, check, check_finite, is_concrete
 from tractable.core.module import Module, field, plates
 from tractable.core.support import positive, psd, real
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
@@ -140,7 +140,10 @@ def linear_regression_predictive(prior: Any, design: ArrayLike, *, noise: Any = 
 
 def _noise(noise: Any) -> Array:
     check(noise is not None, "noise", "the known standard deviation", None, "Or use a `RegressionPrior`.")
-    return Normal(0.0, noise).scale  # checked by name there: positive and finite
+    value = as_float("noise", noise)
+    ok = value.ndim == 0 and (not is_concrete(value) or bool(positive.contains(np.asarray(value))))
+    check(ok, "noise", "one positive and finite number", noise)
+    return value
 
 
 def _design(loc: Array, design: ArrayLike) -> Array:

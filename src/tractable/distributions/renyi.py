@@ -1,11 +1,14 @@
 r"""Renyi divergences, the Bhattacharyya distance and the Hellinger metric.
 
-Identities.  $D_\alpha(p \| q) = \frac{1}{\alpha - 1} \log \int p^\alpha q^{1-\alpha}$: rising in $\alpha$, KL at $\alpha = 1$, additive over
-             independent coordinates. $-\log\int\sqrt{pq} = \frac12 D_{1/2}$; $H^2 = 1 - \int\sqrt{pq}$.
-Families.    $\int p^\alpha q^{1-\alpha} = \exp\{A(\alpha\eta_p + (1-\alpha)\eta_q) - \alpha A(\eta_p) - (1-\alpha) A(\eta_q)\}$ for two members of one
-             exponential family and $0 < \alpha < 1$, where the mixed parameter is always a member's.
-Gaussians.   With $r_i$ the eigenvalues of $\Sigma_2^{-1}\Sigma_1$ and $\Sigma_* = \alpha\Sigma_2 + (1-\alpha)\Sigma_1$:
-             $D_\alpha = \frac{\alpha}{2}\,\delta^\top\Sigma_*^{-1}\delta + \frac12\sum_i \{\frac{\log(1 + (1-\alpha)(r_i - 1))}{1-\alpha} - \log r_i\}$.
+Identities.  $D_\alpha(p \| q) = \frac{1}{\alpha - 1} \log \int p^\alpha q^{1-\alpha}$: rising in $\alpha$, KL
+             at $\alpha = 1$, additive over independent coordinates. $-\log\int\sqrt{pq} = \frac12 D_{1/2}$;
+             $H^2 = 1 - \int\sqrt{pq}$.
+Families.    $\int p^\alpha q^{1-\alpha} = \exp\{A(\alpha\eta_p + (1-\alpha)\eta_q) - \alpha A(\eta_p) -
+             (1-\alpha) A(\eta_q)\}$ for two members of one exponential family and $0 < \alpha < 1$, where the
+             mixed parameter is always a member's.
+Gaussians.   With $r_i$ the eigenvalues of $\Sigma_2^{-1}\Sigma_1$ and $\Sigma_* = \alpha\Sigma_2 +
+             (1-\alpha)\Sigma_1$: $D_\alpha = \frac{\alpha}{2}\,\delta^\top\Sigma_*^{-1}\delta + \frac12\sum_i
+             \{\frac{\log(1 + (1-\alpha)(r_i - 1))}{1-\alpha} - \log r_i\}$.
 Used by.     Privacy accounting, bounds on errors of tests, comparison of densities.
 Cost.        As `kl`; one eigendecomposition for Gaussians.
 References.  van Erven and Harremoes (2014); Gil, Alajaji and Linder (2013).
@@ -24,14 +27,14 @@ from tractable.core.numerics import logsumexp, safe_log, safe_where
 from tractable.core.types import Array, Scalar
 from tractable.distributions.base import Distribution
 from tractable.distributions.continuous import Normal
-from tractable.distributions.divergence import Comparable, kl
+from tractable.distributions.divergence import kl
 from tractable.distributions.expfam import ExponentialFamily
 from tractable.distributions.f_generators import log_power
 from tractable.distributions.gaussian import Gaussian
 from tractable.distributions.gaussian_parts import positive_definite_factor
 from tractable.distributions.integrals import integrate
 from tractable.distributions.kl_registry import same_family
-from tractable.distributions.pairs import check_pair, over_units, pair_of_probabilities
+from tractable.distributions.pairs import Comparable, check_pair, over_units, pair_of_probabilities
 from tractable.distributions.special import log1p_minus
 
 __all__ = ["bhattacharyya", "hellinger", "renyi"]
@@ -40,8 +43,8 @@ __all__ = ["bhattacharyya", "hellinger", "renyi"]
 def renyi(p: Comparable, q: Comparable, alpha: float) -> Array:
     r"""$D_\alpha(p \| q)$ for $\alpha \ge 0$, in nats, between distributions or arrays of probabilities.
 
-    $\alpha = 0$ is $-\log q(p > 0)$, $\alpha = 1$ is KL, $\alpha = \infty$ is $\log\sup p/q$ (for arrays). NaN if quadrature does not reach
-    eight digits.
+    $\alpha = 0$ is $-\log q(p > 0)$, $\alpha = 1$ is KL, $\alpha = \infty$ is $\log\sup p/q$ (for arrays).
+    NaN if quadrature does not reach eight digits.
 
     >>> round(float(renyi(jnp.array([0.5, 0.5]), jnp.array([0.25, 0.75]), 2.0)), 6)
     0.287682
@@ -127,7 +130,9 @@ def _gaussian_renyi(p: Gaussian, q: Gaussian, alpha: float) -> Scalar:
 
 
 def _spread(ratio: Array, alpha: float) -> Array:
-    r"""$\frac12\{\log(1 + (1-\alpha)e)/(1-\alpha) - \log(1 + e)\}$ with $e = r - 1$, free of cancellation near $e = 0$."""
+    r"""$\frac12\{\log(1 + (1-\alpha)e)/(1-\alpha) - \log(1 + e)\}$ with $e = r - 1$, free of cancellation
+    near $e = 0$.
+    """
     excess = ratio - 1
     mixed = jnp.where(1 + (1 - alpha) * excess > 0, (1 - alpha) * excess, 0.0)
     return 0.5 * (log1p_minus(mixed) / (1 - alpha) - log1p_minus(excess))

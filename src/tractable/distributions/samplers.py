@@ -1,9 +1,10 @@
 r"""Random draws by rejection, whole arrays at a time: gamma, Poisson, binomial, von Mises.
 
-Method.      Propose for every entry at once; then gather the rejected ones, an eighth of the array at a time, and propose for
-             these alone until none is left. So the cost is that of one proposal per entry and a little more.
-Gradients.   A gamma draw of order $a \ge 1$ carries $\partial x/\partial a = -\partial_a F/f$ (the implicit derivative); the
-             orders below one are $x = x_{a+1} u^{1/a}$ and inherit it. Counts have none.
+Method.      Propose for every entry at once; then gather the rejected ones, an eighth of the array at a time,
+             and propose for these alone until none is left. So the cost is that of one proposal per entry and
+             a little more.
+Gradients.   A gamma draw of order $a \ge 1$ carries $\partial x/\partial a = -\partial_a F/f$ (the implicit
+             derivative); the orders below one are $x = x_{a+1} u^{1/a}$ and inherit it. Counts have none.
 Used by.     Gamma, Beta, Student's t, Poisson, binomial and what is mixed from them; Dirichlet, Wishart.
 Cost.        For $10^6$ draws of order 2.5 about a tenth of `jax.random.gamma` on a CPU.
 References.  Marsaglia and Tsang (2000); Hormann (1993), PTRS and BTRS; Best and Fisher (1979).
@@ -47,7 +48,8 @@ def log_gamma_draw(key: Key, order: Array, shape: Shape, dtype: Any) -> Array:
 
 
 def poisson_draw(key: Key, rate: Array, shape: Shape) -> Array:
-    r"""Draws of $e^{-\lambda}\lambda^k/k!$, as floats: inversion below $\lambda = 10$, transformed rejection above."""
+    r"""Draws of $e^{-\lambda}\lambda^k/k!$, as floats: inversion below $\lambda = 10$, transformed rejection
+    above."""
     small = rate < 10
     key_small, key_large = jr.split(key)
 
@@ -57,11 +59,12 @@ def poisson_draw(key: Key, rate: Array, shape: Shape) -> Array:
     low = jnp.where(small, rate, 1.0)
     by_inversion = partial(_by_inversion, key_small, jnp.exp(-low), ratio, low, shape)
     by_rejection = partial(_all_accepted, key_large, _propose_poisson, (jnp.where(small, 10.0, rate),), shape)
-    return _either(small, by_inversion, by_rejection, shape)
+    return _either(small, by_inversion, by_rejection, shape, rate.dtype)
 
 
 def binomial_draw(key: Key, total: Array, p: Array, q: Array, shape: Shape) -> Array:
-    r"""Draws of $\binom{n}{k}p^k q^{n-k}$, as floats: inversion where $n\min(p, q) < 10$, transformed rejection elsewhere."""
+    r"""Draws of $\binom{n}{k}p^k q^{n-k}$, as floats: inversion where $n\min(p, q) < 10$, transformed
+    rejection elsewhere."""
     key_small, key_large = jr.split(key)
     flip = p > 0.5
     less, more = jnp.where(flip, q, p), jnp.where(flip, p, q)
@@ -76,7 +79,7 @@ def binomial_draw(key: Key, total: Array, p: Array, q: Array, shape: Shape) -> A
     by_inversion = partial(_by_inversion, key_small, none, ratio, (n, odds), shape)
     params = (jnp.where(small, 100.0, total), jnp.where(small, 0.5, less), jnp.where(small, 0.5, more))
     by_rejection = partial(_all_accepted, key_large, _propose_binomial, params, shape)
-    count = jnp.minimum(_either(small, by_inversion, by_rejection, shape), total)
+    count = jnp.minimum(_either(small, by_inversion, by_rejection, shape, less.dtype), total)
     return jnp.where(flip, total - count, count)
 
 
@@ -87,7 +90,8 @@ def von_mises_draw(key: Key, concentration: Array, shape: Shape) -> Array:
 
 @jax.custom_jvp
 def _follow(order: Array, draw: Array) -> Array:
-    """`draw`, which moves with the order of its gamma distribution at a fixed value of the distribution function."""
+    """`draw`, which moves with the order of its gamma distribution at a fixed value of the distribution
+    function."""
     return draw
 
 
@@ -99,7 +103,8 @@ def _follow_tangent(primals, tangents):
 
 
 def _all_accepted(key: Key, propose: Propose, params: tuple[Array, ...], shape: Shape) -> Array:
-    """One accepted value per entry of `shape`, where `propose(key, n, *params)` gives `n` values and verdicts."""
+    """One accepted value per entry of `shape`, where `propose(key, n, *params)` gives `n` values and
+    verdicts."""
     n = math.prod(shape)
     if n == 0:
         return jnp.zeros(shape, jnp.result_type(*params))
@@ -129,18 +134,23 @@ def _all_accepted(key: Key, propose: Propose, params: tuple[Array, ...], shape: 
     return jax.lax.while_loop(some_left, again, (key, values, accepted))[1].reshape(shape)
 
 
-def _either(small: Array, if_small: Callable[[], Array], if_large: Callable[[], Array], shape: Shape) -> Array:
+def _either(
+    small: Array, if_small: Callable[[], Array], if_large: Callable[[], Array], shape: Shape, dtype: Any
+) -> Array:
     """Each entry by its own method; a method that no entry needs is not run."""
 
     def nothing():
-        return jnp.zeros_like(jax.eval_shape(if_small), shape=shape)
+        return jnp.zeros(shape, dtype)
 
     low = jax.lax.cond(jnp.any(small), if_small, nothing)
     return jnp.where(small, low, jax.lax.cond(jnp.all(small), nothing, if_large))
 
 
 def _by_inversion(key: Key, none: Array, ratio: Callable, params: Any, shape: Shape) -> Array:
-    """The least k with u <= F(k), from P(0) = `none` and P(k)/P(k - 1) = `ratio`; means below 10, so k < 96."""
+    """The least k with u <= F(k), from P(0) = `none` and P(k)/P(k - 1) = `ratio`.
+
+    Means below 10, so k < 96.
+    """
     params = params if isinstance(params, tuple) else (params,)
     uniform = jr.uniform(key, shape, none.dtype)
     none = jnp.broadcast_to(none, shape)
@@ -208,7 +218,9 @@ def _propose_von_mises(key: Key, n: int, kappa: Array) -> tuple[Array, Array]:
     flat = kappa < 1e-8
     s = (1 + 1 / (root + 2 * kappa)) / (2 * jnp.where(flat, 1.0, kappa))
     half = 0.5 * math.pi * u
-    versine = jnp.where(flat, 2 * jnp.sin(half) ** 2, s * 2 * jnp.sin(half) ** 2 / (s + 2 * jnp.cos(half) ** 2))
+    versine = jnp.where(
+        flat, 2 * jnp.sin(half) ** 2, s * 2 * jnp.sin(half) ** 2 / (s + 2 * jnp.cos(half) ** 2)
+    )
     c = kappa * (s + versine)
     angle = 2 * jnp.arcsin(jnp.sqrt(jnp.clip(versine / 2, 0.0, 1.0))) * jnp.where(side < 0.5, -1.0, 1.0)
     return angle, flat | (jnp.log(c / v) + 1 - c >= 0)

@@ -1,16 +1,21 @@
-r"""Entropic optimal transport by Sinkhorn's iteration, kept in the log domain at the speed of plain matrix products.
+r"""Entropic optimal transport: Sinkhorn's iteration in the log domain, at the speed of matrix products.
 
-Problem.     $\min_P \langle P, C \rangle + \varepsilon\,\mathrm{KL}(P \| a \otimes b)$ over plans with marginals $a$ and $b$. The optimum is
-             $P_{ij} = a_i b_j \exp\{(f_i + g_j - C_{ij})/\varepsilon\}$.
-Iteration.   $f_i \leftarrow -\varepsilon \log \sum_j b_j e^{(g_j - C_{ij})/\varepsilon}$, and likewise $g$. With the potentials absorbed in
-             $K_{ij} = e^{(f_i + g_j - C_{ij})/\varepsilon}$, twenty updates are scalings $u = 1/K(bv)$, $v = 1/K^\top(au)$ near 1, two matrix-vector
-             products each; then $u$ and $v$ go back into $f$ and $g$. A block that leaves the range of floats (small $\varepsilon$, far from the
-             optimum) is replaced by one exact update by log-sum-exp.
-             Near the optimum the updates are over-relaxed, $u \leftarrow u^{1-\omega} (K(bv))^{-\omega}$, with $\omega$ from the observed rate.
-Certificate. The dual value is a lower bound on the regularised cost at every step; the verdict rests on the error of the marginals.
+Problem.     $\min_P \langle P, C \rangle + \varepsilon\,\mathrm{KL}(P \| a \otimes b)$ over plans with
+             marginals $a$ and $b$. The optimum is $P_{ij} = a_i b_j \exp\{(f_i + g_j -
+             C_{ij})/\varepsilon\}$.
+Iteration.   $f_i \leftarrow -\varepsilon \log \sum_j b_j e^{(g_j - C_{ij})/\varepsilon}$, and likewise $g$.
+             With the potentials absorbed in $K_{ij} = e^{(f_i + g_j - C_{ij})/\varepsilon}$, twenty updates
+             are scalings $u = 1/K(bv)$, $v = 1/K^\top(au)$ near 1, two matrix-vector products each; then $u$
+             and $v$ go back into $f$ and $g$. A block that leaves the range of floats (small $\varepsilon$,
+             far from the optimum) is replaced by one exact update by log-sum-exp. Near the optimum the
+             updates are over-relaxed, $u \leftarrow u^{1-\omega} (K(bv))^{-\omega}$, with $\omega$ from the
+             observed rate.
+Certificate. The dual value is a lower bound on the regularised cost at every step; the verdict rests on the
+             error of the marginals.
 Used by.     Generative models, comparison of clouds of points, `sinkhorn_divergence`.
 Cost.        $O(nm)$ per update; of the order of $\max C / \varepsilon$ updates.
-References.  Cuturi (2013); Schmitzer (2019) (absorption, scaling of epsilon); Feydy et al. (2019) (debiasing).
+References.  Cuturi (2013); Schmitzer (2019) (absorption, scaling of epsilon); Feydy et al. (2019)
+             (debiasing).
 """
 
 from functools import partial
@@ -30,14 +35,17 @@ from tractable.distributions.transport import transport_cost, transport_weights
 __all__ = ["SinkhornPlan", "sinkhorn", "sinkhorn_divergence"]
 
 _BLOCK = 20
-_LARGEST_LOG_SCALING = 100.0  # an entry of K below e^-745 is lost; with scalings of at most e^200 it could not have mattered
+_LARGEST_LOG_SCALING = (
+    100.0  # an entry of K below e^-745 is lost; with scalings of at most e^200 it could not have mattered
+)
 
 
 class SinkhornPlan(Module):
     r"""Potentials of the regularised problem, with the verdict on how well their plan meets the marginals.
 
-    `value` is the dual objective $\langle f, a \rangle + \langle g, b \rangle - \varepsilon(\sum_{ij} P_{ij} - 1)$, which carries gradients with
-    respect to cost and weights; `marginal_error` is $\sum_i |P\mathbf{1} - a|_i + \sum_j |P^\top\mathbf{1} - b|_j$.
+    `value` is the dual objective $\langle f, a \rangle + \langle g, b \rangle - \varepsilon(\sum_{ij} P_{ij}
+    - 1)$, which carries gradients with respect to cost and weights; `marginal_error` is $\sum_i |P\mathbf{1}
+    - a|_i + \sum_j |P^\top\mathbf{1} - b|_j$.
     """
 
     row_potential: Float[Array, " n"]
@@ -69,7 +77,9 @@ class SinkhornPlan(Module):
         if not is_concrete(self.code):
             return "SinkhornPlan()"
         size = f"{self.a.size} x {self.b.size}, value={float(self.value):.9g}"
-        return f"SinkhornPlan({size}, marginal_error={float(self.marginal_error):.1e}: {self.status.sentence})"
+        return (
+            f"SinkhornPlan({size}, marginal_error={float(self.marginal_error):.1e}: {self.status.sentence})"
+        )
 
 
 def sinkhorn(
@@ -82,10 +92,11 @@ def sinkhorn(
     max_steps: int = 10_000,
     num_scales: int = 0,
 ) -> SinkhornPlan:
-    r"""The entropic plan between weights `a` and `b` (equal by default) until the marginals are right to `tol`.
+    r"""The entropic plan between weights `a` and `b` (equal by default) until the marginals are right to
+    `tol`.
 
-    `num_scales` first solves that many problems with larger $\varepsilon$, falling geometrically from the largest cost; it saves steps
-    when `epsilon` is small. `max_steps` counts updates of both potentials.
+    `num_scales` first solves that many problems with larger $\varepsilon$, falling geometrically from the
+    largest cost; it saves steps when `epsilon` is small. `max_steps` counts updates of both potentials.
     """
     c = as_float("cost", cost)
     check(c.ndim == 2 and c.size > 0, "cost", "a matrix with at least one entry", f"shape {c.shape}")
@@ -97,7 +108,9 @@ def sinkhorn(
     blocks = -(-check_count("max_steps", max_steps) // _BLOCK)
     a, b = transport_weights("a", a, c.shape[0]), transport_weights("b", b, c.shape[1])
     scales = check_count("num_scales", num_scales, 0)
-    return _sinkhorn(c, a.astype(c.dtype), b.astype(c.dtype), eps.astype(c.dtype), jnp.asarray(tol), blocks, scales)
+    return _sinkhorn(
+        c, a.astype(c.dtype), b.astype(c.dtype), eps.astype(c.dtype), jnp.asarray(tol), blocks, scales
+    )
 
 
 def sinkhorn_divergence(
@@ -110,14 +123,18 @@ def sinkhorn_divergence(
     order: float = 2.0,
     **options: Any,
 ) -> Scalar:
-    r"""$\mathrm{OT}_\varepsilon(x, y) - \frac12 \mathrm{OT}_\varepsilon(x, x) - \frac12 \mathrm{OT}_\varepsilon(y, y)$ between clouds of points in rows.
+    r"""$\mathrm{OT}_\varepsilon(x, y) - \frac12 \mathrm{OT}_\varepsilon(x, x) - \frac12
+    \mathrm{OT}_\varepsilon(y, y)$ between clouds of points in rows.
 
-    Zero for equal clouds, positive otherwise; between $W_p^p$ ($\varepsilon \to 0$) and a kernel discrepancy ($\varepsilon \to \infty$). NaN if one of
-    the three problems does not converge; `options` go to `sinkhorn`.
+    Zero for equal clouds, positive otherwise; between $W_p^p$ ($\varepsilon \to 0$) and a kernel discrepancy
+    ($\varepsilon \to \infty$). NaN if one of the three problems does not converge; `options` go to
+    `sinkhorn`.
     """
 
     def term(left, right, left_weights, right_weights):
-        plan = sinkhorn(transport_cost(left, right, order), left_weights, right_weights, epsilon=epsilon, **options)
+        plan = sinkhorn(
+            transport_cost(left, right, order), left_weights, right_weights, epsilon=epsilon, **options
+        )
         return jnp.where(plan.code == int(Status.converged), plan.value, jnp.nan)
 
     own = term(x, x, x_weights, x_weights) + term(y, y, y_weights, y_weights)
@@ -125,7 +142,9 @@ def sinkhorn_divergence(
 
 
 @partial(jax.jit, static_argnums=(5, 6))
-def _sinkhorn(cost: Array, a: Array, b: Array, eps: Array, tol: Array, blocks: int, scales: int) -> SinkhornPlan:
+def _sinkhorn(
+    cost: Array, a: Array, b: Array, eps: Array, tol: Array, blocks: int, scales: int
+) -> SinkhornPlan:
     problem = jax.lax.stop_gradient((cost, a, b, eps))
 
     def step(state):
@@ -137,7 +156,9 @@ def _sinkhorn(cost: Array, a: Array, b: Array, eps: Array, tol: Array, blocks: i
     start = (*_warm_start(*problem, scales), jnp.asarray(2.0, cost.dtype), jnp.ones((), cost.dtype))
     done = run_until(step, start, max_steps=blocks, tol=0.0)
     _, g, error, _ = done.state
-    f = _soft_minimum(problem[0], g, safe_log(problem[2]), problem[3])  # rows exactly right; `error` is that of columns
+    f = _soft_minimum(
+        problem[0], g, safe_log(problem[2]), problem[3]
+    )  # rows exactly right; `error` is that of columns
     mass = _plan(f, g, cost, a, b, problem[3]).sum()
     value = f @ a + g @ b - problem[3] * (mass - 1)
     code = jnp.where(error <= tol, int(Status.converged), int(Status.exhausted))
@@ -146,7 +167,7 @@ def _sinkhorn(cost: Array, a: Array, b: Array, eps: Array, tol: Array, blocks: i
 
 
 def _warm_start(cost: Array, a: Array, b: Array, eps: Array, scales: int) -> tuple[Array, Array]:
-    """Potentials of the same problem with larger and larger entropy, solved roughly from the largest down."""
+    """Potentials of the same problem with more entropy, solved roughly from the most down."""
     first = (jnp.zeros_like(a), jnp.zeros_like(b))
     if scales == 0:
         return first
@@ -155,13 +176,18 @@ def _warm_start(cost: Array, a: Array, b: Array, eps: Array, scales: int) -> tup
 
     def stage(state, exponent):
         scaled = largest * (eps / largest) ** exponent
-        return _block(*state, cost, a, b, scaled, jnp.ones((), cost.dtype))[:2], None
+        f, g, _ = _block(state[0], state[1], cost, a, b, scaled, jnp.ones((), cost.dtype))
+        return (f, g), None
 
     return run(stage, first, exponents).state
 
 
-def _block(f: Array, g: Array, cost: Array, a: Array, b: Array, eps: Array, power: Array) -> tuple[Array, ...]:
-    """Twenty updates by scaling where they stay in range, else one by log-sum-exp; and the error of the marginals."""
+def _block(
+    f: Array, g: Array, cost: Array, a: Array, b: Array, eps: Array, power: Array
+) -> tuple[Array, ...]:
+    """Twenty updates by scaling where they stay in range, else one by log-sum-exp; and the error of the
+    marginals.
+    """
     kernel = jnp.exp((f[:, None] + g[None] - cost) / eps)
 
     def scale(_, scalings):
@@ -187,8 +213,9 @@ def _block(f: Array, g: Array, cost: Array, a: Array, b: Array, eps: Array, powe
 def _relaxation(before: Array, after: Array, power: Array) -> Array:
     r"""The power for the next block, from how the error shrank in this one.
 
-    Near the optimum plain updates shrink the error by $\lambda$ per step, and by $\mu$ with power $\omega$, where
-    $(\mu + \omega - 1)^2 = \mu \omega^2 \lambda$; the best power is $2 / (1 + \sqrt{1 - \lambda})$. An error that grew asks for plain steps.
+    Near the optimum plain updates shrink the error by $\lambda$ per step, and by $\mu$ with power $\omega$,
+    where $(\mu + \omega - 1)^2 = \mu \omega^2 \lambda$; the best power is $2 / (1 + \sqrt{1 - \lambda})$. An
+    error that grew asks for plain steps.
     """
     shrink = (after / before) ** (1 / _BLOCK)
     plain = (shrink + power - 1) ** 2 / (shrink * power**2)
@@ -198,7 +225,9 @@ def _relaxation(before: Array, after: Array, power: Array) -> Array:
 
 
 def _soft_minimum(cost: Array, potential: Array, log_weights: Array, eps: Array) -> Array:
-    r"""$-\varepsilon \log \sum_j w_j e^{(h_j - C_{ij})/\varepsilon}$ for each row, in two fused passes over the cost."""
+    r"""$-\varepsilon \log \sum_j w_j e^{(h_j - C_{ij})/\varepsilon}$ for each row, in two fused passes over
+    the cost.
+    """
     shift = (potential / eps + log_weights)[None]
     largest = (shift - cost / eps).max(1, keepdims=True)
     return -eps * (largest[:, 0] + jnp.log(jnp.exp(shift - cost / eps - largest).sum(1)))

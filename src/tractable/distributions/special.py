@@ -1,10 +1,9 @@
 r"""Special functions in forms that keep their digits where a density is a small difference of large numbers.
 
-Identities.  With the Stirling error $\delta(x) = \log x! - (x + \frac12)\log x + x - \frac12\log 2\pi$ and the deviance
-             $D(x, m) = x \log(x/m) + m - x$,
-             $\log\frac{\lambda^k e^{-\lambda}}{k!} = -D(k, \lambda) - \delta(k) - \frac12\log 2\pi k$,
-             $\log\binom{n}{k}p^k q^{n-k} = \delta(n) - \delta(k) - \delta(n - k) - D(k, np) - D(n - k, nq)
-             + \frac12\log\frac{n}{2\pi k (n - k)}$.
+Identities.  With the Stirling error $\delta(x) = \log x! - (x + \frac12)\log x + x - \frac12\log 2\pi$ and
+             the deviance $D(x, m) = x \log(x/m) + m - x$, $\log\frac{\lambda^k e^{-\lambda}}{k!} = -D(k,
+             \lambda) - \delta(k) - \frac12\log 2\pi k$, $\log\binom{n}{k}p^k q^{n-k} = \delta(n) - \delta(k)
+             - \delta(n - k) - D(k, np) - D(n - k, nq) + \frac12\log\frac{n}{2\pi k (n - k)}$.
 Used by.     Gamma, Beta, Student's t and every count; `incomplete` (their distribution functions).
 Cost.        Elementwise, a polynomial and a few logarithms.
 References.  Loader (2000), "Fast and accurate computation of binomial probabilities".
@@ -20,14 +19,14 @@ from jax.scipy.special import digamma, erfc, ndtri, polygamma, xlogy
 from tractable.core.types import Array, ArrayLike
 
 __all__ = [
-    "deviance", "digamma_minus_log", "inverse_digamma", "log1p_minus", "log1p_square", "log_beta", "log_binomial", "log_choose",
-    "log_ndtr", "log_ndtri", "log_poisson", "stirling_error",
+    "deviance", "digamma_minus_log", "inverse_digamma", "log1p_minus", "log1p_square", "log_beta",
+    "log_binomial", "log_choose", "log_ndtr", "log_ndtri", "log_poisson", "stirling_error",
 ]  # fmt: skip
 
 _HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 
-# (x + 1/2) delta(x) as a polynomial in t = 3/2 / (x + 1/2) for x >= 1: the interpolant at 19 Chebyshev nodes of
-# [0, 1], found with 60 digits; its relative error is below 4e-16.
+# (x + 1/2) delta(x) as a polynomial in t = 3/2 / (x + 1/2) for x >= 1: the interpolant at 19 Chebyshev nodes
+# of [0, 1], found with 60 digits; its relative error is below 4e-16.
 _STIRLING = (
     0.08333333333333334, 0.027777777777770477, 0.0080246913588987, 0.0018518518104567038,
     0.00036253287584542255, 0.00014695677375062011, 9.487059620732246e-05, 1.1636236596389626e-05,
@@ -55,7 +54,10 @@ def log1p_square(z: ArrayLike) -> Array:
 
 
 def stirling_error(x: ArrayLike) -> Array:
-    r"""$\delta(x) = \log\Gamma(x + 1) - (x + \frac12)\log x + x - \frac12\log 2\pi$ for $x > 0$; near $1/(12x)$."""
+    r"""$\delta(x) = \log\Gamma(x + 1) - (x + \frac12)\log x + x - \frac12\log 2\pi$ for $x > 0$.
+
+    Near $1/(12x)$.
+    """
     x = jnp.asarray(x)
     small = x < 1
     shifted = _stirling(jnp.where(small, x + 1, x))
@@ -89,7 +91,8 @@ def log_choose(k: ArrayLike, m: ArrayLike) -> Array:
 
 
 def log_beta(a: ArrayLike, b: ArrayLike) -> Array:
-    r"""$\log B(a, b) = \log\frac{\Gamma(a)\Gamma(b)}{\Gamma(a + b)}$, exact also where $a \ll b$ or both are large."""
+    r"""$\log B(a, b) = \log\frac{\Gamma(a)\Gamma(b)}{\Gamma(a + b)}$, exact also where $a \ll b$ or both are
+    large."""
     a, b = jnp.asarray(a), jnp.asarray(b)
     return jnp.log(1 / a + 1 / b) - log_choose(a, b)
 
@@ -120,7 +123,9 @@ def log_ndtr(x: ArrayLike) -> Array:
     x = jnp.asarray(x)
     far = x < -20
     t = jnp.where(far, x, -20.0) ** -2.0
-    odd = np.cumprod(np.r_[1.0, -np.arange(1.0, 20.0, 2.0)])  # 1, -1, 3, -15, ...: the asymptotic series in 1/x^2
+    odd = np.cumprod(
+        np.r_[1.0, -np.arange(1.0, 20.0, 2.0)]
+    )  # 1, -1, 3, -15, ...: the asymptotic series in 1/x^2
     tail = jnp.log(_horner(odd.tolist(), t)) - jnp.log(-jnp.where(far, x, -20.0)) - _HALF_LOG_TWO_PI
     tail = tail - 0.5 * jnp.where(far, x, 0.0) ** 2
     lower = jnp.log(0.5 * erfc(-jnp.clip(x, -20.0, 0.0) * math.sqrt(0.5)))
@@ -129,7 +134,8 @@ def log_ndtr(x: ArrayLike) -> Array:
 
 
 def log_ndtri(log_p: ArrayLike) -> Array:
-    r"""The $x$ with $\log\Phi(x) = $ `log_p`, also where $p$ underflows: at `log_p` $= -10^6$, $x \approx -1414.2$."""
+    r"""The $x$ with $\log\Phi(x) = $ `log_p`, also where $p$ underflows: at `log_p` $= -10^6$, $x \approx
+    -1414.2$."""
     log_p = jnp.asarray(log_p)
     deep = log_p < -300
     target = jnp.where(deep, log_p, -300.0)
@@ -144,14 +150,17 @@ def log_ndtri(log_p: ArrayLike) -> Array:
 def inverse_digamma(y: ArrayLike) -> Array:
     r"""The $x > 0$ with $\psi(x) = y$, by Newton's method from an asymptotic start."""
     y = jnp.asarray(y)
-    x = jnp.where(y > -2.22, jnp.exp(jnp.maximum(y, -2.22)) + 0.5, -1 / (jnp.minimum(y, -2.22) - digamma(1.0)))
+    x = jnp.where(
+        y > -2.22, jnp.exp(jnp.maximum(y, -2.22)) + 0.5, -1 / (jnp.minimum(y, -2.22) - digamma(1.0))
+    )
     for _ in range(6):
         x = x - (digamma(x) - y) / polygamma(1, x)
     return x
 
 
 def digamma_minus_log(x: ArrayLike) -> Array:
-    r"""$\psi(x) - \log x$ for $x > 0$, near $-1/(2x)$: entropies are built from it where $\psi$ alone would cancel."""
+    r"""$\psi(x) - \log x$ for $x > 0$, near $-1/(2x)$: entropies are built from it where $\psi$ alone would
+    cancel."""
     x = jnp.asarray(x)
     slope = jax.jvp(stirling_error, (x,), (jnp.ones_like(x),))[1]
     return slope - 0.5 / x
@@ -178,8 +187,8 @@ def _log_factorial_below_one(k: Array) -> Array:
 def _log_choose(k: Array, m: Array, small: Array) -> tuple[Array, Array]:
     """For k <= m: log C(k + m, k) where k < 1 (`small`), and elsewhere the same less k log(n/k) + m log(n/m).
 
-    Where k < 1 the arguments of the Stirling error move up by one, to where its polynomial holds; no large terms
-    cancel, however large m is.
+    Where k < 1 the arguments of the Stirling error move up by one, to where its polynomial holds; no large
+    terms cancel, however large m is.
     """
     shift = jnp.where(m < 1, 1.0, 0.0)
     base, first = m + shift, jnp.where(small, k + 1, k)
@@ -188,7 +197,9 @@ def _log_choose(k: Array, m: Array, small: Array) -> tuple[Array, Array]:
     log_first, log_total = jnp.log(first), jnp.log(total)
     rise = k * log_total + (base + 0.5 - shift) * jnp.log1p(jnp.where(small, k, 0.0) / base)
     edge = error + rise - (k + 0.5) * log_first + 1 - _HALF_LOG_TWO_PI
-    edge = edge - jnp.where(k == 0, jax.lax.stop_gradient(edge), 0.0)  # C(m, 0) is one, not one and a rounding
+    edge = edge - jnp.where(
+        k == 0, jax.lax.stop_gradient(edge), 0.0
+    )  # C(m, 0) is one, not one and a rounding
     return edge, error + 0.5 * (log_total - log_first - jnp.log(base)) - _HALF_LOG_TWO_PI
 
 

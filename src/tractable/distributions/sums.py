@@ -1,11 +1,12 @@
 r"""Sums over whole numbers: entropies of counts, and tails from the ratios of neighbouring masses.
 
 Sums.        $-\sum_k P(k)\log P(k)$; $\log\sum_{i \ge 0} \prod_{j < i} r_j$.
-Lattice.     A function that varies slowly over $h$ numbers is summed over every $h$-th: $\sum_k f(k) = h\sum_j f(hj)$ up to the
-             trapezoidal rule's error, $e^{-2\pi^2 s^2/h^2}$ for a bell of standard deviation $s$; with $h \le s/8$ it is nothing.
+Lattice.     A function that varies slowly over $h$ numbers is summed over every $h$-th: $\sum_k f(k) =
+             h\sum_j f(hj)$ up to the trapezoidal rule's error, $e^{-2\pi^2 s^2/h^2}$ for a bell of standard
+             deviation $s$; with $h \le s/8$ it is nothing.
 Used by.     distributions.counts.
-Cost.        513 terms for a window; blocks of 256 until the rest is negligible otherwise. The window can be differentiated
-             in both modes, the open-ended sums in forward mode alone.
+Cost.        513 terms for a window; blocks of 256 until the rest is negligible otherwise. The window can be
+             differentiated in both modes, the open-ended sums in forward mode alone.
 """
 
 from collections.abc import Callable
@@ -21,7 +22,7 @@ _HALF_WIDTH = 256
 
 
 def entropy_of_window(log_prob: Callable[[Array], Array], mean: Array, variance: Array, high: Array) -> Array:
-    """The entropy of a bell-shaped law on 0, ..., `high` from 513 numbers that reach 16 standard deviations."""
+    """The entropy of a bell-shaped law on 0, ..., `high` from 513 numbers within 16 deviations."""
     step = _lattice_step(variance)
     offsets = jnp.arange(-_HALF_WIDTH, _HALF_WIDTH + 1.0).reshape((-1,) + (1,) * mean.ndim)
     k = jax.lax.stop_gradient(jnp.round(mean)[None] + step[None] * offsets)
@@ -36,7 +37,8 @@ def entropy_until_negligible(
     smooth: Array,
     high: Array | None = None,
 ) -> Array:
-    """The entropy of a law on 0, 1, ... (to `high`): from zero, or where `smooth` on a lattice from 16 deviations down."""
+    """The entropy of a law on 0, 1, ... (to `high`): from zero, or where `smooth` on a lattice from 16
+    deviations down."""
     step = jnp.where(smooth, _lattice_step(variance), 1.0)
     start = jnp.where(smooth, jnp.maximum(0.0, jnp.round(mean) - _HALF_WIDTH * step), 0.0)
     offsets = jnp.arange(256.0).reshape((-1,) + (1,) * mean.ndim)
@@ -59,7 +61,8 @@ def entropy_until_negligible(
 
 
 def log_sums_of_ratios(ratio: Callable[[Array], Array], count: Array) -> Array:
-    r"""$\log(1 + r_0 + r_0 r_1 + \dots + r_0\cdots r_{m-1})$ with $m$ = `count` and $r_i$ = `ratio(i)`, elementwise."""
+    r"""$\log(1 + r_0 + r_0 r_1 + \dots + r_0\cdots r_{m-1})$ with $m$ = `count` and $r_i$ = `ratio(i)`,
+    elementwise."""
 
     def unfinished(state):
         return jnp.any(state[0] < count)

@@ -1,13 +1,14 @@
-r"""Optimal transport: Wasserstein distances on the line, between Gaussians and between weighted clouds of points.
+r"""Optimal transport: Wasserstein distances on the line, between Gaussians and between clouds of points.
 
 Distance.    $W_p^p(P, Q) = \inf_\pi E_\pi \|x - y\|^p$ over couplings $\pi$ of $P$ and $Q$.
 On the line. $W_p^p = \int_0^1 |F^{-1}(u) - G^{-1}(u)|^p\,du$: for samples, sorting.
-Gaussians.   $W_2^2 = \|\mu_1 - \mu_2\|^2 + \min_U \|S_1 - S_2 U\|_F^2$ over rotations $U$, with $S_i S_i^\top = \Sigma_i$
-             (the Bures distance): a sum of squares, exact also where the two nearly agree.
+Gaussians.   $W_2^2 = \|\mu_1 - \mu_2\|^2 + \min_U \|S_1 - S_2 U\|_F^2$ over rotations $U$, with $S_i S_i^\top
+             = \Sigma_i$ (the Bures distance): a sum of squares, exact also where the two nearly agree.
 Finite.      A linear program; its dual is $\max\, \langle f, a \rangle + \langle g, b \rangle$ subject to
              $f_i + g_j \le C_{ij}$ (Kantorovich; for $p = 1$ the best 1-Lipschitz critic).
 Used by.     Generative models (Wasserstein critics), comparison of samples, distributions.sinkhorn.
-Cost.        $O(n \log n)$ on the line, $O(d^3)$ for Gaussians, $O(n^3)$ for an assignment of $n$ to $n$ points.
+Cost.        $O(n \log n)$ on the line, $O(d^3)$ for Gaussians, $O(n^3)$ for an assignment of $n$ to $n$
+             points.
 References.  Peyre and Cuturi (2019), "Computational optimal transport", chapters 2-3.
 """
 
@@ -28,7 +29,7 @@ from tractable.distributions.base import Distribution, Univariate
 from tractable.distributions.gaussian import Gaussian
 from tractable.distributions.gaussian_parts import psd_root
 from tractable.distributions.integrals import certified, integrate_quantiles, tabulate
-from tractable.distributions.pairs import over_units
+from tractable.distributions.pairs import Comparable, over_units
 
 __all__ = [
     "TransportPlan", "optimal_transport", "transport_cost", "transport_weights", "wasserstein",
@@ -39,8 +40,9 @@ __all__ = [
 class TransportPlan(Module):
     r"""The cheapest way to move mass `a` to mass `b`, and the prices that prove it.
 
-    `plan[i, j]` is moved from $i$ to $j$; `cost` is $\langle P, C \rangle$; the potentials satisfy $f_i + g_j \le C_{ij}$
-    and $\langle f, a \rangle + \langle g, b \rangle$ is `dual_cost`, equal to `cost` at the optimum.
+    `plan[i, j]` is moved from $i$ to $j$; `cost` is $\langle P, C \rangle$; the potentials satisfy $f_i + g_j
+    \le C_{ij}$ and $\langle f, a \rangle + \langle g, b \rangle$ is `dual_cost`, equal to `cost` at the
+    optimum.
     """
 
     plan: Float[Array, "n m"]
@@ -55,12 +57,12 @@ class TransportPlan(Module):
         return self.cost - self.dual_cost
 
 
-def wasserstein(p: Distribution | ArrayLike, q: Distribution | ArrayLike, order: float = 1.0) -> Scalar:
+def wasserstein(p: Comparable, q: Comparable, order: float = 1.0) -> Scalar:
     r"""$W_p(P, Q)$ of order $p$ = `order` between two distributions, or between two samples of equal weights.
 
-    Samples of shape `(n,)` are sorted, clouds of shape `(n, d)` matched by a linear program. Distributions of one number are
-    compared by quantiles; NaN if that integral does not reach eight digits (tails too heavy). Gaussians have a closed form
-    for `order=2`, where also the squares of independent coordinates add.
+    Samples of shape `(n,)` are sorted, clouds of shape `(n, d)` matched by a linear program. Distributions of
+    one number are compared by quantiles; NaN if that integral does not reach eight digits (tails too heavy).
+    Gaussians have a closed form for `order=2`, where also the squares of independent coordinates add.
 
     >>> float(wasserstein(jnp.array([0.0, 1.0, 3.0]), jnp.array([5.0, 6.0, 8.0])))
     5.0
@@ -76,7 +78,7 @@ def wasserstein(p: Distribution | ArrayLike, q: Distribution | ArrayLike, order:
     if p.shape == () and p.discrete and q.discrete:
         return _between_tables(p, q, order)
     known = isinstance(p, Univariate) and isinstance(q, Univariate)
-    fix = "For others compare samples: `wasserstein(p.sample(key, (n,)), q.sample(other_key, (n,)))`, or `sinkhorn`."
+    fix = "For others compare samples: `wasserstein(p.sample(key, (n,)), q.sample(other_key, (n,)))`."
     got = f"{type(p).__name__} and {type(q).__name__} with order {order}"
     check(known, "p", "Gaussian (with order 2) or a distribution of one number, as `q`", got, fix)
     check(p.shape == () or order == 2, "order", f"2 for distributions of shape {p.shape}", order)
@@ -92,15 +94,25 @@ def wasserstein_samples(
     x_weights: ArrayLike | None = None,
     y_weights: ArrayLike | None = None,
 ) -> Scalar:
-    r"""$W_p$ between two weighted samples of numbers: both are sorted, and equal shares of mass are matched in order.
+    r"""$W_p$ between two weighted samples of numbers: both are sorted, and equal shares of mass are matched
+    in order.
 
-    Differentiable in the points: for `order=1` the gradient is the sign of the direction in which mass has to move.
+    Differentiable in the points: for `order=1` the gradient is the sign of the direction in which mass has to
+    move.
     """
     x, y = as_float("x", x), as_float("y", y)
     for name, values in (("x", x), ("y", y)):
-        check(values.ndim == 1 and values.size > 0, name, "a vector with at least one number", f"shape {values.shape}")
+        check(
+            values.ndim == 1 and values.size > 0,
+            name,
+            "a vector with at least one number",
+            f"shape {values.shape}",
+        )
     check(order >= 1, "order", "a number of at least 1", order)
-    a, b = transport_weights("x_weights", x_weights, x.size), transport_weights("y_weights", y_weights, y.size)
+    a, b = (
+        transport_weights("x_weights", x_weights, x.size),
+        transport_weights("y_weights", y_weights, y.size),
+    )
     return _root(_matched_cost(x, a, y, b, order), order)
 
 
@@ -116,11 +128,14 @@ def wasserstein_gaussian(p: Gaussian, q: Gaussian, *, squared: bool = False) -> 
     return total if squared else _root(total, 2.0)
 
 
-def optimal_transport(cost: ArrayLike, a: ArrayLike | None = None, b: ArrayLike | None = None) -> TransportPlan:
-    r"""The plan $P \ge 0$ with row sums `a` and column sums `b` (equal by default) that minimises $\langle P, C \rangle$.
+def optimal_transport(
+    cost: ArrayLike, a: ArrayLike | None = None, b: ArrayLike | None = None
+) -> TransportPlan:
+    r"""The plan $P \ge 0$ with row sums `a` and column sums `b` (equal by default) that minimises $\langle P,
+    C \rangle$.
 
-    Solved exactly by a linear program (HiGHS) outside JAX, also from within `jit`; `cost` carries the gradient $P$ with respect
-    to $C$ and the potentials with respect to the weights.
+    Solved exactly by a linear program (HiGHS) outside JAX, also from within `jit`; `cost` carries the
+    gradient $P$ with respect to $C$ and the potentials with respect to the weights.
 
     >>> optimal_transport(jnp.array([[0.0, 1.0], [1.0, 0.0]])).plan
     Array([[0.5, 0. ],
@@ -175,7 +190,8 @@ def _between_samples(x: Array, y: Array, order: float) -> Scalar:
     cost = transport_cost(x, y, order)
     if x.shape != y.shape:
         return _root(optimal_transport(cost).cost, order)
-    check_finite("p", x), check_finite("q", y)
+    check_finite("p", x)
+    check_finite("q", y)
     partner = _assignment(jax.lax.stop_gradient(cost))
     return _root(jnp.take_along_axis(cost, partner[:, None], 1).mean(), order)
 
@@ -192,7 +208,9 @@ def _distances(x: Array, y: Array) -> Array:
 
 @jax.jit
 def _matched_cost(x: Array, a: Array, y: Array, b: Array, order: Any) -> Scalar:
-    """The cost of the monotone coupling: between two successive levels of either step function, one x meets one y."""
+    """The cost of the monotone coupling: between two successive levels of either step function, one x meets
+    one y.
+    """
     i, j = jnp.argsort(x), jnp.argsort(y)
     x_levels, y_levels = jnp.cumsum(a[i]), jnp.cumsum(b[j])
     levels = jnp.sort(jnp.concatenate([jnp.zeros(1, a.dtype), x_levels, y_levels]))
@@ -211,14 +229,18 @@ def _bures_squared(p: Gaussian, q: Gaussian) -> Scalar:
 
 
 def _assignment(cost: Array) -> Array:
-    """The column matched to each row at least total cost: equal weights make the linear program an assignment."""
+    """The column matched to each row at least total cost: equal weights make the linear program an
+    assignment.
+    """
 
     def match(values):
         return scipy.optimize.linear_sum_assignment(np.asarray(values))[1].astype(np.int32)
 
     if is_concrete(cost):
         return jnp.asarray(match(cost))
-    return jax.pure_callback(match, jax.ShapeDtypeStruct(cost.shape[:1], np.int32), cost, vmap_method="sequential")
+    return jax.pure_callback(
+        match, jax.ShapeDtypeStruct(cost.shape[:1], np.int32), cost, vmap_method="sequential"
+    )
 
 
 def _solve_program(cost: Any, a: Any, b: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -1,9 +1,10 @@
 r"""The normal distribution between two bounds, exact however far out they lie.
 
-Model.       $p(x) = \phi(z) / \sigma Z$ for $l \le x \le h$, $z = (x - \mu)/\sigma$, $Z = \Phi(\beta) - \Phi(\alpha)$ with
-             $\alpha, \beta$ the bounds in standard units.
-Method.      $Z$ and the moments are Gauss-Legendre integrals over the part of $[\alpha, \beta]$ that has mass, relative to
-             the density at the nearer bound: nothing cancels or underflows at $\alpha = 30$ or $\alpha = 10^6$.
+Model.       $p(x) = \phi(z) / \sigma Z$ for $l \le x \le h$, $z = (x - \mu)/\sigma$, $Z = \Phi(\beta) -
+             \Phi(\alpha)$ with $\alpha, \beta$ the bounds in standard units.
+Method.      $Z$ and the moments are Gauss-Legendre integrals over the part of $[\alpha, \beta]$ that has
+             mass, relative to the density at the nearer bound: nothing cancels or underflows at $\alpha = 30$
+             or $\alpha = 10^6$.
 Used by.     Probit models, censored data, truncated.Truncated(Normal, ...).
 Cost.        48 exponentials per parameter, not per point.
 References.  Robert (1995), "Simulation of truncated normal variables".
@@ -27,11 +28,13 @@ __all__ = ["TruncatedNormal"]
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(48)
 _HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
+_NEAR = 9.0  # the mass past nine deviations is below the rounding of the rest
 _FAR = 1e30  # an infinite bound in standard units: finite, so that no derivative meets inf - inf
 
 
 class TruncatedNormal(Univariate):
-    r"""$p(x) \propto e^{-(x - \mu)^2/2\sigma^2}$ for $l \le x \le h$, $\mu$ = `loc`, $\sigma$ = `scale`, $l$ = `low`, $h$ = `high`."""
+    r"""$p(x) \propto e^{-(x - \mu)^2/2\sigma^2}$ for $l \le x \le h$, $\mu$ = `loc`, $\sigma$ = `scale`, $l$
+    = `low`, $h$ = `high`."""
 
     loc: Float[Array, "..."] = field(support=real, default=0.0)
     scale: Float[Array, "..."] = field(support=positive, default=1.0)
@@ -54,8 +57,13 @@ class TruncatedNormal(Univariate):
         return jnp.where(self.low == -jnp.inf, -_FAR, alpha), jnp.where(self.high == jnp.inf, _FAR, beta)
 
     def _log_prob(self, x):
-        z = (x - self.loc) / self.scale
-        return -0.5 * z**2 - _HALF_LOG_TWO_PI - jnp.log(self.scale) - _log_mass(*self._bounds)
+        _, weights, start, sign = _weighted(*self._bounds)
+        # relative to the nearer bound, from the distance to it: at 1e6 deviations z^2 has no digits left
+        low, high = (jnp.where(jnp.isfinite(end), end, self.loc) for end in (self.low, self.high))
+        distance = jnp.where(sign > 0, x - low, high - x) / self.scale
+        turned = sign * (x - self.loc) / self.scale
+        s = jnp.where(start > -_NEAR, distance, turned - start)
+        return -s * (start + 0.5 * s) - jnp.log(weights.sum(0)) - jnp.log(self.scale)
 
     def _sample(self, key, n):
         dtype = jnp.result_type(self.loc, self.scale, self.low, self.high)
@@ -120,10 +128,11 @@ class TruncatedNormal(Univariate):
 
 
 def _window(alpha: Array, beta: Array) -> tuple[Array, Array, Array, Array]:
-    """A standard interval turned so that its mass falls from `start` upwards: (sign, start, end, length with mass)."""
+    """A standard interval turned so that its mass falls from `start` upwards: (sign, start, end, length with
+    mass)."""
     flip = alpha + beta < 0
     start, end = jnp.where(flip, -beta, alpha), jnp.where(flip, -alpha, beta)
-    inside = jnp.maximum(start, -9.0)
+    inside = jnp.maximum(start, -_NEAR)
     above = jnp.maximum(inside, 0.0)
     reach = 80 / (above + jnp.sqrt(above**2 + 80)) + jnp.maximum(-inside, 0.0)
     return jnp.where(flip, -1.0, 1.0), inside, end, jnp.minimum(end - inside, reach)

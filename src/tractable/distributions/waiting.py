@@ -1,7 +1,7 @@
 r"""Waiting times with a cumulative hazard in closed form: exponential, Weibull, Pareto.
 
-Identity.    The cumulative hazard $H(x) = -\log P(X > x)$ of a draw is standard exponential: $x = H^{-1}(e)$ is a draw,
-             $P(X \le x) = 1 - e^{-H(x)}$, and the quantile is $H^{-1}(-\log(1 - p))$.
+Identity.    The cumulative hazard $H(x) = -\log P(X > x)$ of a draw is standard exponential: $x = H^{-1}(e)$
+             is a draw, $P(X \le x) = 1 - e^{-H(x)}$, and the quantile is $H^{-1}(-\log(1 - p))$.
 Boundary.    Zero belongs to the support of the first two: there the log-density is its limit.
 Used by.     Lifetimes, priors of scales, distributions.truncated (the exponential in closed form).
 Cost.        Elementwise.
@@ -171,8 +171,8 @@ class Weibull(WaitingTime, ExponentialFamily):
 class Pareto(WaitingTime, ExponentialFamily):
     r"""$p(x) = \alpha m^\alpha x^{-\alpha-1}$ for $x \ge m$ with $\alpha$ = `concentration`, $m$ = `scale`.
 
-    The mean is infinite for $\alpha \le 1$, the variance for $\alpha \le 2$. An exponential family for a given
-    `scale`.
+    The mean is infinite for $\alpha \le 1$, the variance for $\alpha \le 2$. An exponential family for a
+    given `scale`.
     """
 
     concentration: Float[Array, "..."] = field(support=positive)

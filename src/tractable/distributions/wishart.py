@@ -226,8 +226,8 @@ def _bartlett(key: Key, degrees: Array, dim: int, n: int) -> Array:
     r"""`n` lower-triangular $A$ with $A A^\top \sim W(\nu, I)$: normals below a diagonal of chi variables."""
     key_below, key_diagonal = jr.split(key)
     below = jnp.tril(jr.normal(key_below, (n, dim, dim), degrees.dtype), -1)
-    shape = (degrees - jnp.arange(dim, dtype=degrees.dtype)) / 2
-    log_square = jr.loggamma(key_diagonal, shape, (n, dim), degrees.dtype) + _LOG_2
+    order = (degrees - jnp.arange(dim, dtype=degrees.dtype)) / 2
+    log_square = jr.loggamma(key_diagonal, order, (n, dim), degrees.dtype) + _LOG_2
     return below + jax.vmap(jnp.diag)(jnp.exp(log_square / 2))
 
 

@@ -37,8 +37,8 @@ _ROUNDING = 1e-10
 class EM(Module):
     """Options of expectation-maximisation; `fit` runs it.
 
-    `accelerate` extrapolates along the path of the parameters (SQUAREM) and is switched off for good at the
-    first extrapolation that would lower the objective.
+    `accelerate` extrapolates along the path of the parameters (SQUAREM); wherever that would lower the
+    objective, the plain steps are taken instead.
     """
 
     tol: float = 1e-8
@@ -69,23 +69,27 @@ class EM(Module):
             return self._stream(model, parts, checkpoint, progress)
         rows, weights = pad_rows(data, weights)
         if checkpoint is None and not progress:
-            start = _Climb.start(model, self.accelerate)
-            return _in_memory(_Step(rows, weights, self.accelerate), start, jnp.asarray(self.tol), self.max_steps)
+            start = _Climb.start(model)
+            return _in_memory(
+                _Step(rows, weights, self.accelerate), start, jnp.asarray(self.tol), self.max_steps
+            )
         return self._in_blocks(model, rows, weights, checkpoint, progress)
 
     def _stream(self, model: Any, parts: Chunks, checkpoint: Any, progress: bool) -> Run:
         def step(state, _):
             stats, evidence = expected_statistics(state.model, parts)
             value = evidence + log_prior(state.model)
-            return _Climb(_maximise(state.model, stats), state.extrapolate, value, state.value), value
+            return _Climb(_maximise(state.model, stats), value, state.value), value
 
-        return self._host_run(step, _Climb.start(model, False), checkpoint, progress, compiled=False)
+        return self._host_run(step, _Climb.start(model), checkpoint, progress, compiled=False)
 
     def _in_blocks(self, model: Any, rows: Any, weights: Array, checkpoint: Any, progress: bool) -> Run:
-        step, start = _Step(rows, weights, self.accelerate), _Climb.start(model, self.accelerate)
+        step, start = _Step(rows, weights, self.accelerate), _Climb.start(model)
         return self._host_run(lambda state, _: step(state), start, checkpoint, progress, compiled=True)
 
-    def _host_run(self, step: Callable, start: "_Climb", checkpoint: Any, progress: bool, *, compiled: bool) -> Run:
+    def _host_run(
+        self, step: Callable, start: "_Climb", checkpoint: Any, progress: bool, *, compiled: bool
+    ) -> Run:
         def judge(state: _Climb, _: Any) -> Status | None:
             if not jnp.isfinite(state.value):
                 return Status.not_finite
@@ -93,14 +97,23 @@ class EM(Module):
             return None if code == int(Status.exhausted) else Status(code)
 
         run = run_in_blocks(
-            step, start, num_steps=self.max_steps, block=1, judge=judge, checkpoint=checkpoint, progress=progress,
-            label="EM", compiled=compiled,
-        )  # fmt: skip
+            step,
+            start,
+            num_steps=self.max_steps,
+            block=1,
+            judge=judge,
+            checkpoint=checkpoint,
+            progress=progress,
+            label="EM",
+            compiled=compiled,
+        )
         code = Status.exhausted if run.status is Status.completed else run.status
         return Run(run.state.model, run.trace, run.num_steps, jnp.asarray(int(code)))
 
 
-def em(model: Any, data: Any, *, weights: ArrayLike | None = None, max_steps: int = 200, tol: float = 1e-8) -> Run:
+def em(
+    model: Any, data: Any, *, weights: ArrayLike | None = None, max_steps: int = 200, tol: float = 1e-8
+) -> Run:
     """Maximise the log-evidence of rows in memory; `EM(...).fit` has the other ways to hold the rows."""
     return EM(tol, max_steps).fit(model, data, weights=weights)
 
@@ -124,7 +137,8 @@ def objective(model: Any, data: Any, weights: ArrayLike | None = None) -> Scalar
 
 
 def expected_statistics(model: Any, parts: Iterable[tuple[Any, Array]]) -> tuple[Any, Scalar]:
-    """Expected statistics and log-evidence of rows that arrive in chunks of one shape: one compiled program."""
+    """Expected statistics and log-evidence of rows that arrive in chunks of one shape: one compiled
+    program."""
     return sum_over_chunks(model.e_step, parts)
 
 
@@ -134,18 +148,17 @@ def log_prior(model: Any) -> Array:
 
 
 class _Climb(Module):
-    """Where EM stands: the model, whether extrapolation is on, and the last two values of the objective."""
+    """Where EM stands: the model and the last two values of the objective."""
 
     model: Any
-    extrapolate: Array
     value: Scalar
     before: Scalar
 
     @staticmethod
-    def start(model: Any, accelerate: bool) -> "_Climb":
+    def start(model: Any) -> "_Climb":
         """Before the first step there are no values: NaN settles nothing."""
         nothing = jnp.asarray(jnp.nan)
-        return _Climb(_strong(model), jnp.asarray(accelerate), nothing, nothing)
+        return _Climb(_strong(model), nothing, nothing)
 
     def code(self, tol: float | Array) -> Array:
         """The status that the last two values amount to; `exhausted` while neither end is reached."""
@@ -165,20 +178,20 @@ class _Step(Module):
 
     def __call__(self, state: _Climb) -> tuple[_Climb, Scalar]:
         stats, value = _e_step(state.model, self.rows, self.weights)
-        model, extrapolate = state.model.m_step(stats), state.extrapolate
+        model = state.model.m_step(stats)
         if self.accelerate:
-            model, extrapolate = self._leap(state, model)
-        return _Climb(model, extrapolate, value, state.value), value
+            model = self._leap(state.model, model)
+        return _Climb(model, value, state.value), value
 
-    def _leap(self, state: _Climb, first: Any) -> tuple[Any, Array]:
-        """Two plain steps and, if that is higher still, the step from where their path points."""
+    def _leap(self, model: Any, first: Any) -> Any:
+        """Two plain steps or, where that is higher still, a step from where their path points."""
         stats, lower = _e_step(first, self.rows, self.weights)
         second = first.m_step(stats)
-        guess = _extrapolate(state.model, first, second)
+        guess = _extrapolate(model, first, second)
         stats, height = _e_step(guess, self.rows, self.weights)
-        use = state.extrapolate & (height >= lower)  # false for NaN
-        chosen = jax.tree.map(lambda a, b: jnp.where(use, a, b) if eqx.is_array(a) else b, guess.m_step(stats), second)
-        return chosen, use
+        third = guess.m_step(stats)
+        use = height >= lower  # false for NaN
+        return jax.tree.map(lambda a, b: jnp.where(use, a, b) if eqx.is_array(a) else b, third, second)
 
 
 def _extrapolate(model: Any, first: Any, second: Any) -> Any:

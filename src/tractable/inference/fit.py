@@ -14,7 +14,8 @@ __all__ = ["fit"]
 def fit(model: Any, data: Any, algorithm: Any = None, **options: Any) -> Any:
     """Fit `model` to `data`; the algorithm (by default `EM()`) decides how, and its result says how it ended.
 
-    Options go to the algorithm: `weights`, `chunk`, `checkpoint`, `progress`, ... A weight of two is the row twice.
+    Options go to the algorithm: `weights`, `chunk`, `checkpoint`, `progress`, ... A weight of two is the row
+    twice.
     """
     algorithm = EM() if algorithm is None else algorithm
     known = hasattr(algorithm, "fit")

@@ -1,4 +1,5 @@
-"""Layer 4: optimisers, line searches, projections, constrained and convex problems, rates, differentiation."""
+"""Layer 4: optimisers, line searches, projections, constrained and convex problems, rates,
+differentiation."""
 
 from tractable.optim.gradient import (
     Adagrad,
@@ -17,6 +18,20 @@ from tractable.optim.objective import Method
 from tractable.optim.quasi_newton import BFGS, LBFGS
 
 __all__ = [
-    "BFGS", "LBFGS", "Adagrad", "Adam", "ExponentialAverage", "GaussNewton", "GradientDescent", "LineSearchDescent", "Method", "Minimum",
-    "Momentum", "Nesterov", "Newton", "NormalisedGradient", "RMSProp", "minimise",
-]  # fmt: skip
+    "BFGS",
+    "LBFGS",
+    "Adagrad",
+    "Adam",
+    "ExponentialAverage",
+    "GaussNewton",
+    "GradientDescent",
+    "LineSearchDescent",
+    "Method",
+    "Minimum",
+    "Momentum",
+    "Nesterov",
+    "Newton",
+    "NormalisedGradient",
+    "RMSProp",
+    "minimise",
+]

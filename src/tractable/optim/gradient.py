@@ -2,10 +2,13 @@ r"""First-order methods, each the update rule as it is written, over optax's bui
 
 Rules.       With gradient $g_t$ and step size $a_t$:
              descent $w \leftarrow w - a_t g_t$; normalised $w \leftarrow w - a_t g_t/\|g_t\|$;
-             momentum $v \leftarrow \beta v + (1-\beta) g_t$, $w \leftarrow w - a_t v$; Nesterov looks ahead along $v$;
+             momentum $v \leftarrow \beta v + (1-\beta) g_t$, $w \leftarrow w - a_t v$; Nesterov looks ahead
+             along $v$;
              Adagrad $w \leftarrow w - a_t g_t / (\sqrt{\sum_s g_s^2} + \epsilon)$;
-             RMSProp $r \leftarrow \beta r + (1-\beta) g_t^2$, $w \leftarrow w - a_t g_t/(\sqrt{r} + \epsilon)$;
-             Adam $w \leftarrow w - a_t \hat v/(\sqrt{\hat r} + \epsilon)$ with bias-corrected averages $\hat v, \hat r$.
+             RMSProp $r \leftarrow \beta r + (1-\beta) g_t^2$,
+             $w \leftarrow w - a_t g_t/(\sqrt{r} + \epsilon)$;
+             Adam $w \leftarrow w - a_t \hat v/(\sqrt{\hat r} + \epsilon)$ with bias-corrected averages
+             $\hat v, \hat r$.
 Used by.     optim.minimise, optim.stochastic, inference.vi, neural.
 Cost.        One gradient per step; the line searches add the trials that they need.
 References.  Duchi, Hazan and Singer (2011); Kingma and Ba (2015); Nesterov (1983).
@@ -25,15 +28,24 @@ from tractable.optim.linesearch import backtracking, wolfe
 from tractable.optim.objective import Iterate, Method, Objective
 
 __all__ = [
-    "Adagrad", "Adam", "ExponentialAverage", "FirstOrder", "GradientDescent", "LineSearchDescent", "Momentum", "Nesterov",
-    "NormalisedGradient", "RMSProp",
-]  # fmt: skip
+    "Adagrad",
+    "Adam",
+    "ExponentialAverage",
+    "FirstOrder",
+    "GradientDescent",
+    "LineSearchDescent",
+    "Momentum",
+    "Nesterov",
+    "NormalisedGradient",
+    "RMSProp",
+]
 
 Schedule = float | Array | Callable[[Array], Array]
 
 
 class FirstOrder(Method):
-    """A method that is a transformation of the gradient; `learning_rate` is a number or a function of the step."""
+    """A method that is a transformation of the gradient; `learning_rate` is a number or a function of the
+    step."""
 
     learning_rate: Schedule = field(default=1e-2)
 
@@ -83,7 +95,8 @@ class Momentum(FirstOrder):
 
 
 class Nesterov(FirstOrder):
-    r"""$v \leftarrow \beta v + g$, $w \leftarrow w - a_t (g + \beta v)$: momentum with the gradient taken ahead."""
+    r"""$v \leftarrow \beta v + g$, $w \leftarrow w - a_t (g + \beta v)$: momentum with the gradient taken
+    ahead."""
 
     decay: float | Array = 0.9
 
@@ -133,7 +146,9 @@ class LineSearchDescent(Method):
     def init(self, objective: Objective, start: Array) -> Iterate:
         iterate = Iterate.at(objective, start, jnp.ones((), start.dtype))
         length = 1 / jnp.maximum(jnp.linalg.norm(iterate.gradient), 1.0)
-        return Iterate(iterate.point, iterate.value, iterate.gradient, length, iterate.evaluations, iterate.stalled)
+        return Iterate(
+            iterate.point, iterate.value, iterate.gradient, length, iterate.evaluations, iterate.stalled
+        )
 
     def step(self, objective: Objective, iterate: Iterate) -> Iterate:
         # A third of the predicted decrease: less would accept steps near 2/L, which bounce across the valley.
@@ -159,7 +174,9 @@ class ExponentialAverage(Module):
     @staticmethod
     def start(decay: float | Scalar, like: float | Array) -> "ExponentialAverage":
         """An average of nothing yet, of the shape of `like`."""
-        return ExponentialAverage(jnp.asarray(decay), jnp.zeros_like(jnp.asarray(like, float)), jnp.asarray(0))
+        return ExponentialAverage(
+            jnp.asarray(decay), jnp.zeros_like(jnp.asarray(like, float)), jnp.asarray(0)
+        )
 
     def push(self, x: float | Array) -> "ExponentialAverage":
         """The average after one more value."""

@@ -1,10 +1,14 @@
 r"""Line searches: how far to go along a direction of descent.
 
-Conditions.  Sufficient decrease $f(x + t d) \le f(x) + c_1 t\, g^\top d$ and, for Wolfe, curvature $\nabla f(x + t d)^\top d \ge c_2\, g^\top d$.
-             Close to a minimum the decrease is smaller than rounding; there the slope decides (Hager and Zhang's approximate
-             condition $\nabla f(x + td)^\top d \le (2 c_1 - 1) g^\top d$ with $f$ no larger than its rounding).
+Conditions.  Sufficient decrease $f(x + t d) \le f(x) + c_1 t\, g^\top d$ and, for Wolfe, curvature
+             $\nabla f(x + t d)^\top d \ge c_2\, g^\top d$.
+             Close to a minimum the decrease is smaller than rounding; there the slope decides (Hager and
+             Zhang's approximate
+             condition $\nabla f(x + td)^\top d \le (2 c_1 - 1) g^\top d$ with $f$ no larger than its
+             rounding).
 Used by.     optim.gradient, optim.newton, optim.quasi_newton.
-Cost.        One value and gradient per trial; the accepted trial's are returned, so that a step that is taken at once costs one.
+Cost.        One value and gradient per trial; the accepted trial's are returned, so that a step that is taken
+             at once costs one.
 References.  Nocedal and Wright (2006) chapter 3; Lewis and Overton (2013); Hager and Zhang (2005).
 """
 
@@ -38,9 +42,15 @@ class Trial(Module):
 
 
 def backtracking(
-    fun: ValueAndGrad, start: Trial, direction: Float[Array, " n"], first: Scalar, *, decrease: float = 1e-4, shrink: float = 0.5,
+    fun: ValueAndGrad,
+    start: Trial,
+    direction: Float[Array, " n"],
+    first: Scalar,
+    *,
+    decrease: float = 1e-4,
+    shrink: float = 0.5,
     max_trials: int = 50,
-) -> Trial:  # fmt: skip
+) -> Trial:
     """Shrink the step until the decrease is sufficient."""
     slope = start.gradient @ direction
 
@@ -53,17 +63,27 @@ def backtracking(
     def go_on(trial):
         return ~trial.accepted & (trial.evaluations < max_trials)
 
-    return jax.lax.while_loop(go_on, lambda t: probe(shrink * t.length, t.evaluations + 1), probe(first, jnp.asarray(1)))
+    return jax.lax.while_loop(
+        go_on, lambda t: probe(shrink * t.length, t.evaluations + 1), probe(first, jnp.asarray(1))
+    )
 
 
 def wolfe(
-    fun: ValueAndGrad, start: Trial, direction: Float[Array, " n"], first: Scalar, *, decrease: float = 1e-4, curvature: float = 0.9,
+    fun: ValueAndGrad,
+    start: Trial,
+    direction: Float[Array, " n"],
+    first: Scalar,
+    *,
+    decrease: float = 1e-4,
+    curvature: float = 0.9,
     max_trials: int = 30,
-) -> Trial:  # fmt: skip
+) -> Trial:
     """Bracket and interpolate until both Wolfe conditions hold.
 
-    The bracket keeps a low end that decreases enough but is still too steep, and a high end that does not decrease enough.
-    A new length is the minimiser of the cubic through both ends, kept away from them; without a high end it doubles.
+    The bracket keeps a low end that decreases enough but is still too steep, and a high end that does not
+    decrease enough.
+    A new length is the minimiser of the cubic through both ends, kept away from them; without a high end it
+    doubles.
     """
     slope = start.gradient @ direction
     rounding = 4 * jnp.finfo(start.value.dtype).eps * jnp.abs(start.value)
@@ -95,7 +115,8 @@ def wolfe(
 
 
 def _between(low, high) -> Scalar:
-    """The minimiser of the cubic through two ends, kept a tenth of the bracket away from both; else the middle."""
+    """The minimiser of the cubic through two ends, kept a tenth of the bracket away from both; else the
+    middle."""
     (a, fa, ga), (b, fb, gb) = low, high
     width = b - a
     theta = ga + gb - 3 * (fb - fa) / width

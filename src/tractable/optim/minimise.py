@@ -1,10 +1,12 @@
 r"""`minimise`: one entry to every method, one result with its verdict.
 
 Problem.     $\min_x f(x; \mathrm{args})$ for any pytree $x$ of floats.
-Stopping.    Converged when $\max_i |\partial_i f| \le \mathrm{tol}\,(1 + \min(|f|, |f_0|))$ (for constrained methods, the projected
+Stopping.    Converged when $\max_i |\partial_i f| \le \mathrm{tol}\,(1 + \min(|f|, |f_0|))$ (for constrained
+             methods, the projected
              or proximal gradient); `stalled` when rounding prevents any decrease before that.
 Used by.     inference.laplace, inference.vi, supervised, gp.
-Cost.        One compiled program per function, method and shapes; data in `args` may change without compiling again.
+Cost.        One compiled program per function, method and shapes; data in `args` may change without compiling
+             again.
 """
 
 from collections.abc import Callable
@@ -86,4 +88,3 @@ def _search(fun, method: Method, start: Any, args: tuple, tol: Array, max_steps:
     code = jnp.where(stalled, int(Status.stalled), run.code)
     norm = method.residual(objective, last)
     return Minimum(unravel(last.point), run.trace, run.num_steps, code, last.value, norm, last.evaluations)
-

@@ -1,8 +1,11 @@
 r"""Newton and Gauss-Newton steps, damped so that they always descend.
 
-Step.        $d = -(B + \lambda I)^{-1} g$ with $B$ the Hessian, or $J^\top J$ for $f = \tfrac12\|r(x)\|^2$; one full step solves a quadratic.
-Damping.     Where $B$ is not positive definite its eigenvalues are replaced by their absolute values, so that $d$ descends; a
-             backtracking search shortens steps that overshoot. `damping` adds $\lambda$ on top; `search=False` takes raw steps.
+Step.        $d = -(B + \lambda I)^{-1} g$ with $B$ the Hessian, or $J^\top J$ for $f = \tfrac12\|r(x)\|^2$;
+             one full step solves a quadratic.
+Damping.     Where $B$ is not positive definite its eigenvalues are replaced by their absolute values, so that
+             $d$ descends; a
+             backtracking search shortens steps that overshoot. `damping` adds $\lambda$ on top;
+             `search=False` takes raw steps.
 Used by.     optim.minimise, inference.laplace, supervised (IRLS is Newton on the logistic loss).
 Cost.        $O(n^3)$ per step.
 References.  Nocedal and Wright (2006) sections 3.3, 6.2 and 10.3.
@@ -46,7 +49,8 @@ class Newton(Method):
 
 
 class GaussNewton(Newton):
-    r"""Steps with $J^\top J$ in place of the Hessian of $\tfrac12\|r(x)\|^2$, $J$ the Jacobian of `residuals(x, *args)`."""
+    r"""Steps with $J^\top J$ in place of the Hessian of $\tfrac12\|r(x)\|^2$, $J$ the Jacobian of
+    `residuals(x, *args)`."""
 
     residuals: Callable[..., Array] = field(static=True, kw_only=True)
 

@@ -1,6 +1,7 @@
 r"""What a minimiser sees: an objective on flat vectors, and the iterate that it moves.
 
-Objective.   $f(x; \mathrm{args})$ with $x \in \mathbb{R}^n$ the flattened start; the arguments are data, so one compiled program serves all data
+Objective.   $f(x; \mathrm{args})$ with $x \in \mathbb{R}^n$ the flattened start; the arguments are data, so
+             one compiled program serves all data
              of one shape.
 Used by.     Every method of `optim`; inference.laplace, inference.vi, the supervised models.
 """

@@ -1,8 +1,12 @@
-r"""Proximal gradient: a smooth objective plus a penalty with a simple proximal map (the lasso), and coordinate descent.
+r"""Proximal gradient: a smooth objective plus a penalty with a simple proximal map (the lasso), and
+coordinate descent.
 
-Problem.     $\min_x f(x) + h(x)$ with $f$ smooth. Step: $x \leftarrow \mathrm{prox}_{a h}(x - a \nabla f(x))$ with
-             $\mathrm{prox}_{a h}(y) = \arg\min_x \tfrac12\|x - y\|^2 + a h(x)$; a projection is the map of an indicator.
-Step size.   Backtracked until $f(x^+) \le f(x) + \nabla f^\top (x^+ - x) + \|x^+ - x\|^2/2a$, so no constant is needed.
+Problem.     $\min_x f(x) + h(x)$ with $f$ smooth. Step: $x \leftarrow \mathrm{prox}_{a h}(x - a \nabla f(x))$
+             with
+             $\mathrm{prox}_{a h}(y) = \arg\min_x \tfrac12\|x - y\|^2 + a h(x)$; a projection is the map of an
+             indicator.
+Step size.   Backtracked until $f(x^+) \le f(x) + \nabla f^\top (x^+ - x) + \|x^+ - x\|^2/2a$, so no constant
+             is needed.
 Used by.     optim.projected, supervised (lasso, elastic net).
 Cost.        One gradient per step, plus the values that backtracking needs.
 References.  Beck and Teboulle (2009); Friedman, Hastie and Tibshirani (2010).
@@ -22,7 +26,14 @@ from tractable.core.support import nonnegative
 from tractable.core.types import Array, ArrayLike, Float, Scalar
 from tractable.optim.objective import Iterate, Method, Objective
 
-__all__ = ["L1Penalty", "Penalty", "ProximalGradient", "coordinate_descent", "majorised_step", "soft_threshold"]
+__all__ = [
+    "L1Penalty",
+    "Penalty",
+    "ProximalGradient",
+    "coordinate_descent",
+    "majorised_step",
+    "soft_threshold",
+]
 
 
 def soft_threshold(y: Array, amount: float | Array) -> Array:
@@ -64,7 +75,8 @@ def majorised_step(
 ) -> Iterate:
     """One proximal step whose length is shrunk until the quadratic model lies above the objective.
 
-    The iterate's memory is the last accepted length, its value the penalised objective and its gradient that of the smooth part.
+    The iterate's memory is the last accepted length, its value the penalised objective and its gradient that
+    of the smooth part.
     """
     smooth = iterate.value - penalty(iterate.point)
     rounding = 4 * jnp.finfo(smooth.dtype).eps * jnp.abs(smooth)
@@ -116,10 +128,13 @@ def coordinate_descent(
     max_steps: int = 1000,
     tol: float = 1e-10,
 ) -> Run:
-    r"""Minimise $\tfrac12 x^\top G x - b^\top x + \lambda_1\|x\|_1 + \tfrac12\lambda_2\|x\|^2$ one coordinate at a time, each exactly.
+    r"""Minimise $\tfrac12 x^\top G x - b^\top x + \lambda_1\|x\|_1 + \tfrac12\lambda_2\|x\|^2$ one coordinate
+    at a time, each exactly.
 
-    With $G = X^\top X$ and $b = X^\top y$ this is the lasso; a step is one sweep over the coordinates. Constant columns ($G_{ii} = 0$)
-    stay at zero. The reported value is the largest change, so that the sweep that changes nothing ends the search.
+    With $G = X^\top X$ and $b = X^\top y$ this is the lasso; a step is one sweep over the coordinates.
+    Constant columns ($G_{ii} = 0$)
+    stay at zero. The reported value is the largest change, so that the sweep that changes nothing ends the
+    search.
     """
     gram, shift = as_float("gram", gram), as_float("shift", shift)
     check_shape("gram", gram, (shift.size, shift.size), "It is the square matrix of the quadratic.")

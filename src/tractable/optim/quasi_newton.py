@@ -1,7 +1,9 @@
 r"""BFGS and L-BFGS: curvature learnt from changes of the gradient.
 
-Secant.      With $s_k = x_{k+1} - x_k$, $y_k = g_{k+1} - g_k$, $\rho_k = 1/y_k^\top s_k$, the inverse Hessian is updated by
-             $H_{k+1} = (I - \rho_k s_k y_k^\top) H_k (I - \rho_k y_k s_k^\top) + \rho_k s_k s_k^\top$, so that $H_{k+1} y_k = s_k$.
+Secant.      With $s_k = x_{k+1} - x_k$, $y_k = g_{k+1} - g_k$, $\rho_k = 1/y_k^\top s_k$, the inverse Hessian
+             is updated by
+             $H_{k+1} = (I - \rho_k s_k y_k^\top) H_k (I - \rho_k y_k s_k^\top) + \rho_k s_k s_k^\top$, so
+             that $H_{k+1} y_k = s_k$.
              Pairs with $y^\top s$ not clearly positive are skipped: $H$ stays positive definite.
 Used by.     optim.minimise (the default), inference.laplace, inference.pathfinder.
 Cost.        $O(n^2)$ per step for BFGS; $O(mn)$ time and $2mn$ numbers for L-BFGS.
@@ -45,7 +47,9 @@ def two_loop(history: History, gradient: Float[Array, " n"]) -> Float[Array, " n
     return jax.lax.scan(forward, history.scale * q, (*pairs, alpha))[0]
 
 
-def inverse_update(inverse: Float[Array, "n n"], s: Float[Array, " n"], y: Float[Array, " n"]) -> Float[Array, "n n"]:
+def inverse_update(
+    inverse: Float[Array, "n n"], s: Float[Array, " n"], y: Float[Array, " n"]
+) -> Float[Array, "n n"]:
     r"""The BFGS update of the inverse Hessian: the closest positive definite matrix with $H y = s$."""
     rho = 1 / (y @ s)
     left = jnp.eye(s.size, dtype=s.dtype) - rho * jnp.outer(s, y)
@@ -92,7 +96,8 @@ def _remember(past: History, s: Array, y: Array) -> History:
 
 
 class BFGS(Method):
-    """Dense BFGS with a Wolfe line search; the memory is the inverse Hessian and whether it has been scaled."""
+    """Dense BFGS with a Wolfe line search; the memory is the inverse Hessian and whether it has been
+    scaled."""
 
     def init(self, objective: Objective, start: Array) -> Iterate:
         return Iterate.at(objective, start, (jnp.eye(start.size, dtype=start.dtype), jnp.asarray(True)))
