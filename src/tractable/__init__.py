@@ -11,10 +11,14 @@ from typing import Any
 from tractable import _configuration
 from tractable._version import __version__
 
-__all__ = ["__version__", "bijections", "core", "datasets", "distributions", "load", "save"]
+__all__ = ["__version__"]
 
-_SUBPACKAGES = ("bijections", "core", "datasets", "distributions", "plots", "supervised")
-_VERBS = {"load": "tractable.core.storage", "save": "tractable.core.storage"}
+_SUBPACKAGES = ("bijections", "core", "datasets", "distributions", "inference", "optim", "plots")
+_VERBS = {
+    "fit": "tractable.inference.fit",
+    "load": "tractable.core.storage",
+    "save": "tractable.core.storage",
+}
 
 _configuration.apply()
 
@@ -29,4 +33,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *_SUBPACKAGES, *_VERBS})
+    return sorted({"__version__", *_SUBPACKAGES, *_VERBS})

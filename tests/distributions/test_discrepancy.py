@@ -44,7 +44,9 @@ def test_mmd_is_the_distance_of_means_for_a_linear_kernel():
 
 
 def test_unbiased_mmd_has_the_population_mean():
-    """Between N(0, 1) and N(1, 1) with h = 1: MMD^2 = 2 (1 - e^{-1/6}) / sqrt 3; averaged over 300 data sets."""
+    """Between N(0, 1) and N(1, 1) with h = 1: MMD^2 = 2 (1 - e^{-1/6}) / sqrt 3; averaged over 300 data
+    sets.
+    """
     key_x, key_y = jr.split(jr.key(0))
     x, y = jr.normal(key_x, (300, 20, 1)), 1 + jr.normal(key_y, (300, 20, 1))
     kernel = gaussian_kernel(1.0)

@@ -180,11 +180,11 @@ def test_shapes_keys_and_leading_axes():
 def test_samplers_make_no_new_program_for_a_new_key():
     K = DPP(L3).K
     values, vectors = DPP(L3).spectrum
-    sequential_draws(jr.key(0), K, 7)
-    spectral_draws(jr.key(0), values, vectors, 7)
+    sequential_draws(jr.key(0), K, DRAWS)
+    spectral_draws(jr.key(0), values, vectors, DRAWS)
     before = sequential_draws._cache_size(), spectral_draws._cache_size()
-    sequential_draws(jr.key(1), K, 7)
-    spectral_draws(jr.key(1), values, vectors, 7)
+    sequential_draws(jr.key(1), K, DRAWS)
+    spectral_draws(jr.key(1), values, vectors, DRAWS)
     assert (sequential_draws._cache_size(), spectral_draws._cache_size()) == before
 
 

@@ -175,13 +175,13 @@ def test_maximum_likelihood_is_the_mean_share():
         (lambda: Multinomial(3, np.array([np.nan, 1.0])), r"`probs` must be probabilities"),
         (
             lambda: Multinomial(3, np.array(1.0)),
-            r"`probs` must be an array with at least one axis; got shape \(\)",
+            r"`probs` must be an array with at least 1 axes; got shape \(\)",
         ),
         (lambda: Multinomial(3, np.array([1.0])), r"`logits` must be at least two entries"),
-        (lambda: Multinomial(3), r"`probs` must be given, or `logits`, and not both; got neither"),
+        (lambda: Multinomial(3), r"`probs` must be given, or else `logits`, and not both; got neither"),
         (
             lambda: Multinomial(3, PROBS, logits=PROBS),
-            r"`probs` must be given, or `logits`, and not both; got both",
+            r"`probs` must be given, or else `logits`, and not both; got both",
         ),
         (lambda: Multinomial(3, logits=np.array([np.nan, 0.0])), r"`logits` must be logarithms of weights"),
         (lambda: DirichletMultinomial(3.1, ALPHA), r"`total` must be a whole number"),

@@ -1,4 +1,6 @@
-"""Wasserstein distances: sorting, quantiles, Gaussians, the linear program and its dual, disjoint supports."""
+"""Wasserstein distances: sorting, quantiles, Gaussians, the linear program and its dual, disjoint
+supports.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -87,13 +89,17 @@ def test_normals_have_the_closed_form():
 def test_quantiles_match_the_area_between_distribution_functions():
     """W1 = int |F - G| dx; the two quantile functions cross, which is a kink of the integrand."""
     p, q = scipy.stats.norm(0.3, 1.0), scipy.stats.norm(0.0, 2.5)
-    area = sum(quad(lambda x: abs(p.cdf(x) - q.cdf(x)), a, b, epsabs=1e-12)[0] for a, b in ((-30, 0.5), (0.5, 30)))
+    area = sum(
+        quad(lambda x: abs(p.cdf(x) - q.cdf(x)), a, b, epsabs=1e-12)[0] for a, b in ((-30, 0.5), (0.5, 30))
+    )
     np.testing.assert_allclose(wasserstein(Normal(0.3, 1.0), Normal(0.0, 2.5)), area, rtol=1e-9)
 
 
 def test_heavy_tails_are_computed_or_refused():
     """E|x|^2 of t(3) is 3: W2 to a scaled copy is exact; t(2) has no second moment, and W2 is infinite."""
-    np.testing.assert_allclose(wasserstein(StudentT(3.0), StudentT(3.0, 0.0, 2.0), 2.0), np.sqrt(3.0), rtol=1e-8)
+    np.testing.assert_allclose(
+        wasserstein(StudentT(3.0), StudentT(3.0, 0.0, 2.0), 2.0), np.sqrt(3.0), rtol=1e-8
+    )
     assert np.isinf(wasserstein(StudentT(2.0), StudentT(2.0, 0.0, 2.0), 2.0))
     assert np.isnan(wasserstein(StudentT(2.01), StudentT(2.01, 0.0, 2.0), 2.0))
 
@@ -161,7 +167,9 @@ def test_parallel_lines_have_a_distance_with_a_slope(theta):
 def test_bad_inputs_are_refused_by_name():
     with pytest.raises(ValueError, match="`order` must be a number of at least 1; got 0.5"):
         wasserstein(X, Y, 0.5)
-    with pytest.raises(ValueError, match="`x_weights` must be zero or positive, and finite; got -1.0 at index 1"):
+    with pytest.raises(
+        ValueError, match="`x_weights` must be zero or positive, and finite; got -1.0 at index 1"
+    ):
         wasserstein_samples([0.0, 1.0], [2.0], x_weights=[1.0, -1.0])
     with pytest.raises(ValueError, match="`cost` must be finite; got nan"):
         optimal_transport(np.array([[np.nan]]))

@@ -16,7 +16,7 @@ class Case:
     inside: Any = None  # points of the support at which densities and gradients are compared
     outside: Any = None  # points off the support: log-density -inf
     scipy: Callable[[], Any] | None = None  # the frozen SciPy distribution with the same parameters
-    tags: frozenset[str] = field(default_factory=frozenset)  # what a law must know, such as "no_mean" for Cauchy
+    tags: frozenset[str] = field(default_factory=frozenset)  # what a law must know
 
     def __str__(self) -> str:
         return self.name

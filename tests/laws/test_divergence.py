@@ -2,14 +2,13 @@
 
 import jax
 import jax.numpy as jnp
-import jax.random as jr
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.integrate import quad
 
-from tests.laws.cases_divergence import NUMBERS, VECTORS
+from tests.laws.cases_divergence import FORMS, NUMBERS, VECTORS
 from tractable.core.module import plates
 from tractable.distributions.divergence import kl, kl_estimate, kl_probs
 from tractable.distributions.kl_registry import registered_pairs
@@ -24,21 +23,23 @@ def simplex(size):
 
 
 def oracle(pair):
-    """E_p[log p - log q] in SciPy: over quantiles by adaptive quadrature, or a sum over whole numbers."""
+    """E_p[log p - log q] in SciPy: over quantiles, on panels that shrink to both ends; a sum; or by pieces."""
     p, q = pair.scipy_p(), pair.scipy_q()
     if hasattr(p, "pmf") or hasattr(getattr(p, "dist", None), "pmf"):
-        k = np.arange(int(p.ppf(1e-16)) if np.isfinite(p.ppf(1e-16)) else 0, int(p.ppf(1 - 1e-15)) + 40)
+        k = np.arange(-1, int(p.ppf(1 - 1e-15)) + 40)
         mass, other = p.pmf(k), q.pmf(k)
         used = mass > 0
         return float((mass[used] * (np.log(mass[used]) - np.log(other[used]))).sum())
-    at = p.ppf if "vonmises" not in p.dist.name else None
-    if at is None:  # SciPy's quantiles of a circular density are slow and coarse
-        return quad(lambda x: p.pdf(x) * (p.logpdf(x) - q.logpdf(x)), -np.pi, np.pi, epsabs=1e-12)[0]
-    options = {"epsabs": 1e-11, "epsrel": 1e-11, "limit": 500}
-    pieces = [(1e-300, 1e-6), (1e-6, 0.5), (0.5, 1 - 1e-6)]
-    total = sum(quad(lambda u: p.logpdf(at(u)) - q.logpdf(at(u)), a, b, **options)[0] for a, b in pieces)
-    upper = quad(lambda v: p.logpdf(p.isf(v)) - q.logpdf(p.isf(v)), 1e-300, 1e-6, **options)[0]
-    return total + upper
+    if pair.pieces:
+        pieces = zip(pair.pieces[:-1], pair.pieces[1:])
+        return sum(
+            quad(lambda x: p.pdf(x) * (p.logpdf(x) - q.logpdf(x)), a, b, epsabs=1e-12)[0] for a, b in pieces
+        )
+    nodes, weights = np.polynomial.legendre.leggauss(20)
+    ends = 0.5 * 0.25 ** np.arange(26.0)
+    width, middle = (ends[:-1] - ends[1:]) / 2, (ends[:-1] + ends[1:]) / 2
+    u, w = middle[:, None] + width[:, None] * nodes, width[:, None] * weights
+    return float(sum((w * (p.logpdf(x) - q.logpdf(x))).sum() for x in (p.ppf(u), p.isf(u))))
 
 
 @pytest.mark.parametrize("pair", NUMBERS, ids=str)
@@ -48,7 +49,7 @@ def test_closed_form_equals_the_integral(pair):
     np.testing.assert_allclose(estimate.value, oracle(pair), rtol=2e-8, atol=1e-10)
 
 
-@pytest.mark.parametrize("pair", NUMBERS, ids=str)
+@pytest.mark.parametrize("pair", [p for p in NUMBERS if not p.slow_quantile], ids=str)
 def test_own_quadrature_or_sum_equals_the_closed_form(pair):
     p, q = pair.p(), pair.q()
     estimate = kl_estimate(p, q, "sum" if p.discrete else "quadrature")
@@ -59,14 +60,21 @@ def test_own_quadrature_or_sum_equals_the_closed_form(pair):
 
 @pytest.mark.parametrize("pair", VECTORS, ids=str)
 def test_closed_form_equals_draws(pair):
-    """Against draws of p (z-score below 5), and against another formula where there is one."""
-    p, q = pair.p(), pair.q()
-    value = kl_estimate(p, q)
+    """Against another formula, or against SciPy's log-densities at SciPy's draws of p (z-score below 5)."""
+    value = kl_estimate(pair.p(), pair.q())
     assert value.method == "closed_form"
-    drawn = kl_estimate(p, q, "monte_carlo", key=jr.key(0), num_samples=4000)
-    assert abs(float(drawn.value - value.value)) < 5 * float(drawn.standard_error) + 1e-12
     if pair.exact is not None:
         np.testing.assert_allclose(value.value, pair.exact(), rtol=1e-11)
+        return
+    ratios = pair.draws(np.random.default_rng(0), 20_000)
+    error = ratios.std(ddof=1) / np.sqrt(ratios.size)
+    assert error < 0.1 * float(value.value)
+    assert abs(ratios.mean() - float(value.value)) < 5 * error
+
+
+@pytest.mark.parametrize("pair", FORMS, ids=str)
+def test_every_form_of_the_gaussian_agrees(pair):
+    np.testing.assert_allclose(kl(pair.p(), pair.q()), pair.exact(), rtol=1e-11)
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=str)
@@ -80,7 +88,7 @@ def test_positive_and_zero_only_for_equals(pair):
 
 @pytest.mark.parametrize("pair", [p for p in PAIRS if not p.edge], ids=str)
 def test_stationary_where_equal(pair):
-    """KL(p || q) has its minimum at p = q: the gradient in the parameters of p vanishes there and is finite elsewhere."""
+    """KL(p || q) is least at p = q: its gradient in p vanishes there, and is finite elsewhere."""
     p, q = pair.p(), pair.q()
     if type(p) is not type(q):
         pytest.skip("two classes are never equal")
@@ -101,7 +109,7 @@ def test_adds_over_independent_units(pair):
 
 
 def test_every_registered_pair_has_a_case():
-    covered = {(type(pair.p()), type(pair.q())) for pair in PAIRS}
+    covered = {(type(pair.p()), type(pair.q())) for pair in PAIRS + FORMS}
     own = {pair for pair in registered_pairs() if pair[0].__module__.startswith("tractable")}
     assert own <= covered
 
@@ -123,8 +131,8 @@ def test_jointly_convex(p, other_p, q, other_q, share):
     assert float(mixed) <= float(bound) + 1e-12
 
 
-@given(simplex(4), simplex(4), simplex(3))
-def test_coarser_states_diverge_less(p, q, _):
+@given(simplex(4), simplex(4))
+def test_coarser_states_diverge_less(p, q):
     """The data-processing inequality for merging two states."""
     merged = [np.array([v[0] + v[1], v[2], v[3], 0.0]) for v in (p, q)]
     assert float(kl_probs(*merged)) <= float(kl_probs(p, q)) + 1e-12

@@ -1,9 +1,9 @@
-"""Layer 2: invertible maps with their log-determinants, and the way from constrained parameters to real numbers."""
+"""Layer 2: invertible maps with their log-determinants, and any model as real numbers."""
 
 from tractable.bijections.autoregressive import Autoregressive, MaskedMLP, is_autoregressive
-from tractable.bijections.base import Bijection, Chain, Inverse
+from tractable.bijections.base import Bijection, Chain, Image, Inverse
 from tractable.bijections.compose import Concatenate, Members, Parts, Permute, Reshape
-from tractable.bijections.coupling import AffineFamily, Conditioner, Coupling
+from tractable.bijections.coupling import AffineFamily, Conditioner, Coupling, Family
 from tractable.bijections.elementwise import (
     Affine,
     Exp,
@@ -20,6 +20,7 @@ from tractable.bijections.elementwise import (
     Tanh,
 )
 from tractable.bijections.matrix import LowerTriangular, MatrixMap, Orthogonal, Whitening
+from tractable.bijections.monotone import Elementwise, Ends, ends
 from tractable.bijections.simplex import (
     OntoOrdered,
     OntoPositiveOrdered,
@@ -51,10 +52,14 @@ __all__ = [
     "Concatenate",
     "Conditioner",
     "Coupling",
+    "Elementwise",
+    "Ends",
     "Exp",
+    "Family",
     "FillTriangular",
     "GumbelMap",
     "Identity",
+    "Image",
     "Inverse",
     "Log",
     "Logit",
@@ -87,6 +92,7 @@ __all__ = [
     "Tanh",
     "Whitening",
     "bijection_onto",
+    "ends",
     "is_autoregressive",
     "softmax_gradient",
     "unconstrain",

@@ -34,9 +34,9 @@ class Result(NamedTuple):
     def interval(self, distribution: StudentT, level: float) -> tuple[np.ndarray, np.ndarray]:
         """The central interval of each coordinate with probability `level`; all have the same degrees of
         freedom."""
-        half = float(StudentT(distribution.degrees, 0.0, 1.0).icdf((1 + level) / 2)) * np.asarray(
-            distribution.scale
-        )
+        half = float(
+            StudentT(distribution.degrees, jnp.zeros(()), jnp.ones(())).icdf((1 + level) / 2)
+        ) * np.asarray(distribution.scale)
         return np.asarray(distribution.loc) - half, np.asarray(distribution.loc) + half
 
     def covered(self, level: float) -> int:
@@ -85,7 +85,7 @@ def run_demo(picture: Path, level: float, seed: int) -> None:
 
 
 def _prior(dim: int) -> RegressionPrior:
-    return RegressionPrior(jnp.zeros(dim), jnp.eye(dim), 1.0, 1.0)
+    return RegressionPrior(jnp.zeros(dim), jnp.eye(dim), jnp.ones(()), jnp.ones(()))
 
 
 def _design(columns: np.ndarray) -> jnp.ndarray:

@@ -1,4 +1,4 @@
-"""Layer 3: distributions, Gaussian algebra, exponential families, conjugacy, divergences, information, tables."""
+"""Layer 3: distributions, Gaussian algebra, conjugacy, divergences, information, tables."""
 
 from tractable.distributions.atoms import Empirical, Finite, PointMass
 from tractable.distributions.base import Distribution, Univariate
@@ -8,6 +8,9 @@ from tractable.distributions.channels import Capacity, channel_capacity, mutual_
 from tractable.distributions.circular import VonMises
 from tractable.distributions.conjugate import (
     ConjugatePair,
+    Predictive,
+    add_statistics,
+    find_pair,
     known_pairs,
     log_evidence,
     posterior,
@@ -56,6 +59,7 @@ from tractable.distributions.dpp_sampling import subset_chain
 from tractable.distributions.estimates import EstimateTable, compare_estimates
 from tractable.distributions.expfam import (
     ExponentialFamily,
+    Statistics,
     expfam_entropy,
     expfam_kl,
     expfam_log_prob,
@@ -141,6 +145,7 @@ from tractable.distributions.relaxed import (
 )
 from tractable.distributions.renyi import bhattacharyya, hellinger, renyi
 from tractable.distributions.sinkhorn import SinkhornPlan, sinkhorn, sinkhorn_divergence
+from tractable.distributions.table_statistics import Independence
 from tractable.distributions.tables import ConditionalTable, JointTable
 from tractable.distributions.transformed import Transformed
 from tractable.distributions.transport import (
@@ -150,6 +155,7 @@ from tractable.distributions.transport import (
     wasserstein_gaussian,
     wasserstein_samples,
 )
+from tractable.distributions.truncated import Truncated
 from tractable.distributions.truncated_normal import TruncatedNormal
 from tractable.distributions.waiting import Exponential, Pareto, Weibull
 from tractable.distributions.wishart import InverseWishart, Wishart
@@ -192,6 +198,7 @@ __all__ = [
     "HalfCauchy",
     "HalfNormal",
     "HuffmanCode",
+    "Independence",
     "InverseGamma",
     "InverseWishart",
     "JointTable",
@@ -214,20 +221,24 @@ __all__ = [
     "PermutationTest",
     "PointMass",
     "Poisson",
+    "Predictive",
     "RegressionPrior",
     "RelaxationStudy",
     "ReverseKLFit",
     "SinkhornPlan",
+    "Statistics",
     "StudentT",
     "TotalVariance",
     "Transformed",
     "TransportPlan",
+    "Truncated",
     "TruncatedNormal",
     "Uniform",
     "Univariate",
     "VonMises",
     "Weibull",
     "Wishart",
+    "add_statistics",
     "alpha_generator",
     "annealed_temperature",
     "bayes",
@@ -255,6 +266,7 @@ __all__ = [
     "expfam_log_prob",
     "f_divergence",
     "f_divergence_estimate",
+    "find_pair",
     "fisher_divergence",
     "fisher_information",
     "forward_kl_fit",

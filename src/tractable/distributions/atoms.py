@@ -7,7 +7,7 @@ Used by.     Bootstrap, weighted draws of samplers, distributions.transport, exa
 Cost.        A sort at construction; a binary search for each point, draw and quantile.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -114,7 +114,7 @@ class Finite(Atomic):
     values: Float[Array, "... n"] = field(support=real, rank=1)
     probs: Float[Array, "... n"] = field(support=simplex)
 
-    def __init__(self, values: ArrayLike, probs: ArrayLike):
+    def __init__(self, values: ArrayLike | Sequence, probs: ArrayLike | Sequence):
         self.values, self.probs = _in_order(as_float("values", values), as_float("probs", probs), "probs")
 
     def __check_init__(self) -> None:
@@ -138,7 +138,7 @@ class Empirical(Atomic):
     values: Float[Array, "... n"] = field(support=real, rank=1)
     probs: Float[Array, "... n"] = field(support=simplex)
 
-    def __init__(self, values: ArrayLike, weights: ArrayLike | None = None):
+    def __init__(self, values: ArrayLike | Sequence, weights: ArrayLike | Sequence | None = None):
         data = as_float("values", values)
         check(data.ndim > 0 and data.size > 0, "values", "at least one number", f"shape {data.shape}")
         given = jnp.ones_like(data) if weights is None else as_float("weights", weights)

@@ -23,7 +23,7 @@ from tractable.distributions.circular import VonMises
 from tractable.distributions.expfam import ExponentialFamily
 from tractable.distributions.incomplete import log_beta_tails
 from tractable.distributions.quantile import invert_tails
-from tractable.distributions.samplers import log_gamma_draw
+from tractable.distributions.samplers import log_odds_draw
 from tractable.distributions.special import digamma_minus_log, log_beta, log_binomial, stirling_error
 from tractable.distributions.truncated_normal import TruncatedNormal
 
@@ -104,9 +104,7 @@ class Beta(Univariate, ExponentialFamily):
         return jnp.where(narrow, peaked, wide)
 
     def _sample(self, key, n):
-        dtype = jnp.result_type(self.a, self.b)
-        key_a, key_b = jr.split(key)
-        return sigmoid(log_gamma_draw(key_a, self.a, n, dtype) - log_gamma_draw(key_b, self.b, n, dtype))
+        return sigmoid(log_odds_draw(key, self.a, self.b, n))
 
     def _mean(self):
         return self.a / (self.a + self.b)

@@ -9,6 +9,7 @@ Used by.     Classifiers, networks, hidden Markov models, distributions.conjugat
 Cost.        Elementwise; a draw is one uniform number and a search.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -38,7 +39,9 @@ class Categorical(Univariate, ExponentialFamily):
 
     logits: Float[Array, "... k"] = field(support=log_weights)
 
-    def __init__(self, probs: ArrayLike | None = None, *, logits: ArrayLike | None = None):
+    def __init__(
+        self, probs: ArrayLike | Sequence | None = None, *, logits: ArrayLike | Sequence | None = None
+    ):
         self.logits = one_of_probs_or_logits(probs, logits, simplex, safe_log)
 
     @property
@@ -137,7 +140,7 @@ class CategoricalFit(Module):
         return f"CategoricalFit({self.distribution.num_categories} labels{warning})"
 
 
-def categorical_mle(counts: ArrayLike) -> CategoricalFit:
+def categorical_mle(counts: ArrayLike | Sequence) -> CategoricalFit:
     r"""Maximum likelihood $\theta_k = c_k/N$ from the count of each label.
 
     >>> fit = categorical_mle([3, 1, 0])
@@ -149,7 +152,7 @@ def categorical_mle(counts: ArrayLike) -> CategoricalFit:
     return CategoricalFit(distribution, counts, grouped_log_likelihood(distribution, counts))
 
 
-def grouped_log_likelihood(distribution: Categorical, counts: ArrayLike) -> Scalar:
+def grouped_log_likelihood(distribution: Categorical, counts: ArrayLike | Sequence) -> Scalar:
     r"""$\sum_k c_k \log\theta_k$ with $0\log 0 = 0$: the log-likelihood of a sequence from its counts."""
     counts = _counts(counts)
     labels = distribution.num_categories

@@ -14,9 +14,8 @@ References.  Gelman et al. (2013) chapters 2-3; Murphy (2012) section 4.6; Fink 
 from typing import Any
 
 import jax.numpy as jnp
-from jax.scipy.special import gammaln
 
-from tractable.core.numerics import xlogy
+from tractable.core.numerics import log_gamma, xlogy
 from tractable.core.support import nonnegative
 from tractable.core.types import Array
 from tractable.distributions import conjugate_gaussian as _gaussian_pairs  # noqa: F401  (fills the registry)
@@ -114,7 +113,7 @@ def _gamma_exponential(model: Any, x: Array):
 )
 def _gamma_gamma(model: Any, x: Array):
     c = jnp.broadcast_to(model.concentration, x.shape)
-    return (c, -x), xlogy(c - 1, x) - gammaln(c)
+    return (c, -x), xlogy(c - 1, x) - log_gamma(c)
 
 
 # The end of an interval: the statistic is a maximum, which takes the place of a sum

@@ -14,9 +14,10 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import gammaln, multigammaln
+from jax.scipy.special import multigammaln
 
 from tractable.core.linalg import symmetrise
+from tractable.core.numerics import log_gamma
 from tractable.core.types import Array
 from tractable.distributions.conjugate_registry import register_conjugate
 from tractable.distributions.continuous import Normal, StudentT
@@ -115,7 +116,7 @@ def _fold_normal_gamma(d: NormalGamma, model: Any, rows: Array, weights: Array) 
     ),
     fold=_fold_normal_gamma,
     log_normaliser=lambda d: (
-        gammaln(d.concentration) - d.concentration * jnp.log(d.rate) - 0.5 * jnp.log(d.precision_scale)
+        log_gamma(d.concentration) - d.concentration * jnp.log(d.rate) - 0.5 * jnp.log(d.precision_scale)
     ),
 )
 def _normal_gamma_normal(model: Any, x: Array):

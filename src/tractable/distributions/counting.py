@@ -21,10 +21,11 @@ __all__ = ["log_shares", "sample_binomial", "sample_multinomial"]
 
 
 def sample_binomial(key: Key, total: Array, p: Array, q: Array, shape: Shape) -> Array:
-    r"""Draws of the number of successes in `total` trials of probability $p = 1 - q$, as floats of shape `shape`.
+    r"""The number of successes in `total` trials of probability $p = 1 - q$: floats of shape `shape`.
 
     Successes are counted by their waiting times where fewer than ten are expected, else drawn by rejection,
-    with the exact mass in the acceptance test. The keys of a loop are numbered, not carried: it may be vmapped.
+    with the exact mass in the acceptance test. Loops number their keys and carry none: `vmap` may choose
+    between carried values, which would be a second use of a key.
     """
     total, p, q = (jnp.broadcast_to(a, shape) for a in (total, p, q))
     less, more = jnp.minimum(p, q), jnp.maximum(p, q)

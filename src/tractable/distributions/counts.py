@@ -11,6 +11,8 @@ Cost.        Elementwise; 513 masses for an entropy.
 References.  Loader (2000), "Fast and accurate computation of binomial probabilities".
 """
 
+from collections.abc import Sequence
+
 import jax.numpy as jnp
 import jax.random as jr
 
@@ -41,7 +43,13 @@ class Binomial(Counts, ExponentialFamily):
     total: Float[Array, "..."] = field(support=counts)
     logits: Float[Array, "..."] = field(support=extended_real)
 
-    def __init__(self, total: ArrayLike, probs: ArrayLike | None = None, *, logits: ArrayLike | None = None):
+    def __init__(
+        self,
+        total: ArrayLike | Sequence,
+        probs: ArrayLike | Sequence | None = None,
+        *,
+        logits: ArrayLike | Sequence | None = None,
+    ):
         self.total = as_float("total", total)
         self.logits = one_of_probs_or_logits(probs, logits, unit_interval, logit)
 

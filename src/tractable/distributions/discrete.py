@@ -8,6 +8,8 @@ Used by.     Classifiers, networks, distributions.conjugate.
 Cost.        Elementwise.
 """
 
+from collections.abc import Sequence
+
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
@@ -42,7 +44,9 @@ class Bernoulli(Univariate, ExponentialFamily):
 
     logits: Float[Array, "..."] = field(support=extended_real)
 
-    def __init__(self, probs: ArrayLike | None = None, *, logits: ArrayLike | None = None):
+    def __init__(
+        self, probs: ArrayLike | Sequence | None = None, *, logits: ArrayLike | Sequence | None = None
+    ):
         self.logits = one_of_probs_or_logits(probs, logits, unit_interval, logit)
 
     @property

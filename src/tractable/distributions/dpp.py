@@ -11,6 +11,7 @@ References.  Macchi (1975); Kulesza and Taskar (2012), "Determinantal point proc
 
 import math
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -23,6 +24,7 @@ from tractable.core.support import Support, integer_range, nonnegative, psd, sph
 from tractable.core.types import Array, Float, Int, Key, Shape
 from tractable.distributions.base import Distribution
 from tractable.distributions.dpp_determinants import (
+    exact_set_prob,
     greedy_path,
     log_set_weights,
     log_size_table,
@@ -118,24 +120,23 @@ class DPP(Distribution):
         return self.kernel if self.stores_marginal else to_marginal(self.kernel)
 
     @property
+    @jax.jit
     def spectrum(self) -> tuple[Array, Array]:
         """The eigenvalues of `K`, each the probability that its eigenvector takes part, and those."""
         values, vectors = jnp.linalg.eigh(self.kernel)
         return (values if self.stores_marginal else values / (1 + values)), vectors
 
     @property
+    @jax.jit
     def log_normaliser(self) -> Array:
         r"""$\log\det(L + I) = -\log\det(I - K)$; infinite where $K$ has an eigenvalue 1."""
-        identity = jnp.broadcast_to(
-            jnp.eye(self.kernel.shape[-1], dtype=self.kernel.dtype), self.kernel.shape
-        )
-        sign = -1.0 if self.stores_marginal else 1.0
-        return sign * jnp.linalg.slogdet(identity + sign * self.kernel)[1]
+        kernel, sign = self.kernel, -1.0 if self.stores_marginal else 1.0
+        identity = jnp.broadcast_to(jnp.eye(kernel.shape[-1], dtype=kernel.dtype), kernel.shape)
+        return sign * jnp.linalg.slogdet(identity + sign * kernel)[1]
 
     def _log_prob(self, x):
         identity = jnp.eye(x.shape[0], dtype=self.kernel.dtype)
-        # Rows of L (of K) for the items inside, rows of I (of I - K) outside: det(L_Y), resp. |det(K -
-        # I_Ybar)|.
+        # Inside, rows of L (of K); outside, rows of I (of I - K): det(L_Y), resp. |det(K - I_Ybar)|.
         outside = identity - self.kernel if self.stores_marginal else identity
         sign, log = jnp.linalg.slogdet(jnp.where(x[:, None] > 0, self.kernel, outside))
         log_total = 0.0 if self.stores_marginal else log_det(self.kernel + identity)
@@ -187,7 +188,7 @@ class DPP(Distribution):
     def inclusion_prob(self, items: Items) -> Array:
         r"""$P(A \subseteq Y) = \det(K_A)$ for the item indices $A$; one for no items."""
         items = item_indices("items", items, self.kernel.shape[-1])
-        return jnp.linalg.det(block(self.K, items, items)) if len(items) else jnp.ones(plates(self))
+        return _inclusion_prob(self, items) if len(items) else jnp.ones(plates(self))
 
     def exact_set_prob(self, items: Items, *, method: str = "determinant") -> Array:
         r"""$P(Y = A)$: $|\det(K - I_{\bar A})|$, or $\sum_{B \supseteq A} (-1)^{|B| - |A|} \det(K_B)$.
@@ -197,27 +198,24 @@ class DPP(Distribution):
         """
         check_option("method", method, ("determinant", "inclusion_exclusion"))
         one_unit(self)
-        inside = np.zeros(self.kernel.shape[0])
+        inside = np.zeros(self.kernel.shape[0], self.kernel.dtype)
         inside[item_indices("items", items, len(inside))] = 1
-        if method == "determinant":
-            return jnp.abs(jnp.linalg.det(self.K - jnp.diag(jnp.asarray(1 - inside, self.kernel.dtype))))
-        masks = subset_masks(len(inside))
-        supersets = (masks >= jnp.asarray(inside)[None, :]).all(1)
-        signs = jnp.where(supersets, (-1.0) ** (masks.sum(1) - inside.sum()), 0.0)
-        return signs @ jnp.exp(log_set_weights(self.K))
+        return exact_set_prob(self.K, inside, method)
 
     def set_log_probs(self) -> Float[Array, " sets"]:
         """Log-probabilities of all subsets in the order of `subset_masks`: bits of the index (N <= 20)."""
         one_unit(self)
-        weights = log_set_weights(self.kernel, marginal=self.stores_marginal)
-        return weights if self.stores_marginal else weights - self.log_normaliser
+        return _set_log_probs(self)
 
     @property
+    @jax.jit
     def pair_probs(self) -> Array:
         r"""$P(i, j \in Y) = K_{ii} K_{jj} - K_{ij}^2$; on the diagonal $P(i \in Y)$."""
-        return self.cov + self.mean[..., :, None] * self.mean[..., None, :]
+        mean = jnp.diagonal(self.K, axis1=-2, axis2=-1)
+        return self.cov + mean[..., :, None] * mean[..., None, :]
 
     @property
+    @jax.jit
     def cov(self) -> Array:
         r"""The covariance of a draw: $-K_{ij}^2$ off the diagonal, $K_{ii}(1 - K_{ii})$ on it."""
         K = self.K
@@ -236,9 +234,7 @@ class DPP(Distribution):
     def size_log_probs(self) -> Float[Array, " sizes"]:
         r"""$\log P(|Y| = k)$ for $k = 0..N$; Bernoulli variables, one for each eigenvalue of $K$, add up."""
         one_unit(self)
-        # The eigenvalues were checked on construction; only their rounding can leave [0, 1].
-        probs = jnp.clip(self.spectrum[0], 0.0, 1.0)
-        return log_size_table(jnp.log(probs), jnp.log1p(-probs), probs.shape[0])[-1]
+        return _size_log_probs(self)
 
     def of_size(self, size: int) -> KDPP:
         """The process given that it has `size` items."""
@@ -281,3 +277,21 @@ class DPP(Distribution):
     def map_exact(self) -> Int[Array, " n"]:
         """The likeliest subset, by enumeration (at most 20 items)."""
         return subset_masks(self.kernel.shape[-1])[jnp.argmax(self.set_log_probs())]
+
+
+@jax.jit
+def _inclusion_prob(process: DPP, items: Array) -> Array:
+    return jnp.linalg.det(block(process.K, items, items))
+
+
+@jax.jit
+def _set_log_probs(process: DPP) -> Array:
+    weights = log_set_weights(process.kernel, marginal=process.stores_marginal)
+    return weights if process.stores_marginal else weights - process.log_normaliser
+
+
+@jax.jit
+def _size_log_probs(process: DPP) -> Array:
+    # The eigenvalues were checked on construction; only their rounding can leave [0, 1].
+    probs = jnp.clip(process.spectrum[0], 0.0, 1.0)
+    return log_size_table(jnp.log(probs), jnp.log1p(-probs), probs.shape[0])[-1]

@@ -6,13 +6,11 @@ Estimator.   With inclusion probabilities $\pi_i$ of a subset $Y$ of $k$ rows, $
              \mathrm{tr}\, S / k$.
 Selection.   $L_{ij} = q_i\, S_{ij}\, q_j$: relevance $q$ times cosine similarity $S$; the greedy path takes
              the most relevant document first, then the one that adds most to what the chosen ones do not say.
-Used by.     examples/diverse_subsets.py.
+Used by.     Training by stochastic gradients; selections of search results.
 Cost.        One spectrum, $O(N^3)$, and $O(N k^2)$ a mini-batch; $O(N k^2)$ for a selection.
 References.  Zhang, Kjellstrom and Mandt (2017), "Determinantal point processes for mini-batch
              diversification"; Kulesza and Taskar (2012) section 4 for documents.
 """
-
-from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -24,6 +22,7 @@ from tractable.core.module import Module
 from tractable.core.types import Array, ArrayLike, Float, Int, Key, Scalar
 from tractable.distributions.dpp import DPP
 from tractable.distributions.dpp_determinants import greedy_path
+from tractable.distributions.gumbel import gumbel_top_k
 from tractable.distributions.kdpp import KDPP
 
 __all__ = [
@@ -73,8 +72,7 @@ def compare_minibatches(
     check_length("gradients", gradients, "similarity", similarity)
     key_diverse, key_uniform = jr.split(key)
     diverse = diverse_minibatches(key_diverse, similarity, size, num_batches)
-    order = partial(jr.permutation, x=gradients.shape[0])
-    uniform = jax.vmap(order)(jr.split(key_uniform, num_batches))[:, :size]
+    uniform = gumbel_top_k(key_uniform, size, jnp.zeros(gradients.shape[0]), (num_batches,))
     plain = Minibatches(uniform, jnp.full(uniform.shape, 1 / size, gradients.dtype))
     errors = [
         _spread(batches.estimate(gradients) - gradients.mean(0)[None, :]) for batches in (diverse, plain)

@@ -27,9 +27,10 @@ from tractable.core.types import Array, Bool, Float, Int, Scalar
 from tractable.distributions.dpp_kernels import Items, Matrix, item_indices, rounding_of
 
 __all__ = [
-    "GreedyPath", "eliminated_row", "greedy_path", "log_elementary_symmetric", "log_leave_one_out",
-    "log_set_weights", "log_size_table", "log_superset_sum", "nonzero_spectrum", "squared_residuals",
-    "squared_volume", "subset_masks", ]  # fmt: skip
+    "GreedyPath", "eliminated_row", "exact_set_prob", "greedy_path", "log_elementary_symmetric",
+    "log_leave_one_out", "log_set_weights", "log_size_table", "log_superset_sum", "nonzero_spectrum",
+    "squared_residuals", "squared_volume", "subset_masks",
+]  # fmt: skip
 
 _LARGEST = 20  # 2^20 subsets fill tens of megabytes; each further item doubles them
 
@@ -42,6 +43,7 @@ class GreedyPath(Module):
     mask: Bool[Array, " n"]
 
 
+@partial(jax.jit, static_argnums=0)
 def subset_masks(count: int) -> Int[Array, "sets n"]:
     """All subsets of `count` items as 0/1 rows; the first item is the highest bit of the row number.
 
@@ -71,22 +73,31 @@ def log_set_weights(kernel: Float[Array, "n n"], *, marginal: bool = False) -> F
     return logs
 
 
+@partial(jax.jit, static_argnums=2)
+def exact_set_prob(K: Float[Array, "n n"], inside: Float[Array, " n"], method: str) -> Scalar:
+    r"""$P(Y = A)$ for the 0/1 vector of $A$, by "determinant" or "inclusion_exclusion"."""
+    if method == "determinant":
+        return jnp.abs(jnp.linalg.det(K - jnp.diag(1 - inside)))
+    masks = subset_masks(inside.shape[0])
+    supersets = (masks >= inside[None, :]).all(1)
+    signs = jnp.where(supersets, (-1.0) ** (masks.sum(1) - inside.sum()), 0.0)
+    return signs @ jnp.exp(log_set_weights(K))
+
+
 def log_superset_sum(L: Matrix, items: Items) -> Scalar:
     r"""$\log \sum_{Y \supseteq A} \det(L_Y) = \log\det(L + I_{\bar A})$ for the item indices $A$."""
     L = as_float("L", L)
     check(L.ndim == 2 and L.shape[0] == L.shape[1], "L", "a square matrix", f"shape {L.shape}")
-    outside = np.ones(L.shape[0])
+    outside = np.ones(L.shape[0], L.dtype)
     outside[item_indices("items", items, L.shape[0])] = 0
-    sign, log = jnp.linalg.slogdet(L + jnp.diag(jnp.asarray(outside, L.dtype)))
-    return jnp.where(sign <= 0, -jnp.inf, log)
+    return _log_superset_sum(L, outside)
 
 
 def squared_residuals(vectors: Matrix) -> Float[Array, " k"]:
     r"""$\|\tilde u_k\|^2$ for each row: its part orthogonal to the rows before it, by a QR factor."""
     vectors = as_float("vectors", vectors)
     check_shape("vectors", vectors, (None, None), "One vector to a row.")
-    diagonal = jnp.diagonal(jnp.linalg.qr(vectors.T, mode="r")) ** 2
-    return jnp.concatenate([diagonal, jnp.zeros(vectors.shape[0] - diagonal.shape[0], vectors.dtype)])
+    return _squared_residuals(vectors)
 
 
 def squared_volume(vectors: Matrix) -> Scalar:
@@ -169,7 +180,7 @@ def log_size_table(
     return jnp.concatenate([first[None], jax.lax.scan(extend, first, (log_in, log_out))[1]])
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(1,))
+@partial(jax.jit, static_argnums=1)
 def log_elementary_symmetric(values: Float[Array, " n"], order: int) -> Scalar:
     r"""$\log e_k(\lambda)$ for $\lambda \ge 0$: $e_k^{(m)} = e_k^{(m-1)} + \lambda_m e_{k-1}^{(m-1)}$.
 
@@ -178,23 +189,41 @@ def log_elementary_symmetric(values: Float[Array, " n"], order: int) -> Scalar:
     >>> round(float(jnp.exp(log_elementary_symmetric(jnp.array([1.0, 2.0, 3.0]), 2))), 12)
     11.0
     """
-    return log_size_table(safe_log(values), jnp.zeros_like(values), order)[-1, order]
+    return _log_elementary_symmetric(values, order)
 
 
-@log_elementary_symmetric.defjvp
-def _log_elementary_symmetric_jvp(order, primals, tangents):
-    (values,), (change,) = primals, tangents
-    log = log_elementary_symmetric(values, order)
-    slope = jnp.exp(log_leave_one_out(values, order) - log) if order > 0 else jnp.zeros_like(values)
-    return log, slope @ change
-
-
+@partial(jax.jit, static_argnums=1)
 def log_leave_one_out(values: Float[Array, " n"], order: int) -> Float[Array, " n"]:
     r"""$\log e_{k-1}(\lambda_{\setminus n})$ for each $n$, from the tables before and after it."""
     logs, zeros = safe_log(values), jnp.zeros_like(values)
     before = log_size_table(logs, zeros, order - 1)[:-1]
     after = log_size_table(logs[::-1], zeros, order - 1)[:-1][::-1]
     return logsumexp(before + after[:, ::-1], axis=1)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(1,))
+def _log_elementary_symmetric(values: Array, order: int) -> Array:
+    return log_size_table(safe_log(values), jnp.zeros_like(values), order)[-1, order]
+
+
+@_log_elementary_symmetric.defjvp
+def _log_elementary_symmetric_jvp(order, primals, tangents):
+    (values,), (change,) = primals, tangents
+    log = _log_elementary_symmetric(values, order)
+    slope = jnp.exp(log_leave_one_out(values, order) - log) if order > 0 else jnp.zeros_like(values)
+    return log, slope @ change
+
+
+@jax.jit
+def _log_superset_sum(L: Array, outside: Array) -> Array:
+    sign, log = jnp.linalg.slogdet(L + jnp.diag(outside))
+    return jnp.where(sign <= 0, -jnp.inf, log)
+
+
+@jax.jit
+def _squared_residuals(vectors: Array) -> Array:
+    diagonal = jnp.diagonal(jnp.linalg.qr(vectors.T, mode="r")) ** 2
+    return jnp.concatenate([diagonal, jnp.zeros(vectors.shape[0] - diagonal.shape[0], vectors.dtype)])
 
 
 def _eliminate(rest: Array, column: Array, pivot: Array) -> Array:

@@ -97,7 +97,7 @@ def item_indices(name: str, items: Any, count: int) -> np.ndarray:
     return as_indices(name, items, count) if np.size(items) else np.zeros(0, int)
 
 
-def block(a: Array, rows: np.ndarray, columns: np.ndarray) -> Array:
+def block(a: Any, rows: Any, columns: Any) -> Any:
     """The entries of the last two axes of `a` in the given rows and columns."""
     return a[..., rows[:, None], columns[None, :]]
 
@@ -106,15 +106,13 @@ def schur_complement(name: str, a: Array, rest: np.ndarray, fixed: np.ndarray) -
     r"""$A_R - A_{RB} A_B^{-1} A_{BR}$; a singular $A_B$ is an impossible event, an error about `name`."""
     if len(fixed) == 0:
         return block(a, rest, rest)
-    pivot, cross = block(a, fixed, fixed), block(a, fixed, rest)
-    if is_concrete(pivot):
-        sizes = np.abs(np.linalg.eigvalsh(np.asarray(pivot)))
-        possible = (sizes.min(-1) > rounding_of(pivot) * sizes.max(-1)).all()
+    if is_concrete(a):
+        sizes = np.abs(np.linalg.eigvalsh(block(np.asarray(a), fixed, fixed)))
+        possible = (sizes.min(-1) > rounding_of(a) * sizes.max(-1)).all()
         fix = "No subset agrees with it: these items are linearly dependent, or sure to be there or not."
         got = f"the items {fixed.tolist()}"
         check(possible, name, "of positive probability", got, fix, ImpossibleEvidence)
-    inner = block(a, rest, rest) - jnp.swapaxes(cross, -1, -2) @ jnp.linalg.solve(pivot, cross)
-    return 0.5 * (inner + jnp.swapaxes(inner, -1, -2))
+    return _schur_complement(a, rest, fixed)
 
 
 def rounding_of(a: Array) -> float:
@@ -127,6 +125,13 @@ def rounding_of(a: Array) -> float:
 def to_marginal(L: Array) -> Array:
     r"""`marginal_kernel` of a kernel that has been checked."""
     return symmetrise(psd_solve(L + jnp.eye(L.shape[0], dtype=L.dtype), L))
+
+
+@jax.jit
+def _schur_complement(a: Array, rest: Array, fixed: Array) -> Array:
+    pivot, cross = block(a, fixed, fixed), block(a, fixed, rest)
+    inner = block(a, rest, rest) - jnp.swapaxes(cross, -1, -2) @ jnp.linalg.solve(pivot, cross)
+    return 0.5 * (inner + jnp.swapaxes(inner, -1, -2))
 
 
 @jax.jit

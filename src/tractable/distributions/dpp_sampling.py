@@ -30,7 +30,8 @@ from tractable.distributions.dpp_determinants import eliminated_row, nonzero_spe
 
 __all__ = [
     "SubsetTrace", "dual_draws", "enumerated_draws", "fixed_size_draws", "projection_draw",
-    "sequential_draws", "spectral_draws", "subset_chain", ]  # fmt: skip
+    "sequential_draws", "spectral_draws", "subset_chain",
+]  # fmt: skip
 
 _CACHED = 32_768  # entries in the working matrices of draws made together: 256 kB, within one core's cache
 

@@ -106,7 +106,7 @@ def weigh(weights: Float[Array, " n"], values: Float[Array, "n ..."]) -> Array:
 
 
 def present_rows(support: Support, rows: Array, weights: Float[Array, " n"]) -> Array:
-    """`rows` with a member of the support in place of each of weight zero: no gradient sees what is absent."""
+    """`rows` with a member of the support in place of each of weight zero: no gradient sees the absent."""
     spread = weights.reshape((-1,) + (1,) * (rows.ndim - 1))
     return jnp.where(spread > 0, rows, jnp.asarray(support.interior(rows), rows.dtype))
 

@@ -11,6 +11,8 @@ Cost.        $O(n)$ a draw, $O(n \log k)$ for the $k$ largest.
 References.  Gumbel (1954); Yellott (1977); Kool, van Hoof and Welling (2019), "Stochastic beams".
 """
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -35,7 +37,7 @@ def gumbel_max(
     >>> gumbel_max(jr.key(0), weights=jnp.array([0.0, 1.0, 0.0]), shape=(4,)).tolist()
     [1, 1, 1, 1]
     """
-    return jnp.argmax(perturbed(key, _logits(logits, weights), shape), axis=-1)
+    return _draw(key, _logits(logits, weights), shape, None)
 
 
 def gumbel_top_k(
@@ -47,7 +49,7 @@ def gumbel_top_k(
     if is_concrete(values):
         possible = int((np.asarray(values) > -np.inf).sum(-1).min())
         check(k <= possible, "k", f"at most the number of possible indices, {possible}", k)
-    return jax.lax.top_k(perturbed(key, values, shape), k)[1]
+    return _draw(key, values, shape, k)
 
 
 def top_k_log_prob(
@@ -58,11 +60,7 @@ def top_k_log_prob(
     check(values.ndim == 1, "logits", "one vector", f"shape {values.shape}", "Use `jax.vmap`.")
     check(items.ndim == 1, "items", "one list of indices", f"shape {items.shape}", "Use `jax.vmap`.")
 
-    def draw(left, item):
-        log = left[item] - logsumexp(left)
-        return left.at[item].set(-jnp.inf), log
-
-    return jax.lax.scan(draw, values, items)[1].sum()
+    return _ordered_log_prob(values, items)
 
 
 def maximum_of_gumbels(logits: ArrayLike, scale: ArrayLike = 1.0) -> Gumbel:
@@ -73,9 +71,23 @@ def maximum_of_gumbels(logits: ArrayLike, scale: ArrayLike = 1.0) -> Gumbel:
 
 def perturbed(key: Key, logits: Float[Array, "..."], shape: Shape = ()) -> Float[Array, "..."]:
     r"""$\mu_i + G_i$ with independent standard Gumbel noise for each entry of `shape + logits.shape`."""
-    shape = (shape,) if isinstance(shape, int) else tuple(shape)
     full = shape + logits.shape
     return jnp.broadcast_to(logits, full) + jr.gumbel(key, full, logits.dtype)
+
+
+@partial(jax.jit, static_argnums=(2, 3))
+def _draw(key: Key, logits: Array, shape: Shape, k: int | None) -> Array:
+    noisy = perturbed(key, logits, shape)
+    return jnp.argmax(noisy, axis=-1) if k is None else jax.lax.top_k(noisy, k)[1]
+
+
+@jax.jit
+def _ordered_log_prob(logits: Array, items: Array) -> Array:
+    def draw(left, item):
+        log = left[item] - logsumexp(left)
+        return left.at[item].set(-jnp.inf), log
+
+    return jax.lax.scan(draw, logits, items)[1].sum()
 
 
 def _logits(logits: ArrayLike | None, weights: ArrayLike | None) -> Array:

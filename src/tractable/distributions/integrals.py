@@ -146,23 +146,39 @@ def listed_values(distribution: Distribution) -> Array | None:
     return distribution.values if isinstance(distribution, Atomic) else None
 
 
-@partial(jax.jit, static_argnums=(0, 3))
 def _quadrature(
     integrand: Integrand, p: Distribution, q: Distribution, crossings: bool
 ) -> tuple[Scalar, Scalar]:
-    values, errors = over_units(lambda a, b: _one_quadrature(integrand, a, b, crossings), p, q)
+    if crossings:  # a loop: one program
+        return _cut_quadrature(integrand, p, q)
+    # Several programs, most of them shared by all pairs: this compiles faster than one for each pair.
+    values, errors = over_units(partial(_one_quadrature, integrand, False), p, q)
+    return values.sum(), errors.sum()
+
+
+@partial(jax.jit, static_argnums=0)
+def _cut_quadrature(integrand: Integrand, p: Distribution, q: Distribution) -> tuple[Scalar, Scalar]:
+    values, errors = over_units(partial(_one_quadrature, integrand, True), p, q)
     return values.sum(), errors.sum()
 
 
 def _one_quadrature(
-    integrand: Integrand, p: Distribution, q: Distribution, crossings: bool
+    integrand: Integrand, crossings: bool, p: Distribution, q: Distribution
 ) -> tuple[Scalar, Scalar]:
-    def evaluate(x):
-        log_p, log_q = for_both(lambda d: d.log_prob(x), p, q)
-        return log_p - log_q, jnp.stack([integrand(log_p, log_q), jnp.exp(log_p)], -1)
-
     edges, anchors = panel_edges(p, q)
-    values, errors = integrate_panels(evaluate, edges, anchors, crossings)
+    values, errors = integrate_panels(partial(_at_nodes, integrand, p, q), edges, anchors, crossings)
+    return _judged(values, errors, edges, anchors)
+
+
+@partial(jax.jit, static_argnums=0)
+def _at_nodes(integrand: Integrand, p: Distribution, q: Distribution, x: Array) -> tuple[Array, Array]:
+    log_p, log_q = for_both(lambda d: d.log_prob(x), p, q)
+    return log_p - log_q, jnp.stack([integrand(log_p, log_q), jnp.exp(log_p)], -1)
+
+
+@jax.jit
+def _judged(values: Array, errors: Array, edges: Array, anchors: Array) -> tuple[Scalar, Scalar]:
+    """The integral and its error, from those of the integrand and of the density of `p` over each panel."""
     value, missed = values[:, 0].sum(), jnp.abs(1 - values[:, 1].sum())
     tails = outer_error(values[:, 0], edges, anchors)
     diverges = jnp.isposinf(value) | (jnp.isinf(tails) & (missed < 1e-3))

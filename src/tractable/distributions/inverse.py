@@ -10,7 +10,7 @@ Cost.        One quantile per draw.
 References.  Devroye (1986), "Non-uniform random variate generation", chapter 2.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -147,7 +147,7 @@ class Tabulated(Univariate):
         return jnp.vectorize(one, signature="(),(n),(n)->()")(p, self.points, self.cumulative)
 
 
-def tabulate(density: Callable[[Array], Array], points: ArrayLike) -> Tabulated:
+def tabulate(density: Callable[[Array], Array], points: ArrayLike | Sequence) -> Tabulated:
     r"""The table of $F$ at `points` of an elementwise `density`, known up to a factor: each cell is
     integrated by Gauss-Legendre."""
     grid = as_float("points", points)

@@ -11,6 +11,7 @@ References.  Kulesza and Taskar (2011), "k-DPPs: fixed-size determinantal point 
 
 from functools import partial
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -121,10 +122,12 @@ class KDPP(Distribution):
         return subset_chain(key, self.L, start, check_count("num_draws", num_draws), steps, 1.0)
 
 
+@partial(jax.jit, static_argnames=("size",))
 def _log_normaliser(L: Array, size: int) -> Scalar:
     return log_elementary_symmetric(nonzero_spectrum(L)[0], size)
 
 
+@partial(jax.jit, static_argnames=("size",))
 def _log_probs(L: Array, size: int) -> Array:
     masks = subset_masks(L.shape[0])
     return jnp.where(masks.sum(1) == size, log_set_weights(L), -jnp.inf) - _log_normaliser(L, size)

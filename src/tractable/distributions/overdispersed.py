@@ -17,7 +17,7 @@ from tractable.core.support import Support, counts, integer_range, positive, uni
 from tractable.core.types import Array, Float
 from tractable.distributions.expfam import ExponentialFamily
 from tractable.distributions.incomplete import log_beta_tails
-from tractable.distributions.samplers import binomial_draw, log_gamma_draw, poisson_draw
+from tractable.distributions.samplers import binomial_draw, log_gamma_draw, log_odds_draw, poisson_draw
 from tractable.distributions.special import log_binomial, log_choose
 from tractable.distributions.sums import entropy_until_negligible, log_sums_of_ratios
 from tractable.distributions.tailed import Counts, check_success_possible
@@ -117,9 +117,7 @@ class BetaBinomial(Counts):
 
     def _sample(self, key, n):
         key_probs, key_count = jr.split(key)
-        keys = jr.split(key_probs)
-        dtype = jnp.result_type(self.a, self.b)
-        log_odds = log_gamma_draw(keys[0], self.a, n, dtype) - log_gamma_draw(keys[1], self.b, n, dtype)
+        log_odds = log_odds_draw(key_probs, self.a, self.b, n)
         return binomial_draw(key_count, self.total, sigmoid(log_odds), sigmoid(-log_odds), n).astype(int)
 
     def _mean(self):

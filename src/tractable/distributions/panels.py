@@ -22,7 +22,7 @@ import numpy as np
 from tractable.bijections.monotone import ends
 from tractable.core.iterate import run
 from tractable.core.support import IntegerRange, Support
-from tractable.core.types import Array
+from tractable.core.types import Array, ArrayLike
 from tractable.distributions.base import Distribution, Univariate
 from tractable.distributions.mixture import Mixture, Union
 from tractable.distributions.transformed import Transformed
@@ -92,17 +92,12 @@ def real_dtype(distribution: Distribution) -> Any:
 def panel_edges(p: Distribution, q: Distribution) -> tuple[Array, Array]:
     """The sorted ends of all panels, and the points towards which panels are graded (the centre first)."""
     dtype = real_dtype(p)
-    limits = [[jnp.asarray(end, dtype) for end in support_ends(d.support)] for d in (p, q)]
-    inner = jax.lax.stop_gradient(jnp.concatenate(for_both(breakpoints, p, q))).astype(dtype)
-    centre = jnp.nanmedian(jnp.where(jnp.isfinite(inner), inner, jnp.nan))
-    inner = jnp.where(jnp.isfinite(inner), inner, centre)
-    low, high = jnp.minimum(limits[0][0], limits[1][0]), jnp.maximum(limits[0][1], limits[1][1])
-    beyond = [_probes(inner.min(), low, centre), _probes(inner.max(), high, centre)]
-    finite = jnp.stack([jnp.where(jnp.isfinite(end), end, centre) for pair in limits for end in pair])
-    return jnp.sort(jnp.concatenate([inner, *beyond, finite])), jnp.concatenate([centre[None], finite])
+    inner = for_both(_breakpoints, p, q)
+    return _edges([v.astype(dtype) for v in inner], [_limits(d.support, dtype) for d in (p, q)])
 
 
-def panel_rule(edges: Array, anchors: Array, t: np.ndarray, w: np.ndarray) -> tuple[Array, Array]:
+@jax.jit
+def panel_rule(edges: Array, anchors: Array, t: ArrayLike, w: ArrayLike) -> tuple[Array, Array]:
     """Nodes and weights, shape `(panels, order)`, of a rule on [0, 1]: graded from the nearest anchor."""
     a, b = edges[:-1, None], edges[1:, None]
     gap = jnp.maximum(anchors[None] - b, a - anchors[None])
@@ -118,7 +113,7 @@ def panel_rule(edges: Array, anchors: Array, t: np.ndarray, w: np.ndarray) -> tu
     at, weight = jnp.asarray(t, edges.dtype)[None], jnp.asarray(w, edges.dtype)[None]
     power = near * jnp.exp(at * log_ratio)
     x = jnp.where(graded, anchor + power, a + (b - a) * at)
-    return x, jnp.where(graded, power * log_ratio, b - a) * weight
+    return _inside(x, a, anchors[1:]), jnp.where(graded, power * log_ratio, b - a) * weight
 
 
 def expectation_rule(p: Distribution, order: int = 20) -> tuple[Array, Array]:
@@ -143,17 +138,13 @@ def integrate_panels(
     interpolation find.
     """
     (t, w), (other_t, other_w) = _gauss_legendre(20), _gauss_legendre(12)
-    nodes, zeros = np.concatenate([t, other_t]), np.zeros(12)
-    fine, coarse = np.concatenate([w, zeros]), np.concatenate([np.zeros(20), other_w])
 
     def integrals(all_edges):
-        x, weights = panel_rule(all_edges, anchors, nodes, fine + coarse)
+        x, weights = panel_rule(
+            all_edges, anchors, np.concatenate([t, other_t]), np.concatenate([w, other_w])
+        )
         difference, values = evaluate(x)
-        # A node that rounding has put on the end of a support is no point of the panel.
-        used = (weights > 0) & (x[..., None] != anchors[1:]).all(-1)
-        terms = jnp.where(used[..., None], values * weights[..., None], 0.0)
-        both = [jnp.where(jnp.asarray(part > 0)[None, :, None], terms, 0.0).sum(1) for part in (fine, coarse)]
-        return x[:, :20], difference[:, :20], both
+        return x[:, :20], difference[:, :20], _totals(values, weights)
 
     if not crossings:
         value, check = integrals(edges)[2]
@@ -198,6 +189,39 @@ def tail_sum(last: Array, before: Array) -> Array:
     shrinking = (before > 0) & (ratio < 0.9999)
     remainder = last * ratio / (1 - jnp.where(shrinking, ratio, 0.0))
     return jnp.where(last == 0, 0.0, jnp.where(shrinking, remainder, jnp.inf))
+
+
+_breakpoints = jax.jit(breakpoints)  # one compiled program per class, shared by all its partners
+
+
+def _limits(support: Support, dtype: Any) -> list[Array]:
+    return [jnp.asarray(end, dtype) for end in support_ends(support)]
+
+
+@jax.jit
+def _edges(quantiles: list[Array], limits: list[list[Array]]) -> tuple[Array, Array]:
+    inner = jax.lax.stop_gradient(jnp.concatenate(quantiles))
+    centre = jnp.nanmedian(jnp.where(jnp.isfinite(inner), inner, jnp.nan))
+    inner = jnp.where(jnp.isfinite(inner), inner, centre)
+    low, high = jnp.minimum(limits[0][0], limits[1][0]), jnp.maximum(limits[0][1], limits[1][1])
+    beyond = [_probes(inner.min(), low, centre), _probes(inner.max(), high, centre)]
+    finite = jnp.stack([jnp.where(jnp.isfinite(end), end, centre) for pair in limits for end in pair])
+    return jnp.sort(jnp.concatenate([inner, *beyond, finite])), jnp.concatenate([centre[None], finite])
+
+
+def _inside(x: Array, left: Array, ends: Array) -> Array:
+    """The nodes, with those that rounding has put on the end of a support moved back by one rounding."""
+    on_end = (x[..., None] == ends[None, None]).any(-1)
+    fixed = jax.lax.stop_gradient(x)
+    inwards = jnp.nextafter(fixed, jnp.where(fixed > jax.lax.stop_gradient(left), -jnp.inf, jnp.inf))
+    return x + jnp.where(on_end, inwards - fixed, 0.0)
+
+
+@jax.jit
+def _totals(values: Array, weights: Array) -> tuple[Array, Array]:
+    """The sums over the 20 nodes and over the 12 nodes of each panel."""
+    terms = jnp.where(weights[..., None] > 0, values * weights[..., None], 0.0)
+    return terms[:, :20].sum(1), terms[:, 20:].sum(1)
 
 
 def _side_error(values: Array, edges: Array, anchors: Array) -> Array:

@@ -17,10 +17,10 @@ import jax.numpy as jnp
 import jax.random as jr
 import jax.scipy.linalg as jsl
 import numpy as np
-from jax.scipy.special import gammaln
 
 from tractable.core.checks import as_float, check, check_finite, is_concrete
 from tractable.core.module import Module, field, plates
+from tractable.core.numerics import log_gamma
 from tractable.core.support import positive, psd, real
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
 from tractable.distributions.continuous import Normal, StudentT
@@ -188,7 +188,7 @@ def _log_evidence(prior: RegressionPrior, rows: Array, y: Array, weights: Array)
         positive_definite_factor(prior.precision).log_det()
         - positive_definite_factor(after.precision).log_det()
     )
-    gammas = gammaln(a_after) - gammaln(a) + a * jnp.log(b) - a_after * jnp.log(b_after)
+    gammas = log_gamma(a_after) - log_gamma(a) + a * jnp.log(b) - a_after * jnp.log(b_after)
     return 0.5 * widths + gammas - 0.5 * weights.sum() * _LOG_2PI
 
 

@@ -22,7 +22,7 @@ import jax.random as jr
 from tractable.core.types import Array, Key, Shape
 from tractable.distributions.special import log_binomial, log_poisson
 
-__all__ = ["binomial_draw", "gamma_draw", "log_gamma_draw", "poisson_draw", "von_mises_draw"]
+__all__ = ["binomial_draw", "gamma_draw", "log_gamma_draw", "log_odds_draw", "poisson_draw", "von_mises_draw"]
 
 Propose = Callable[..., tuple[Array, Array]]
 
@@ -45,6 +45,13 @@ def log_gamma_draw(key: Key, order: Array, shape: Shape, dtype: Any) -> Array:
         return jnp.where(small, -jr.exponential(key_power, shape, dtype) / safe, 0.0)
 
     return jnp.log(draw) + jax.lax.cond(jnp.any(small), power, lambda: jnp.zeros(shape, dtype))
+
+
+def log_odds_draw(key: Key, a: Array, b: Array, shape: Shape) -> Array:
+    r"""Log-odds of draws of Beta($a$, $b$): the difference of the logarithms of two gamma draws."""
+    orders = jnp.stack(jnp.broadcast_arrays(a, b))
+    first, second = log_gamma_draw(key, orders, (2, *shape), orders.dtype)
+    return first - second
 
 
 def poisson_draw(key: Key, rate: Array, shape: Shape) -> Array:
@@ -78,7 +85,9 @@ def binomial_draw(key: Key, total: Array, p: Array, q: Array, shape: Shape) -> A
     none = jnp.exp(n * jnp.log1p(-jnp.where(small, less, 0.5)))
     by_inversion = partial(_by_inversion, key_small, none, ratio, (n, odds), shape)
     params = (jnp.where(small, 100.0, total), jnp.where(small, 0.5, less), jnp.where(small, 0.5, more))
-    by_rejection = partial(_all_accepted, key_large, _propose_binomial, params, shape)
+    mode = jnp.floor((params[0] + 1) * params[1])
+    peak = log_binomial(mode, params[0] - mode, params[1], params[2])
+    by_rejection = partial(_all_accepted, key_large, _propose_binomial, (*params, peak), shape)
     count = jnp.minimum(_either(small, by_inversion, by_rejection, shape, less.dtype), total)
     return jnp.where(flip, total - count, count)
 
@@ -99,7 +108,7 @@ def _follow(order: Array, draw: Array) -> Array:
 def _follow_tangent(primals, tangents):
     order, draw = primals
     order, moved = jnp.broadcast_to(order, draw.shape), jnp.broadcast_to(tangents[0], draw.shape)
-    return draw, jax.lax.random_gamma_grad(order, draw) * moved
+    return draw, jax.lax.random_gamma_grad(order, draw) * moved  # pyright: ignore[reportCallIssue]
 
 
 def _all_accepted(key: Key, propose: Propose, params: tuple[Array, ...], shape: Shape) -> Array:
@@ -109,8 +118,9 @@ def _all_accepted(key: Key, propose: Propose, params: tuple[Array, ...], shape: 
     if n == 0:
         return jnp.zeros(shape, jnp.result_type(*params))
     single = [p.size == 1 for p in params]
+    few = n <= 8192  # then one program for all rounds is worth more than narrow later rounds
     flat = [p.reshape(()) if one else jnp.broadcast_to(p, shape).ravel() for p, one in zip(params, single)]
-    width = min(n, max(128, n // 8))
+    width = n if few else n // 8
 
     def attempt(key, size, params):
         proposed, good = propose(key, size, *params)
@@ -129,8 +139,11 @@ def _all_accepted(key: Key, propose: Propose, params: tuple[Array, ...], shape: 
         where = jnp.where(good, at, n)
         return key, values.at[where].set(proposed, mode="drop"), accepted.at[where].set(True, mode="drop")
 
-    key, first = jr.split(key)
-    values, accepted = attempt(first, n, flat)
+    if few:
+        values, accepted = jnp.zeros(n, jnp.result_type(*params)), jnp.zeros(n, bool)
+    else:
+        key, first = jr.split(key)
+        values, accepted = attempt(first, n, flat)
     return jax.lax.while_loop(some_left, again, (key, values, accepted))[1].reshape(shape)
 
 
@@ -194,7 +207,7 @@ def _propose_poisson(key: Key, n: int, rate: Array) -> tuple[Array, Array]:
     return k, (k >= 0) & (sure | (bound <= log_poisson(jnp.maximum(k, 0.0), rate)))
 
 
-def _propose_binomial(key: Key, n: int, total: Array, p: Array, q: Array) -> tuple[Array, Array]:
+def _propose_binomial(key: Key, n: int, total: Array, p: Array, q: Array, peak: Array) -> tuple[Array, Array]:
     spread = jnp.sqrt(total * p * q)
     b = 1.15 + 2.53 * spread
     a = -0.0873 + 0.0248 * b + 0.01 * p
@@ -204,9 +217,8 @@ def _propose_binomial(key: Key, n: int, total: Array, p: Array, q: Array) -> tup
     k = jnp.floor((2 * a / us + b) * u + total * p + 0.5)
     inside = (k >= 0) & (k <= total)
     sure = (us >= 0.07) & (v <= 0.92 - 4.2 / b)
-    mode = jnp.floor((total + 1) * p)
     at = jnp.clip(k, 0.0, total)
-    height = log_binomial(at, total - at, p, q) - log_binomial(mode, total - mode, p, q)
+    height = log_binomial(at, total - at, p, q) - peak
     bound = jnp.log(v) + jnp.log((2.83 + 5.1 / b) * spread) - jnp.log(a / us**2 + b)
     return k, inside & (sure | (bound <= height))
 

@@ -98,7 +98,7 @@ class Truncated(Univariate):
     @property
     def _edge(self) -> Array:
         """The greatest number below `low` that a mass can lie on; `low` itself for a density."""
-        return jnp.nextafter(self.low, -jnp.inf) if self.base.discrete else self.low
+        return jnp.nextafter(jax.lax.stop_gradient(self.low), -jnp.inf) if self.base.discrete else self.low
 
     def _log_prob(self, x):
         values = self.base._log_prob(x) - self._outside[2]

@@ -15,6 +15,18 @@ from tractable.optim.gradient import (
 from tractable.optim.minimise import Minimum, minimise
 from tractable.optim.newton import GaussNewton, Newton
 from tractable.optim.objective import Method
+from tractable.optim.projected import (
+    AffineSet,
+    Box,
+    ConvexSet,
+    HalfSpace,
+    L1Ball,
+    L2Ball,
+    ProbabilitySimplex,
+    ProjectedGradient,
+    PsdCone,
+)
+from tractable.optim.proximal import L1Penalty, Penalty, ProximalGradient, coordinate_descent, soft_threshold
 from tractable.optim.quasi_newton import BFGS, LBFGS
 
 __all__ = [
@@ -22,9 +34,16 @@ __all__ = [
     "LBFGS",
     "Adagrad",
     "Adam",
+    "AffineSet",
+    "Box",
+    "ConvexSet",
     "ExponentialAverage",
     "GaussNewton",
     "GradientDescent",
+    "HalfSpace",
+    "L1Ball",
+    "L1Penalty",
+    "L2Ball",
     "LineSearchDescent",
     "Method",
     "Minimum",
@@ -32,6 +51,13 @@ __all__ = [
     "Nesterov",
     "Newton",
     "NormalisedGradient",
+    "Penalty",
+    "ProbabilitySimplex",
+    "ProjectedGradient",
+    "ProximalGradient",
+    "PsdCone",
     "RMSProp",
+    "coordinate_descent",
     "minimise",
+    "soft_threshold",
 ]

@@ -17,6 +17,7 @@ References.  Duchi, Hazan and Singer (2011); Kingma and Ba (2015); Nesterov (198
 from abc import abstractmethod
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -40,7 +41,7 @@ __all__ = [
     "RMSProp",
 ]
 
-Schedule = float | Array | Callable[[Array], Array]
+Schedule = float | Array | Callable[[Any], Any]
 
 
 class FirstOrder(Method):
@@ -62,7 +63,7 @@ class FirstOrder(Method):
 
     def step(self, objective: Objective, iterate: Iterate) -> Iterate:
         update, memory = self.transformation().update(iterate.gradient, iterate.memory, iterate.point)
-        point = iterate.point + update
+        point: Any = optax.apply_updates(iterate.point, update)
         value, gradient = objective.value_and_grad(point)
         return Iterate(point, value, gradient, memory, iterate.evaluations + 1, jnp.asarray(False))
 
@@ -78,9 +79,9 @@ class NormalisedGradient(FirstOrder):
     r"""$w \leftarrow w - a_t g_t / \|g_t\|$; a zero gradient moves nothing."""
 
     def direction(self) -> optax.GradientTransformation:
-        def update(gradient, state, params=None):
-            norm = optax.tree.norm(gradient)
-            return jax.tree.map(lambda g: g / jnp.where(norm > 0, norm, 1.0), gradient), state
+        def update(updates, state, params=None):
+            norm = optax.tree.norm(updates)
+            return jax.tree.map(lambda g: g / jnp.where(norm > 0, norm, 1.0), updates), state
 
         return optax.GradientTransformation(lambda params: optax.EmptyState(), update)
 
@@ -110,9 +111,9 @@ class Adagrad(FirstOrder):
     eps: float | Array = 1e-8
 
     def direction(self) -> optax.GradientTransformation:
-        def update(gradient, total, params=None):
-            total = jax.tree.map(lambda s, g: s + g**2, total, gradient)
-            return jax.tree.map(lambda g, s: g / (jnp.sqrt(s) + self.eps), gradient, total), total
+        def update(updates, state, params=None):
+            state = jax.tree.map(lambda s, g: s + g**2, state, updates)
+            return jax.tree.map(lambda g, s: g / (jnp.sqrt(s) + self.eps), updates, state), state
 
         return optax.GradientTransformation(lambda params: jax.tree.map(jnp.zeros_like, params), update)
 

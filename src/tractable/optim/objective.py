@@ -65,8 +65,8 @@ class Iterate(Module):
         """The iterate after a search; a search that failed leaves the point where it was and says so."""
         better = trial.accepted | (trial.value < self.value)
         new, old = (trial.point, trial.value, trial.gradient), (self.point, self.value, self.gradient)
-        kept = jax.tree.map(lambda a, b: jnp.where(better, a, b), new, old)
-        return Iterate(*kept, memory, self.evaluations + trial.evaluations, ~better)
+        point, value, gradient = jax.tree.map(lambda a, b: jnp.where(better, a, b), new, old)
+        return Iterate(point, value, gradient, memory, self.evaluations + trial.evaluations, ~better)
 
 
 class Method(Module):
