@@ -9,8 +9,7 @@ import pytest
 
 from tractable.bijections.elementwise import Exp
 from tractable.distributions.atoms import Empirical, Finite, PointMass
-from tractable.distributions.base import Univariate
-from tractable.distributions.bounded import Beta, Uniform
+from tractable.distributions.bounded import Uniform
 from tractable.distributions.continuous import Cauchy, Normal, StudentT
 from tractable.distributions.counts import Binomial, Geometric, Poisson
 from tractable.distributions.discrete import Bernoulli, Categorical
@@ -193,7 +192,7 @@ def test_draws_for_vectors_without_a_closed_form():
     exact = float(-p.entropy() + jnp.log(2 * jnp.pi) + 5 / 3)
     assert abs(float(estimate.value) - exact) < 5 * float(estimate.standard_error)
     with pytest.raises(
-        ValueError, match="`key` must be given; got None. MultivariateStudentT and Gaussian have no"
+        ValueError, match=r"`key` must be given; got None\. MultivariateStudentT and Gaussian have no"
     ):
         kl(p, q)
 
@@ -270,7 +269,6 @@ def test_the_estimate_says_how_it_was_computed():
         repr(kl_estimate(Normal(0.0, 1.0), Normal(1.0, 2.0)))
         == "Estimate(0.443147181 ± 0.0e+00, closed_form)"
     )
-    assert issubclass(Normal, Univariate)
 
 
 def test_bad_inputs_are_refused_by_name():
@@ -292,4 +290,3 @@ def test_bad_inputs_are_refused_by_name():
         kl(Normal(jnp.zeros(2), 1.0), Normal(jnp.zeros(3), 1.0))
     with pytest.raises(ValueError, match="`q` must be over draws of unit shape"):
         kl(Gamma(1.0, 1.0), Gaussian(jnp.zeros(2), jnp.eye(2)))
-    assert isinstance(Beta(1.0, 1.0), Univariate)

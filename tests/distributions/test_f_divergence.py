@@ -207,7 +207,7 @@ def test_functions_of_ones_own():
 def test_functions_that_are_not_divergences_are_refused():
     with pytest.raises(ValueError, match="`f` must be convex on t > 0; got a dent near t ="):
         f_divergence(P, Q, lambda t: jnp.sqrt(t) - 1)
-    with pytest.raises(ValueError, match="`f` must be zero at t = 1; got 1.0. Subtract f"):
+    with pytest.raises(ValueError, match=r"`f` must be zero at t = 1; got 1\.0\. Subtract f"):
         f_divergence(P, Q, lambda t: t**2)
     with pytest.raises(ValueError, match="`f` must be one of kl, reverse_kl"):
         f_divergence(P, Q, "wasserstein")

@@ -168,12 +168,12 @@ CASES = [
     ),
     _density(
         "BinaryConcrete",
-        lambda: BinaryConcrete(0.4, 0.8),
+        lambda: BinaryConcrete(0.4, 1.5),
         None,
         [0.01, 0.1, 0.2, 0.4, 0.5, 0.7, 0.9, 0.99],
         [-0.1, 1.1],
         ["no_moments", "no_mode"],
-        1 / (1 + np.exp(-(special.logit(np.append(_TAIL, 1 - _TAIL[-2::-1])) + 0.4) / 0.8)),
+        1 / (1 + np.exp(-(special.logit(np.append(_TAIL, 1 - _TAIL[-2::-1])) + 0.4) / 1.5)),
     ),
     _counts(
         "Bernoulli", lambda: Bernoulli(0.3), lambda: stats.bernoulli(0.3), [0.0, 1.0] * 4, [-1.0, 2.0, 0.5]

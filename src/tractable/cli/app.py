@@ -17,10 +17,11 @@ app = typer.Typer(
 )
 
 
-def _print_version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> bool:
     if wanted:
         typer.echo(f"tractable {__version__}")
         raise typer.Exit
+    return wanted
 
 
 @app.callback()

@@ -1,11 +1,17 @@
 """Names of array types that annotations share."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
-from jax.typing import ArrayLike
+import jax.typing
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 __all__ = ["Array", "ArrayLike", "Bool", "Float", "Int", "Key", "PyTree", "Scalar", "Shape"]
+
+if TYPE_CHECKING:
+    from jax.typing import ArrayLike
+else:
+    ArrayLike = jax.typing.ArrayLike | Sequence  # lists are welcome at public edges; `as_float` converts them
 
 Key = PRNGKeyArray
 PyTree = Any  # jaxtyping's PyTree walks every leaf at each check; a name is enough here

@@ -4,6 +4,12 @@ from tractable.distributions.atoms import Empirical, Finite, PointMass
 from tractable.distributions.base import Distribution, Univariate
 from tractable.distributions.bayes_rule import bayes
 from tractable.distributions.bounded import Beta, Uniform
+from tractable.distributions.categorical import (
+    Categorical,
+    CategoricalFit,
+    categorical_mle,
+    grouped_log_likelihood,
+)
 from tractable.distributions.channels import Capacity, channel_capacity, mutual_information_lower_bound
 from tractable.distributions.circular import VonMises
 from tractable.distributions.conjugate import (
@@ -19,6 +25,7 @@ from tractable.distributions.conjugate import (
 )
 from tractable.distributions.continuous import Cauchy, Gumbel, Laplace, Logistic, Normal, StudentT
 from tractable.distributions.counts import BetaBinomial, Binomial, Geometric, NegativeBinomial, Poisson
+from tractable.distributions.density import DensityCheck, check_density
 from tractable.distributions.density_entropy import differential_entropy
 from tractable.distributions.discrepancy import (
     PermutationTest,
@@ -30,14 +37,7 @@ from tractable.distributions.discrepancy import (
     median_bandwidth,
     squared_mmd,
 )
-from tractable.distributions.discrete import (
-    Bernoulli,
-    Categorical,
-    CategoricalFit,
-    DiscreteUniform,
-    categorical_mle,
-    grouped_log_likelihood,
-)
+from tractable.distributions.discrete import Bernoulli, DiscreteUniform
 from tractable.distributions.divergence import (
     Estimate,
     kl,
@@ -103,6 +103,7 @@ from tractable.distributions.information_estimates import (
     neighbour_mutual_information,
     plug_in_mutual_information,
 )
+from tractable.distributions.inverse import Tabulated, inverse_transform, invert_cdf, tabulate
 from tractable.distributions.kdpp import KDPP
 from tractable.distributions.kl_fit import KLFit, ReverseKLFit, empirical_kl, forward_kl_fit, reverse_kl_fit
 from tractable.distributions.linear_gaussian import LinearGaussian, joint, product
@@ -177,6 +178,7 @@ __all__ = [
     "Concrete",
     "ConditionalTable",
     "ConjugatePair",
+    "DensityCheck",
     "Dirichlet",
     "DirichletMultinomial",
     "DiscreteUniform",
@@ -228,6 +230,7 @@ __all__ = [
     "SinkhornPlan",
     "Statistics",
     "StudentT",
+    "Tabulated",
     "TotalVariance",
     "Transformed",
     "TransportPlan",
@@ -245,6 +248,7 @@ __all__ = [
     "bhattacharyya",
     "categorical_mle",
     "channel_capacity",
+    "check_density",
     "compare_estimates",
     "compare_minibatches",
     "condition",
@@ -278,6 +282,8 @@ __all__ = [
     "gumbel_top_k",
     "hellinger",
     "huffman",
+    "inverse_transform",
+    "invert_cdf",
     "jensen_gap",
     "jensen_shannon",
     "joint",
@@ -327,6 +333,7 @@ __all__ = [
     "straight_through",
     "subset_chain",
     "symmetrised_kl",
+    "tabulate",
     "to_covariance",
     "to_information",
     "to_precision",

@@ -18,7 +18,7 @@ import numpy as np
 
 from tractable.core.checks import as_float, check, is_concrete, offender
 from tractable.core.module import field
-from tractable.core.numerics import safe_log, xlogy
+from tractable.core.numerics import logit, safe_log, xlogy
 from tractable.core.support import Support, nonnegative, real, simplex
 from tractable.core.types import Array, ArrayLike, Float
 from tractable.distributions.base import Univariate
@@ -30,6 +30,8 @@ __all__ = [
     "Finite",
     "PointMass",
     "generalised_inverse",
+    "log_odds",
+    "log_of",
     "one_of_probs_or_logits",
 ]
 
@@ -86,9 +88,15 @@ class Atomic(Univariate):
         return -xlogy(self.probs, _shared(self.values, self.probs)).sum(-1)
 
     def _mode(self):
-        mass = _shared(self.values, self.probs)
-        best = jnp.where(mass == mass.max(-1, keepdims=True), self.values, jnp.nan)
-        least, most = jnp.nanmin(best, -1), jnp.nanmax(best, -1)
+        return self._mode_within(-jnp.inf, jnp.inf)
+
+    def _mode_within(self, low, high):
+        """The heaviest value from `low` to `high`; NaN where several tie."""
+        inside = (self.values >= low) & (self.values <= high)
+        mass = jnp.where(inside, _shared(self.values, self.probs), -1.0)
+        best = mass == mass.max(-1, keepdims=True)
+        least = jnp.where(best, self.values, jnp.inf).min(-1)
+        most = jnp.where(best, self.values, -jnp.inf).max(-1)
         return jnp.where(least == most, least, jnp.nan)
 
     def _cdf(self, x):
@@ -186,7 +194,11 @@ class PointMass(Univariate):
 
 
 def one_of_probs_or_logits(probs: Any, logits: Any, support: Support, to_logits: Callable) -> Any:
-    """The logits of a distribution that is given by exactly one of its probabilities and its logits."""
+    """The logits of a distribution that is given by exactly one of its probabilities and its logits.
+
+    Probabilities that have values are turned by NumPy, whose logarithms are right to the last digit: the errors of a
+    total of $10^8$ are those of its probability, times the total.
+    """
     both = probs is not None and logits is not None
     got = "both" if both else "neither"
     check((probs is None) != (logits is None), "probs", "given, or else `logits`, and not both", got)
@@ -204,7 +216,19 @@ def one_of_probs_or_logits(probs: Any, logits: Any, support: Support, to_logits:
         ok = np.asarray(support.contains(values))
         if not ok.all():
             check(False, "probs", support.words, offender(values, ok))
+        with np.errstate(divide="ignore"):
+            return to_logits(values)
     return to_logits(array)
+
+
+def log_odds(p: Any) -> Any:
+    """log p - log(1 - p), by NumPy for its arrays."""
+    return np.log(p) - np.log1p(-p) if isinstance(p, np.ndarray) else logit(p)
+
+
+def log_of(p: Any) -> Any:
+    """log p, by NumPy for its arrays."""
+    return np.log(p) if isinstance(p, np.ndarray) else safe_log(p)
 
 
 def generalised_inverse(cumulative: Array, p: Array) -> Array:

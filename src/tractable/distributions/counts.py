@@ -18,10 +18,10 @@ import jax.random as jr
 
 from tractable.core.checks import as_float
 from tractable.core.module import field
-from tractable.core.numerics import log1mexp, log_factorial, logit, sigmoid, softplus
+from tractable.core.numerics import log1mexp, log_factorial, sigmoid, softplus
 from tractable.core.support import Support, counts, extended_real, integer_range, nonnegative, unit_interval
 from tractable.core.types import Array, ArrayLike, Float
-from tractable.distributions.atoms import one_of_probs_or_logits
+from tractable.distributions.atoms import log_odds, one_of_probs_or_logits
 from tractable.distributions.expfam import ExponentialFamily
 from tractable.distributions.incomplete import log_beta_tails, log_gamma_tails
 from tractable.distributions.overdispersed import BetaBinomial, NegativeBinomial
@@ -51,7 +51,7 @@ class Binomial(Counts, ExponentialFamily):
         logits: ArrayLike | Sequence | None = None,
     ):
         self.total = as_float("total", total)
-        self.logits = one_of_probs_or_logits(probs, logits, unit_interval, logit)
+        self.logits = one_of_probs_or_logits(probs, logits, unit_interval, log_odds)
 
     @property
     def probs(self) -> Array:

@@ -15,10 +15,10 @@ import jax.random as jr
 import numpy as np
 
 from tractable.core.module import field
-from tractable.core.numerics import log_sigmoid, logit, sigmoid, softplus
+from tractable.core.numerics import log_sigmoid, sigmoid, softplus
 from tractable.core.support import IntegerRange, Support, extended_real, integer_range, unit_interval
 from tractable.core.types import Array, ArrayLike, Float
-from tractable.distributions.atoms import Empirical, Finite, PointMass, one_of_probs_or_logits
+from tractable.distributions.atoms import Empirical, Finite, PointMass, log_odds, one_of_probs_or_logits
 from tractable.distributions.base import Univariate, check_ordered
 from tractable.distributions.categorical import (
     Categorical,
@@ -47,7 +47,7 @@ class Bernoulli(Univariate, ExponentialFamily):
     def __init__(
         self, probs: ArrayLike | Sequence | None = None, *, logits: ArrayLike | Sequence | None = None
     ):
-        self.logits = one_of_probs_or_logits(probs, logits, unit_interval, logit)
+        self.logits = one_of_probs_or_logits(probs, logits, unit_interval, log_odds)
 
     @property
     def probs(self) -> Array:

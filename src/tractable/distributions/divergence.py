@@ -85,7 +85,7 @@ def kl_probs(p: ArrayLike, q: ArrayLike) -> Array:
     separate pairs.
 
     >>> p, q = jnp.array([0.5, 0.5]), jnp.array([2 / 3, 1 / 3])
-    >>> float(kl_probs(p, q).round(7)), float(kl_probs(q, p).round(7))
+    >>> round(float(kl_probs(p, q)), 7), round(float(kl_probs(q, p)), 7)
     (0.0588915, 0.056633)
     """
     p, q = pair_of_probabilities(p, q)

@@ -110,8 +110,8 @@ def _continued_fraction(term: Callable, numerator: Callable, length: int) -> Arr
     def inwards(value, n):
         return term(n) + numerator(n + 1) / value, None
 
-    far = term(jnp.asarray(float(length)))
-    return jax.lax.scan(inwards, far, jnp.arange(length - 1.0, -1.0, -1.0), unroll=2)[0]
+    far = term(length)
+    return jax.lax.scan(inwards, far, jnp.arange(length - 1.0, -1.0, -1.0, far.dtype), unroll=2)[0]
 
 
 def _gamma_fraction_lower(a: Array, x: Array) -> Array:

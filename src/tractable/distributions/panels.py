@@ -78,10 +78,9 @@ def support_ends(support: Support) -> tuple[Any, Any]:
 
 
 def tail_levels(dtype: Any, count: int | None = None) -> Array:
-    """Probabilities from one half down by factors of four, to where they are lost beside 1 or `count` of
-    them.
-    """
-    return jnp.asarray(0.5 * 0.25 ** np.arange(_num_levels(dtype) if count is None else count), dtype)
+    """Probabilities from one half down, by factors of two and then of four, to where they are lost beside 1."""
+    exponents = np.r_[1, 3, np.arange(2, 2 * (count or _num_levels(dtype)), 2)]
+    return jnp.asarray(0.5 ** np.sort(exponents), dtype)
 
 
 def real_dtype(distribution: Distribution) -> Any:
@@ -101,7 +100,8 @@ def panel_rule(edges: Array, anchors: Array, t: ArrayLike, w: ArrayLike) -> tupl
     """Nodes and weights, shape `(panels, order)`, of a rule on [0, 1]: graded from the nearest anchor."""
     a, b = edges[:-1, None], edges[1:, None]
     gap = jnp.maximum(anchors[None] - b, a - anchors[None])
-    nearest = jnp.argmin(jnp.where(gap >= 0, gap, jnp.inf), 1)
+    is_end = jnp.arange(anchors.size)[None] > 0
+    nearest = jnp.argmin(jnp.where((gap > 0) | ((gap == 0) & is_end), gap, jnp.inf), 1)
     anchor = anchors[nearest][:, None]
     near, far = a - anchor, b - anchor
     usable = (near * far > 0) & (b > a)

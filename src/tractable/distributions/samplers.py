@@ -185,14 +185,13 @@ def _by_inversion(key: Key, none: Array, ratio: Callable, params: Any, shape: Sh
 
 
 def _propose_gamma(key: Key, n: int, order: Array) -> tuple[Array, Array]:
-    key_normal, key_uniform = jr.split(key)
+    u, v = jr.uniform(key, (2, n), order.dtype)
     d = order - 1 / 3
-    z = jr.normal(key_normal, (n,), order.dtype)
+    z = math.sqrt(2) * jax.lax.erf_inv(2 * u - 1)
     root = 1 + z / (3 * jnp.sqrt(d))
     positive = root > 0
-    v = jnp.where(positive, root, 1.0) ** 3
-    log_u = -jr.exponential(key_uniform, (n,), order.dtype)
-    return d * v, positive & (log_u < 0.5 * z**2 + d * (1 - v + jnp.log(v)))
+    cube = jnp.where(positive, root, 1.0) ** 3
+    return d * cube, positive & (jnp.log1p(-v) < 0.5 * z**2 + d * (1 - cube + jnp.log(cube)))
 
 
 def _propose_poisson(key: Key, n: int, rate: Array) -> tuple[Array, Array]:

@@ -158,9 +158,10 @@ class Truncated(Univariate):
         return self._expectation(surprise) + self._outside[2]
 
     def _mode(self):
-        peak = self.base._mode()
-        inside = (peak >= self.low) & (peak <= self.high)
-        return jnp.where(inside, peak, jnp.nan)
+        if isinstance(self.base, Atomic):
+            return self.base._mode_within(self.low[..., None], self.high[..., None])
+        first, last = _ends(self.support)  # from its peak on a density of one peak falls
+        return jnp.clip(self.base._mode(), first, last)
 
     def _expectation(self, function: Callable[[Array], Array]) -> Array:
         if isinstance(self.base.support, IntegerRange):

@@ -2,10 +2,10 @@
 
 import matplotlib.pyplot as plt
 import numpy as np
-from jax.typing import ArrayLike
 from matplotlib.axes import Axes
 
 from tractable.core.checks import check
+from tractable.core.types import ArrayLike
 from tractable.distributions.base import Univariate
 
 __all__ = ["plot_density", "plot_ellipse"]

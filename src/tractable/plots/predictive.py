@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import matplotlib.pyplot as plt
 import numpy as np
-from jax.typing import ArrayLike
 from matplotlib.axes import Axes
 
 from tractable.core.checks import check_length
+from tractable.core.types import ArrayLike
 
 __all__ = ["plot_coefficients", "plot_intervals"]
 
