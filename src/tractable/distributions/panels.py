@@ -78,7 +78,7 @@ def support_ends(support: Support) -> tuple[Any, Any]:
 
 
 def tail_levels(dtype: Any, count: int | None = None) -> Array:
-    """Probabilities from one half down, by factors of two and then of four, to where they are lost beside 1."""
+    """Probabilities from one half down, by factors of two, then four, to where they are lost beside 1."""
     exponents = np.r_[1, 3, np.arange(2, 2 * (count or _num_levels(dtype)), 2)]
     return jnp.asarray(0.5 ** np.sort(exponents), dtype)
 
