@@ -196,8 +196,8 @@ class PointMass(Univariate):
 def one_of_probs_or_logits(probs: Any, logits: Any, support: Support, to_logits: Callable) -> Any:
     """The logits of a distribution that is given by exactly one of its probabilities and its logits.
 
-    Probabilities that have values are turned by NumPy, whose logarithms are right to the last digit: the errors
-    of a total of $10^8$ are those of its probability, times the total.
+    Probabilities that have values are turned by NumPy, whose logarithms are right to the last digit: the
+    errors of a total of $10^8$ are those of its probability, times the total.
     """
     both = probs is not None and logits is not None
     got = "both" if both else "neither"
