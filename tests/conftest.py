@@ -17,6 +17,7 @@ _hook = install_import_hook("tractable", "beartype.beartype")
 
 import hypothesis  # noqa: E402
 import jax  # noqa: E402
+import mpmath  # noqa: E402
 import pytest  # noqa: E402
 
 import tractable  # noqa: E402, F401
@@ -27,6 +28,13 @@ jax.config.update("jax_debug_key_reuse", True)
 
 hypothesis.settings.register_profile("suite", deadline=None, max_examples=25, derandomize=True, database=None)
 hypothesis.settings.load_profile("suite")
+
+
+@pytest.fixture(autouse=True)
+def _digits(request):
+    """Each test computes its oracle with the digits that its own module asks for, whatever ran before it."""
+    with mpmath.workdps(getattr(request.module, "DIGITS", 50)):
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -26,7 +26,7 @@ from tractable.bijections.interval import OntoInterval
 from tractable.bijections.monotone import ends
 from tractable.core.support import Interval, nonnegative, positive, real, simplex, unit_interval
 
-mp.mp.dps = 400  # 1 - tanh(400) is 1e-347
+DIGITS = mp.mp.dps = 400  # 1 - tanh(400) is 1e-347
 
 
 def _logistic(x):

@@ -12,7 +12,7 @@ from hypothesis import given
 
 from tractable.core import numerics as nm
 
-mp.mp.dps = 50
+DIGITS = mp.mp.dps = 50
 EXTREMES = [-1e3, -700.0, -50.0, -1.0, -1e-12, 0.0, 1e-12, 1.0, 36.0, 50.0, 700.0, 1e3]
 
 

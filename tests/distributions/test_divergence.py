@@ -74,6 +74,9 @@ def test_nearly_equal_distributions_keep_their_digits():
     np.testing.assert_allclose(kl(Normal(0.0, 1.000001), Normal(0.0, 1.0)), exact, rtol=1e-9)
     p = Gaussian(jnp.zeros(3), 1.000001**2 * jnp.eye(3))
     np.testing.assert_allclose(kl(p, Gaussian(jnp.zeros(3), jnp.eye(3))), 3 * exact, rtol=1e-9)
+    tiny = mpmath.mpf(1e-6) ** 2
+    far = float((tiny - 1 - mpmath.log(tiny)) / 2)
+    np.testing.assert_allclose(kl(Normal(0.0, 1e-6), Normal(0.0, 1.0)), far, rtol=1e-14)
     a, b = mpmath.mpf(0.3), mpmath.mpf(0.3000003)
     coin = float(a * mpmath.log(a / b) + (1 - a) * mpmath.log((1 - a) / (1 - b)))
     np.testing.assert_allclose(kl(Bernoulli(0.3), Bernoulli(0.3000003)), coin, rtol=1e-8)

@@ -18,7 +18,7 @@ from tractable.distributions import (
     VonMises,
 )
 
-mp.mp.dps = 60
+DIGITS = mp.mp.dps = 60
 
 
 def log_beta(a, b):

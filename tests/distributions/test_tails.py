@@ -26,7 +26,7 @@ from tractable.distributions.special import (
     stirling_error,
 )
 
-mp.mp.dps = 50
+DIGITS = mp.mp.dps = 50
 
 
 def near(found, expected, rtol=1e-10, atol=0.0):

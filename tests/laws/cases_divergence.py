@@ -50,7 +50,6 @@ class Pair:
     draws: Callable[[np.random.Generator, int], np.ndarray] | None = None  # log p - log q at draws of p
     pieces: tuple[float, ...] = ()  # where SciPy's integral over the line is cut, instead of quantiles
     edge: bool = False  # the ends of the support depend on parameters: no gradient law
-    slow_quantile: bool = False  # its quantiles take long to compile
 
     def __str__(self) -> str:
         return self.name
@@ -175,7 +174,6 @@ NUMBERS = [
         lambda: Gamma(1.2, 0.7),
         lambda: ss.gamma(2.5, scale=1 / 1.3),
         lambda: ss.gamma(1.2, scale=1 / 0.7),
-        slow_quantile=True,
     ),
     Pair(
         "inverse gamma",
@@ -183,7 +181,6 @@ NUMBERS = [
         lambda: InverseGamma(1.2, 0.7),
         lambda: ss.invgamma(2.5, scale=1.3),
         lambda: ss.invgamma(1.2, scale=0.7),
-        slow_quantile=True,
     ),
     Pair(
         "chi squared",
@@ -191,7 +188,6 @@ NUMBERS = [
         lambda: ChiSquared(6.0),
         lambda: ss.chi2(3.5),
         lambda: ss.chi2(6.0),
-        slow_quantile=True,
     ),
     Pair(
         "exponential gamma",
@@ -199,7 +195,6 @@ NUMBERS = [
         lambda: Gamma(1.2, 0.7),
         lambda: ss.expon(scale=1 / 1.3),
         lambda: ss.gamma(1.2, scale=1 / 0.7),
-        slow_quantile=True,
     ),
     Pair(
         "gamma exponential",
@@ -207,7 +202,6 @@ NUMBERS = [
         lambda: Exponential(0.7),
         lambda: ss.gamma(2.5, scale=1 / 1.3),
         lambda: ss.expon(scale=1 / 0.7),
-        slow_quantile=True,
     ),
     Pair(
         "weibull",
@@ -230,7 +224,6 @@ NUMBERS = [
         lambda: Beta(1.2, 1.7),
         lambda: ss.beta(2.5, 1.3),
         lambda: ss.beta(1.2, 1.7),
-        slow_quantile=True,
     ),
     Pair(
         "uniform",
@@ -247,7 +240,6 @@ NUMBERS = [
         lambda: ss.vonmises(1.3, 0.5),
         lambda: ss.vonmises(2.4, -0.2),
         pieces=(-np.pi, np.pi),
-        slow_quantile=True,
     ),
     Pair(
         "bernoulli",

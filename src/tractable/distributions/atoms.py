@@ -238,6 +238,8 @@ def generalised_inverse(cumulative: Array, p: Array) -> Array:
     The comparison allows the rounding of a cumulative sum, $32\epsilon$ relative. An entry of probability
     zero is never found for $p > 0$, nor one past the last that has any.
     """
+    missing = p.ndim + 1 - cumulative.ndim
+    cumulative = cumulative.reshape((1,) * missing + cumulative.shape)
     scaled = p * (1 - 32 * jnp.finfo(p.dtype).eps)
     last = (cumulative < cumulative[..., -1:]).sum(-1)
     if cumulative.shape[-1] <= 64:

@@ -12,10 +12,10 @@ References.  Johnson, Kotz and Balakrishnan (1995), chapter 25; Minka (2000), "E
 import jax
 import jax.numpy as jnp
 import jax.random as jr
-from jax.scipy.special import digamma, ndtri, polygamma, xlog1py
+from jax.scipy.special import digamma, ndtri, polygamma
 
 from tractable.core.module import field
-from tractable.core.numerics import sigmoid, xlogy
+from tractable.core.numerics import sigmoid
 from tractable.core.support import Support, bounded, positive, real, unit_interval
 from tractable.core.types import Array, Float
 from tractable.distributions.base import Univariate, check_ordered
@@ -24,7 +24,13 @@ from tractable.distributions.expfam import ExponentialFamily
 from tractable.distributions.incomplete import log_beta_tails
 from tractable.distributions.quantile import invert_tails
 from tractable.distributions.samplers import log_odds_draw
-from tractable.distributions.special import digamma_minus_log, log_beta, log_binomial, stirling_error
+from tractable.distributions.special import (
+    digamma_minus_log,
+    log_beta,
+    log_binomial,
+    power_log,
+    stirling_error,
+)
 from tractable.distributions.truncated_normal import TruncatedNormal
 
 __all__ = ["Beta", "TruncatedNormal", "Uniform", "VonMises"]
@@ -99,8 +105,10 @@ class Beta(Univariate, ExponentialFamily):
         a, b = self.a, self.b
         narrow = jnp.minimum(a, b) > 10
         u, v = jnp.where(narrow, a - 1, 10.0), jnp.where(narrow, b - 1, 10.0)
-        peaked = log_binomial(u, v, x, 1 - x) + jnp.log(u + v + 1)
-        wide = xlogy(a - 1, x) + xlog1py(b - 1, -x) - log_beta(a, b)
+        middle = jnp.where(narrow, x, 0.5)
+        peaked = log_binomial(u, v, middle, 1 - middle) + jnp.log(u + v + 1)
+        last = jnp.where((b == 1) & (x == 1), 0.0, x)  # 0 log 0 at the end of a density that is finite there
+        wide = power_log(a - 1, x) + (b - 1) * jnp.log1p(-last) - log_beta(a, b)
         return jnp.where(narrow, peaked, wide)
 
     def _sample(self, key, n):

@@ -202,7 +202,7 @@ class Gumbel(LocationScale):
         return -jnp.expm1(-jnp.exp(-z))
 
     def _standard_log_survival(self, z):
-        return log1mexp(jnp.exp(-z))
+        return jnp.where(z > 40, -z, log1mexp(jnp.exp(-jnp.minimum(z, 40.0))))
 
     def _standard_icdf(self, p):
         return -jnp.log(-jnp.log(p))

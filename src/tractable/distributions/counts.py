@@ -86,7 +86,8 @@ class Binomial(Counts, ExponentialFamily):
 
     def _mode(self):
         peak = (self.total + 1) * self.probs
-        tie = (peak == jnp.floor(peak)) & (peak > 0) & (peak <= self.total)
+        near = jnp.abs(peak - jnp.round(peak)) <= 8 * jnp.finfo(peak.dtype).eps * peak
+        tie = near & (jnp.round(peak) > 0) & (jnp.round(peak) <= self.total)
         return jnp.where(tie, jnp.nan, jnp.minimum(jnp.floor(peak), self.total))
 
     def _tails(self, k):

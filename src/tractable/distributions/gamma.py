@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax.scipy.special import digamma, ndtri, polygamma
 
 from tractable.core.module import field
-from tractable.core.numerics import log_gamma, xlogy
+from tractable.core.numerics import log_gamma
 from tractable.core.support import Support, nonnegative, positive
 from tractable.core.types import Array, Float
 from tractable.distributions.base import Univariate
@@ -22,7 +22,13 @@ from tractable.distributions.expfam import ExponentialFamily
 from tractable.distributions.incomplete import log_gamma_tails
 from tractable.distributions.quantile import invert_tails
 from tractable.distributions.samplers import gamma_draw, log_gamma_draw
-from tractable.distributions.special import digamma_minus_log, inverse_digamma, log_poisson, stirling_error
+from tractable.distributions.special import (
+    digamma_minus_log,
+    inverse_digamma,
+    log_poisson,
+    power_log,
+    stirling_error,
+)
 
 __all__ = ["ChiSquared", "Gamma", "InverseGamma"]
 
@@ -41,7 +47,7 @@ class Gamma(Univariate, ExponentialFamily):
         a, rate = self.concentration, self.rate
         falls = a < 1
         small = jnp.where(falls, a, 1.0)
-        near = small * jnp.log(rate) + xlogy(small - 1, x) - rate * x - log_gamma(small)
+        near = small * jnp.log(rate) + power_log(small - 1, x) - rate * x - log_gamma(small)
         return jnp.where(falls, near, log_poisson(jnp.where(falls, 1.0, a) - 1, rate * x) + jnp.log(rate))
 
     def _sample(self, key, n):

@@ -24,15 +24,14 @@ from tractable.core.module import Module, field
 from tractable.core.types import Array, ArrayLike, Scalar
 from tractable.distributions.atoms import Atomic, PointMass
 from tractable.distributions.base import Distribution, Univariate
+from tractable.distributions.breakpoints import real_dtype, tail_levels
 from tractable.distributions.pairs import over_units
 from tractable.distributions.panels import (
     for_both,
     integrate_panels,
     outer_error,
     panel_edges,
-    real_dtype,
     support_ends,
-    tail_levels,
     tail_sum,
 )
 

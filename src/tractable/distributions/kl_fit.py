@@ -115,7 +115,7 @@ def forward_kl_fit(
     if isinstance(family, ExponentialFamily):
         fitted = maximum_likelihood(family, rows, row_weight)
         return KLFit(fitted, objective(fitted), jnp.asarray(1), jnp.asarray(int(Status.converged)))
-    return _search(objective, family, max_steps)
+    return _search(_value_and_slope(objective), family, max_steps)
 
 
 def reverse_kl_fit(
@@ -141,7 +141,8 @@ def reverse_kl_fit(
     check(not members[0].discrete, "starts", "densities", f"{type(members[0]).__name__}, which has masses")
     at = log_target.log_prob if isinstance(log_target, Distribution) else jax.vmap(log_target)
     objective = _reverse_objective(at, members[0], key, check_count("num_samples", num_samples, 2))
-    fits = [_search(objective, member, max_steps) for member in members]
+    compiled = _value_and_slope(objective)
+    fits = [_search(compiled, member, max_steps) for member in members]
     return ReverseKLFit(_distinct(sorted(fits, key=_order)))
 
 
@@ -253,16 +254,17 @@ def _hermite_nodes(grid: Array, weights: Array, q: Any) -> tuple[Array, Array]:
     return q.mean[None] + grid @ psd_root(q.cov).T, weights
 
 
-def _search(objective: Callable[[Any], Scalar], start: Distribution, max_steps: int) -> KLFit:
+def _value_and_slope(objective: Callable[[Any], Scalar]) -> Callable[[Array, Any], tuple[Array, Array]]:
+    """The objective and its gradient in the free numbers of a member, compiled once for all starts."""
+    return jax.jit(jax.value_and_grad(lambda free, rebuild: objective(rebuild(free)[0])))
+
+
+def _search(value_and_slope: Callable, start: Distribution, max_steps: int) -> KLFit:
     """A quasi-Newton search over the unconstrained parameters, judged by the gradient where it stopped."""
     free, rebuild = unconstrain(start)
 
-    @jax.jit
-    def value_and_slope(vector):
-        return jax.value_and_grad(lambda v: objective(rebuild(v)[0]))(vector)
-
     def host(vector):
-        value, slope = value_and_slope(jnp.asarray(vector, free.dtype))
+        value, slope = value_and_slope(jnp.asarray(vector, free.dtype), rebuild)
         return float(value), np.asarray(slope, float)
 
     options = {"maxiter": check_count("max_steps", max_steps), "gtol": 1e-9}

@@ -32,7 +32,9 @@ __all__ = ["mass_terms", "scale_excess"]
 
 def scale_excess(x: Array) -> Array:
     r"""$x - 1 - \log x \ge 0$ for $x \ge 0$, exact near 1; infinite at 0."""
-    return -log1p_minus(x - 1)
+    near = jnp.abs(x - 1) < 0.2  # elsewhere x - 1 would round away the digits of a small x
+    far = jnp.where(near, 1.0, x)
+    return jnp.where(near, -log1p_minus(jnp.where(near, x - 1, 0.0)), far - 1 - jnp.log(far))
 
 
 def mass_terms(log_p: Array, log_q: Array) -> Array:

@@ -1,8 +1,8 @@
 r"""Panels on the line that resolve one or two densities: where to cut, and which nodes to take in each panel.
 
-Cuts.        Quantiles whose probabilities fall by factors of four down to rounding, the ends of the supports,
-             and between the last quantile and an end (or infinity) points by factors of four, where the
-             integrand shows whether its integral converges.
+Cuts.        The break points of both distributions, the ends of the supports, and between the last quantile
+             and an end (or infinity) points by factors of four, where the integrand shows whether its
+             integral converges.
 Nodes.       Gauss-Legendre in each panel, in the logarithm of the distance to the nearest end of a support
              (so that $x^{a-1}$ costs no digits), evenly where a panel touches that end.
 Used by.     distributions.integrals, distributions.kl_fit.
@@ -12,7 +12,6 @@ References.  Davis and Rabinowitz (1984) section 2.12.
 """
 
 from collections.abc import Callable
-from functools import singledispatch
 from typing import Any
 
 import jax
@@ -23,44 +22,16 @@ from tractable.bijections.monotone import ends
 from tractable.core.iterate import run
 from tractable.core.support import IntegerRange, Support
 from tractable.core.types import Array, ArrayLike
-from tractable.distributions.base import Distribution, Univariate
-from tractable.distributions.mixture import Mixture, Union
-from tractable.distributions.transformed import Transformed
+from tractable.distributions.base import Distribution
+from tractable.distributions.breakpoints import breakpoints, num_levels, real_dtype
+from tractable.distributions.mixture import Union
 
 __all__ = [
-    "breakpoints", "expectation_rule", "for_both", "integrate_panels", "outer_error", "panel_edges",
-    "panel_rule", "real_dtype", "support_ends", "tail_levels", "tail_sum",
+    "expectation_rule", "for_both", "integrate_panels", "outer_error", "panel_edges", "panel_rule",
+    "support_ends", "tail_sum",
 ]  # fmt: skip
 
 Evaluate = Callable[[Array], tuple[Array, Array]]
-
-
-@singledispatch
-def breakpoints(distribution: Distribution) -> Array:
-    """Points that resolve where a distribution of one number puts its mass: its quantiles where it knows
-    them.
-    """
-    spread = 2.0 ** np.arange(-4, 9)
-    steps = jnp.asarray(np.concatenate([-spread[::-1], [0.0], spread]))
-    return distribution.mean + distribution.std * steps
-
-
-@breakpoints.register
-def _(distribution: Univariate) -> Array:
-    if type(distribution)._icdf is Univariate._icdf:
-        return breakpoints.dispatch(Distribution)(distribution)
-    tail = tail_levels(real_dtype(distribution))
-    return jnp.concatenate([distribution.icdf(tail), distribution.inverse_survival(tail)])
-
-
-@breakpoints.register
-def _(distribution: Mixture) -> Array:
-    return jax.vmap(breakpoints)(distribution.components).reshape(-1)
-
-
-@breakpoints.register
-def _(distribution: Transformed) -> Array:
-    return distribution.bijection.forward(breakpoints(distribution.base))
 
 
 def support_ends(support: Support) -> tuple[Any, Any]:
@@ -77,17 +48,6 @@ def support_ends(support: Support) -> tuple[Any, Any]:
     return found.low, found.high
 
 
-def tail_levels(dtype: Any, count: int | None = None) -> Array:
-    """Probabilities from one half down, by factors of two, then four, to where they are lost beside 1."""
-    exponents = np.r_[1, 3, np.arange(2, 2 * (count or _num_levels(dtype)), 2)]
-    return jnp.asarray(0.5 ** np.sort(exponents), dtype)
-
-
-def real_dtype(distribution: Distribution) -> Any:
-    """The type of floats in which a distribution's densities are computed."""
-    return jnp.result_type(float, *[leaf.dtype for leaf in jax.tree.leaves(distribution)])
-
-
 def panel_edges(p: Distribution, q: Distribution) -> tuple[Array, Array]:
     """The sorted ends of all panels, and the points towards which panels are graded (the centre first)."""
     dtype = real_dtype(p)
@@ -100,15 +60,16 @@ def panel_rule(edges: Array, anchors: Array, t: ArrayLike, w: ArrayLike) -> tupl
     """Nodes and weights, shape `(panels, order)`, of a rule on [0, 1]: graded from the nearest anchor."""
     a, b = edges[:-1, None], edges[1:, None]
     gap = jnp.maximum(anchors[None] - b, a - anchors[None])
-    is_end = jnp.arange(anchors.size)[None] > 0
-    nearest = jnp.argmin(jnp.where((gap > 0) | ((gap == 0) & is_end), gap, jnp.inf), 1)
+    is_end = anchors != anchors[0]  # the centre stands for ends that are infinite: used only if all are
+    usable_anchor = is_end | ~is_end.any()
+    nearest = jnp.argmin(jnp.where((gap >= 0) & usable_anchor[None], gap, jnp.inf), 1)
     anchor = anchors[nearest][:, None]
     near, far = a - anchor, b - anchor
     usable = (near * far > 0) & (b > a)
     ratio = jnp.where(usable, far, 1.0) / jnp.where(usable, near, 1.0)
     stretch = jnp.maximum(ratio, 1 / ratio)
     # The density is smooth at the centre, which is no end of a support: grading helps in the tails only.
-    graded = usable & (stretch > 2) & ((nearest[:, None] > 0) | (stretch < 1000))
+    graded = usable & (stretch > 2) & (is_end[nearest][:, None] | (stretch < 1000))
     log_ratio = jnp.log(jnp.where(graded, ratio, 2.0))
     at, weight = jnp.asarray(t, edges.dtype)[None], jnp.asarray(w, edges.dtype)[None]
     power = near * jnp.exp(at * log_ratio)
@@ -238,7 +199,7 @@ def _probes(outermost: Array, end: Array, centre: Array) -> Array:
     """Points from the outermost quantile on: to the end of the support, or out to infinity, by factors of
     four.
     """
-    powers = jnp.asarray(4.0 ** np.arange(1, _num_levels(outermost.dtype) + 1), outermost.dtype)
+    powers = jnp.asarray(4.0 ** np.arange(1, num_levels(outermost.dtype) + 1), outermost.dtype)
     safe = jnp.where(jnp.isfinite(end), end, centre)
     return jnp.where(
         jnp.isfinite(end), safe + (outermost - safe) / powers, centre + (outermost - centre) * powers
@@ -263,8 +224,3 @@ def _zero_in_panel(x: Array, values: Array, otherwise: Array) -> Array:
 def _gauss_legendre(order: int) -> tuple[np.ndarray, np.ndarray]:
     t, w = np.polynomial.legendre.leggauss(order)
     return (1 + t) / 2, w / 2
-
-
-def _num_levels(dtype: Any) -> int:
-    """How often a probability can be quartered before it is lost beside 1."""
-    return int(jnp.finfo(dtype).nmant) // 2 - 1

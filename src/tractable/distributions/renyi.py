@@ -33,9 +33,9 @@ from tractable.distributions.f_generators import log_power
 from tractable.distributions.gaussian import Gaussian
 from tractable.distributions.gaussian_parts import positive_definite_factor
 from tractable.distributions.integrals import integrate
+from tractable.distributions.kl_pairs import scale_excess
 from tractable.distributions.kl_registry import same_family
 from tractable.distributions.pairs import Comparable, check_pair, over_units, pair_of_probabilities
-from tractable.distributions.special import log1p_minus
 
 __all__ = ["bhattacharyya", "hellinger", "renyi"]
 
@@ -130,12 +130,9 @@ def _gaussian_renyi(p: Gaussian, q: Gaussian, alpha: float) -> Scalar:
 
 
 def _spread(ratio: Array, alpha: float) -> Array:
-    r"""$\frac12\{\log(1 + (1-\alpha)e)/(1-\alpha) - \log(1 + e)\}$ with $e = r - 1$, free of cancellation
-    near $e = 0$.
-    """
-    excess = ratio - 1
-    mixed = jnp.where(1 + (1 - alpha) * excess > 0, (1 - alpha) * excess, 0.0)
-    return 0.5 * (log1p_minus(mixed) / (1 - alpha) - log1p_minus(excess))
+    r"""$\frac12\{\frac{\log m}{1-\alpha} - \log r\}$ with $m = \alpha + (1-\alpha)r$; nothing cancels."""
+    mixed = alpha + (1 - alpha) * ratio
+    return 0.5 * (scale_excess(ratio) - scale_excess(jnp.where(mixed > 0, mixed, 1.0)) / (1 - alpha))
 
 
 def _family_renyi(p: Any, q: Any, alpha: float) -> Scalar:

@@ -14,13 +14,13 @@ import math
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import digamma, erfc, ndtri, polygamma, xlogy
+from jax.scipy.special import digamma, erfc, ndtri, polygamma
 
 from tractable.core.types import Array, ArrayLike
 
 __all__ = [
     "deviance", "digamma_minus_log", "inverse_digamma", "log1p_minus", "log1p_square", "log_beta",
-    "log_binomial", "log_choose", "log_ndtr", "log_ndtri", "log_poisson", "stirling_error",
+    "log_binomial", "log_choose", "log_ndtr", "log_ndtri", "log_poisson", "power_log", "stirling_error",
 ]  # fmt: skip
 
 _HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
@@ -53,6 +53,12 @@ def log1p_square(z: ArrayLike) -> Array:
     return jnp.where(huge, 2 * jnp.log(jnp.where(huge, size, 1.0)), jnp.log1p(jnp.where(huge, 0.0, z) ** 2))
 
 
+def power_log(k: ArrayLike, x: ArrayLike) -> Array:
+    r"""$k\log x$ with $0\log 0 = 0$; its slopes are right at $k = 0$ too, and finite at $x = 0$ then."""
+    k, x = jnp.asarray(k), jnp.asarray(x)
+    return k * jnp.log(jnp.where((k == 0) & (x == 0), 1.0, x))
+
+
 def stirling_error(x: ArrayLike) -> Array:
     r"""$\delta(x) = \log\Gamma(x + 1) - (x + \frac12)\log x + x - \frac12\log 2\pi$ for $x > 0$.
 
@@ -79,10 +85,10 @@ def log_poisson(k: ArrayLike, rate: ArrayLike) -> Array:
     r"""$k\log\lambda - \lambda - \log\Gamma(k + 1)$ for real $k \ge 0$ and $\lambda \ge 0$."""
     k, rate = jnp.asarray(k), jnp.asarray(rate)
     small = k < 1
-    m = jnp.where(small, 2.0, k)
-    large = -deviance(m, rate) - _stirling(m) - 0.5 * jnp.log(m) - _HALF_LOG_TWO_PI
+    m, mean = jnp.where(small, 2.0, k), jnp.where(small, 2.0, rate)
+    large = -deviance(m, mean) - _stirling(m) - 0.5 * jnp.log(m) - _HALF_LOG_TWO_PI
     s = jnp.where(small, k, 0.0)
-    return jnp.where(small, xlogy(s, rate) - rate - _log_factorial_below_one(s), large)
+    return jnp.where(small, power_log(s, rate) - rate - _log_factorial_below_one(s), large)
 
 
 def log_choose(k: ArrayLike, m: ArrayLike) -> Array:

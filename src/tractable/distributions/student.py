@@ -86,7 +86,8 @@ def _student_tails(y: Array, degrees: Array) -> tuple[Array, Array]:
     half, order = jnp.full_like(log_ratio, 0.5), jnp.broadcast_to(degrees / 2, log_ratio.shape)
     within, beyond = log_beta_tails(half, order, sigmoid(near), sigmoid(-near))
     power = -order * log_ratio - jnp.log(order) - log_beta(order, half)
-    return jnp.where(far, log1mexp(-jnp.minimum(power, 0.0)), within), jnp.where(far, power, beyond)
+    rest = log1mexp(jnp.where(far & (power < 0), -power, 1.0))
+    return jnp.where(far, rest, within), jnp.where(far, power, beyond)
 
 
 def _student_log_slope(y: Array, degrees: Array) -> Array:

@@ -14,11 +14,12 @@ import jax.numpy as jnp
 import jax.random as jr
 
 from tractable.core.module import field
-from tractable.core.numerics import log1mexp, log_gamma, xlogy
+from tractable.core.numerics import log1mexp, log_gamma
 from tractable.core.support import Support, bounded, nonnegative, positive
 from tractable.core.types import Array, Float
 from tractable.distributions.base import Univariate
 from tractable.distributions.expfam import ExponentialFamily
+from tractable.distributions.special import power_log
 
 __all__ = ["Exponential", "Pareto", "WaitingTime", "Weibull"]
 
@@ -124,7 +125,7 @@ class Weibull(WaitingTime, ExponentialFamily):
 
     def _log_prob(self, x):
         k, z = self.concentration, x / self.scale
-        return jnp.log(k) - jnp.log(self.scale) + xlogy(k - 1, z) - z**k
+        return jnp.log(k) - jnp.log(self.scale) + power_log(k - 1, z) - z**k
 
     def _mean(self):
         return self.scale * jnp.exp(log_gamma(1 + 1 / self.concentration))
@@ -156,7 +157,7 @@ class Weibull(WaitingTime, ExponentialFamily):
         return (x**self.concentration,)
 
     def log_base(self, x):
-        return jnp.log(self.concentration) + xlogy(self.concentration - 1, x)
+        return jnp.log(self.concentration) + power_log(self.concentration - 1, x)
 
     def log_normaliser(self, natural):
         return -jnp.log(-natural[0])
