@@ -51,6 +51,14 @@ def assert_same(a, b):
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.fixture(autouse=True)
+def _listening():
+    """Ctrl-C is heard, also where the suite was started in the background and its shell has it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.fixture(scope="module")
 def whole():
     return run_in_blocks(walk, start(), keys(), block=BLOCK)

@@ -79,7 +79,7 @@ def pad_rows(rows: Any, weights: ArrayLike | None = None, *, size: int | None = 
     num_rows = lengths.pop()
     check(num_rows > 0, "rows", "at least one row", "none")
     size = bucket_size(num_rows) if size is None else check_count("size", size, least=num_rows)
-    single = all(np.result_type(leaf) == np.float32 for leaf in leaves)
+    single = all(getattr(leaf, "dtype", None) == np.float32 for leaf in leaves)
     weights = _as_weights(weights, num_rows, np.float32 if single else jnp.result_type(float))
     return jax.tree.map(lambda leaf: _extend(leaf, size, -1), rows), _extend(weights, size, None)
 

@@ -28,6 +28,7 @@ from tractable.distributions.special import (
     digamma_minus_log,
     log_beta,
     log_binomial,
+    once,
     power_log,
     stirling_error,
 )
@@ -104,12 +105,16 @@ class Beta(Univariate, ExponentialFamily):
     def _log_prob(self, x):
         a, b = self.a, self.b
         narrow = jnp.minimum(a, b) > 10
-        u, v = jnp.where(narrow, a - 1, 10.0), jnp.where(narrow, b - 1, 10.0)
-        middle = jnp.where(narrow, x, 0.5)
-        peaked = log_binomial(u, v, middle, 1 - middle) + jnp.log(u + v + 1)
         last = jnp.where((b == 1) & (x == 1), 0.0, x)  # 0 log 0 at the end of a density that is finite there
-        wide = power_log(a - 1, x) + (b - 1) * jnp.log1p(-last) - log_beta(a, b)
-        return jnp.where(narrow, peaked, wide)
+        wide = power_log(a - 1, x) + (b - 1) * jnp.log1p(-last) - once(log_beta(a, b))
+
+        def any_narrow():
+            u, v = jnp.where(narrow, a - 1, 10.0), jnp.where(narrow, b - 1, 10.0)
+            middle = jnp.where(narrow, x, 0.5)
+            peaked = log_binomial(u, v, middle, 1 - middle) + jnp.log(u + v + 1)
+            return jnp.where(narrow, peaked, wide)
+
+        return jax.lax.cond(jnp.any(narrow), any_narrow, lambda: wide)
 
     def _sample(self, key, n):
         return sigmoid(log_odds_draw(key, self.a, self.b, n))

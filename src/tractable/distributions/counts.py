@@ -26,7 +26,7 @@ from tractable.distributions.expfam import ExponentialFamily
 from tractable.distributions.incomplete import log_beta_tails, log_gamma_tails
 from tractable.distributions.overdispersed import BetaBinomial, NegativeBinomial
 from tractable.distributions.samplers import binomial_draw, poisson_draw
-from tractable.distributions.special import log_binomial, log_choose, log_poisson
+from tractable.distributions.special import log_binomial_count, log_choose, log_poisson_count
 from tractable.distributions.sums import entropy_of_window
 from tractable.distributions.tailed import Counts, check_success_possible
 
@@ -67,7 +67,7 @@ class Binomial(Counts, ExponentialFamily):
         return self.total
 
     def _log_prob(self, x):
-        return log_binomial(x, self.total - x, self.probs, sigmoid(-self.logits))
+        return log_binomial_count(x, self.total, self.logits)
 
     def _sample(self, key, n):
         return binomial_draw(key, self.total, self.probs, sigmoid(-self.logits), n).astype(int)
@@ -119,7 +119,7 @@ class Poisson(Counts, ExponentialFamily):
     rate: Float[Array, "..."] = field(support=nonnegative)
 
     def _log_prob(self, x):
-        return log_poisson(x, self.rate)
+        return log_poisson_count(x, self.rate)
 
     def _sample(self, key, n):
         return poisson_draw(key, self.rate, n).astype(int)

@@ -59,7 +59,7 @@ class Bernoulli(Univariate, ExponentialFamily):
         return integer_range(0, 1)
 
     def _log_prob(self, x):
-        return log_sigmoid(jnp.where(x == 1, self.logits, -self.logits))
+        return jnp.where(x == 1, log_sigmoid(self.logits), log_sigmoid(-self.logits))
 
     def _sample(self, key, n):
         return jr.bernoulli(key, self.probs, n).astype(int)

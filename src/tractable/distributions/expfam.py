@@ -29,8 +29,8 @@ from tractable.distributions.base import Distribution, Univariate, _flatten_unit
 
 __all__ = [
     "ExponentialFamily", "Statistics", "expfam_entropy", "expfam_kl", "expfam_log_prob", "fisher_information",
-    "log_likelihood", "maximum_likelihood", "mean_stats", "per_unit", "present_rows", "row_weights",
-    "weigh", "weighted_stats",
+    "log_likelihood", "log_likelihood_from", "maximum_likelihood", "mean_stats", "per_unit", "present_rows",
+    "row_weights", "weigh", "weighted_stats",
 ]  # fmt: skip
 
 Natural = tuple[Array, ...]
@@ -128,6 +128,18 @@ def weighted_stats(family: ExponentialFamily, xs: ArrayLike, weights: ArrayLike 
         if not inside.all():
             check(False, "xs", family.support.words, offender(rows, inside))
     return _weighted_stats(family, present_rows(family.support, rows, weights), weights)
+
+
+@jax.jit
+def log_likelihood_from(member: ExponentialFamily, statistics: Statistics) -> Scalar:
+    r"""$\langle \eta, \sum_n w_n t(x_n) \rangle - A(\eta)\sum_n w_n$: the log-likelihood of the rows behind
+    the
+    statistics, less $\sum_n w_n \log h(x_n)$."""
+
+    def unit(d, sums):
+        return _inner(d, d.natural, sums) - statistics.weight * d.log_normaliser(d.natural)
+
+    return per_unit((member,), unit, (statistics.sums,)).sum()
 
 
 def maximum_likelihood(family: ExponentialFamily, xs: ArrayLike, weights: ArrayLike | None = None) -> Any:

@@ -4,12 +4,14 @@ Models.      $x \sim \mathrm{Gamma}(a, \beta)$; $1/x \sim \mathrm{InverseGamma}(
              \mathrm{Gamma}(\nu/2, 1/2)$.
 Boundary.    Zero belongs to the gamma's support: there the log-density is its limit, finite at $a = 1$.
 Used by.     Priors of precisions, rates and variances, distributions.conjugate, Poisson and Student mixtures.
-Cost. Elementwise.A quantile takes about six evaluations of the distribution function.
+Cost.        Elementwise. A quantile takes about six evaluations of the distribution function.
 References.  Minka (2002), "Estimating a gamma distribution".
 """
 
 import math
+from collections.abc import Callable
 
+import jax
 import jax.numpy as jnp
 from jax.scipy.special import digamma, ndtri, polygamma
 
@@ -26,6 +28,7 @@ from tractable.distributions.special import (
     digamma_minus_log,
     inverse_digamma,
     log_poisson,
+    once,
     power_log,
     stirling_error,
 )
@@ -44,11 +47,12 @@ class Gamma(Univariate, ExponentialFamily):
         return nonnegative
 
     def _log_prob(self, x):
-        a, rate = self.concentration, self.rate
-        falls = a < 1
-        small = jnp.where(falls, a, 1.0)
-        near = small * jnp.log(rate) + power_log(small - 1, x) - rate * x - log_gamma(small)
-        return jnp.where(falls, near, log_poisson(jnp.where(falls, 1.0, a) - 1, rate * x) + jnp.log(rate))
+        rate = self.rate
+        return _by_size(
+            self.concentration,
+            lambda a: once(a * jnp.log(rate) - log_gamma(a)) + power_log(a - 1, x) - rate * x,
+            lambda a: log_poisson(a - 1, rate * x) + jnp.log(rate),
+        )
 
     def _sample(self, key, n):
         dtype = jnp.result_type(self.concentration, self.rate)
@@ -124,8 +128,12 @@ class InverseGamma(Univariate, ExponentialFamily):
         return positive
 
     def _log_prob(self, x):
-        a = self.concentration
-        return log_poisson(a, self.scale / x) + jnp.log(a) - jnp.log(x)
+        scale = self.scale
+        return _by_size(
+            self.concentration,
+            lambda a: once(a * jnp.log(scale) - log_gamma(a)) - (a + 1) * jnp.log(x) - scale / x,
+            lambda a: log_poisson(a, scale / x) + jnp.log(a) - jnp.log(x),
+        )
 
     def _sample(self, key, n):
         dtype = jnp.result_type(self.concentration, self.scale)
@@ -262,6 +270,22 @@ class ChiSquared(Univariate, ExponentialFamily):
 
     def from_stats(self, mean_stats):
         return ChiSquared(2 * inverse_digamma(mean_stats[0] - math.log(2)))
+
+
+def _by_size(
+    concentration: Array, textbook: Callable[[Array], Array], large: Callable[[Array], Array]
+) -> Array:
+    """The textbook form, or where the concentration is large the one whose large terms do not cancel.
+
+    The second costs several times the first and is computed only where some concentration asks for it.
+    """
+    moderate = concentration < 20
+    near = textbook(jnp.where(moderate, concentration, 1.0))
+
+    def mixed():
+        return jnp.where(moderate, near, large(jnp.where(moderate, 20.0, concentration)))
+
+    return jax.lax.cond(jnp.all(moderate), lambda: near, mixed)
 
 
 def _matched(a: Array, x: Array) -> tuple[Array, Array]:

@@ -139,7 +139,10 @@ def _run_newton(centred: Array, log_base: Array, start: Array, max_steps: int) -
         direction = jnp.linalg.lstsq(curvature, -slope)[0]  # of least norm, where averages repeat one another
         lengths = jnp.concatenate([jnp.zeros(1), 0.5 ** jnp.arange(40)])
         values = jax.vmap(lambda t: _dual(centred, log_base, multipliers + t * direction)[0])(lengths)
-        best = multipliers + lengths[jnp.argmin(values)] * direction
+        # Near the solution the dual is flat to rounding, and the full step is the one to take.
+        slack = 8 * jnp.finfo(values.dtype).eps * (1 + jnp.abs(values[0]))
+        longest = jnp.where(values <= values.min() + slack, lengths, 0.0).max()
+        best = multipliers + longest * direction
         return best, jnp.abs(centred @ _dual(centred, log_base, best)[1]).max()
 
     return run_until(step, start, max_steps=max_steps, tol=1e-15)

@@ -18,17 +18,24 @@ import jax.random as jr
 
 from tractable.core.checks import as_float, check
 from tractable.core.iterate import run
-from tractable.core.module import field, plates
+from tractable.core.module import Module, field, plates
 from tractable.core.numerics import logsumexp, safe_log, softmax
 from tractable.core.support import Support, simplex
-from tractable.core.types import Array, ArrayLike, Float, Key, Shape
+from tractable.core.types import Array, ArrayLike, Float, Key, Scalar, Shape
 from tractable.distributions.base import Distribution, Univariate
-from tractable.distributions.expfam import weigh
+from tractable.distributions.expfam import Statistics, log_likelihood_from, per_unit, weigh, weighted_stats
 
-__all__ = ["Mixture", "stack"]
+__all__ = ["LabelledStatistics", "Mixture", "stack"]
 
 # Each halving adds a bit: 80 take any bracket below the spacing of doubles around a quantile inside it.
 _HALVINGS = 80
+
+
+class LabelledStatistics(Module):
+    """Sums over rows with soft labels: the statistics of each component, stacked, and $\\sum \\log h(x)$."""
+
+    components: Statistics
+    log_base: Scalar
 
 
 class Mixture(Distribution):
@@ -83,6 +90,42 @@ class Mixture(Distribution):
     def sample_with_labels(self, key: Key, shape: Shape = ()) -> tuple[Array, Array]:
         """Draws and the components that they came from (ancestral sampling)."""
         return _sample_with_labels(self, key, tuple(shape))
+
+    def e_step(self, rows: Array, weights: Float[Array, " n"]) -> tuple[LabelledStatistics, Scalar]:
+        """Expected statistics and log-evidence, which add over rows; components of exponential families."""
+        joint = self.log_joint(rows)
+        evidence = logsumexp(joint, axis=-1)
+        possible = evidence[:, None] > -jnp.inf
+        shares = jnp.where(possible, jnp.exp(joint - jnp.where(possible, evidence[:, None], 0.0)), 0.0)
+        return self.labelled_stats(rows, weights[:, None] * shares), weigh(weights, evidence)
+
+    def labelled_stats(self, rows: Array, shares: Float[Array, "n k"]) -> LabelledStatistics:
+        """The statistics of rows of which each component owns the given share."""
+
+        def one(component, share):
+            base = jax.vmap(lambda x: per_unit((component,), lambda c, p: c.log_base(p), (x,)).sum())(rows)
+            return weighted_stats(component, rows, share), weigh(share, base)
+
+        statistics, log_base = jax.vmap(one, in_axes=(0, 1))(self.components, shares)
+        return LabelledStatistics(statistics, log_base.sum())
+
+    def m_step(self, stats: LabelledStatistics) -> "Mixture":
+        """The mixture of highest expected log-likelihood; a component that owns no row stays as it is."""
+        counts = stats.components.weight
+
+        def one(component, statistics):
+            fitted = per_unit((component,), lambda unit, means: unit.from_stats(means), (statistics.means,))
+            owns = statistics.weight > 0
+            return jax.tree.map(lambda new, old: jnp.where(owns, new, old), fitted, component)
+
+        return Mixture(counts / counts.sum(), jax.vmap(one)(self.components, stats.components))
+
+    def expected_log_joint(self, stats: LabelledStatistics) -> Scalar:
+        r"""$E[\log p(X, Z)]$ from statistics; with those of an E-step at $\theta'$, $Q(\theta, \theta')$."""
+        counts = stats.components.weight
+        labels = (counts * jnp.where(counts > 0, safe_log(self.weights), 0.0)).sum()
+        rows = jax.vmap(log_likelihood_from)(self.components, stats.components).sum()
+        return labels + rows + stats.log_base
 
     @property
     def cov(self) -> Array:

@@ -23,7 +23,7 @@ from tractable.distributions.incomplete import log_beta_tails
 from tractable.distributions.location_scale import LocationScale
 from tractable.distributions.quantile import invert_tails
 from tractable.distributions.samplers import log_gamma_draw
-from tractable.distributions.special import log1p_square, log_beta
+from tractable.distributions.special import log1p_square, log_beta, once
 
 __all__ = ["StudentT"]
 
@@ -40,8 +40,8 @@ class StudentT(LocationScale):
 
     def _standard_log_prob(self, z):
         nu = self.degrees
-        normaliser = 0.5 * jnp.log(nu) + log_beta(nu / 2, 0.5)
-        return -normaliser - 0.5 * (nu + 1) * log1p_square(z / jnp.sqrt(nu))
+        normaliser = once(0.5 * jnp.log(nu) + log_beta(nu / 2, 0.5))
+        return -normaliser - 0.5 * (nu + 1) * log1p_square(z / once(jnp.sqrt(nu)))
 
     def _standard_sample(self, key, n, dtype):
         key_normal, key_gamma = jr.split(key)
