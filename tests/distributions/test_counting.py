@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 import scipy.stats as stats
 
-from tractable.distributions.counting import sample_binomial
+from tractable.distributions.samplers import binomial_draw
 
 SIZE = 100_000
 
 
 @jax.jit
 def binomial(key, total, probs):
-    return sample_binomial(key, total, probs, 1 - probs, (SIZE,))
+    return binomial_draw(key, total, probs, 1 - probs, (SIZE,))
 
 
 @pytest.mark.parametrize(

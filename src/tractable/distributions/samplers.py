@@ -12,7 +12,6 @@ References.  Marsaglia and Tsang (2000); Hormann (1993), PTRS and BTRS; Best and
 
 import math
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import jax
@@ -58,21 +57,25 @@ def poisson_draw(key: Key, rate: Array, shape: Shape) -> Array:
     r"""Draws of $e^{-\lambda}\lambda^k/k!$, as floats: inversion below $\lambda = 10$, transformed rejection
     above."""
     small = rate < 10
-    key_small, key_large = jr.split(key)
 
     def ratio(k, rate):
         return rate / k
 
     low = jnp.where(small, rate, 1.0)
-    by_inversion = partial(_by_inversion, key_small, jnp.exp(-low), ratio, low, shape)
-    by_rejection = partial(_all_accepted, key_large, _propose_poisson, (jnp.where(small, 10.0, rate),), shape)
-    return _either(small, by_inversion, by_rejection, shape, rate.dtype)
+    high = (jnp.where(small, 10.0, rate),)
+
+    def by_inversion(key):
+        return _by_inversion(key, jnp.exp(-low), ratio, low, shape)
+
+    def by_rejection(key):
+        return _all_accepted(key, _propose_poisson, high, shape)
+
+    return _either(key, small, by_inversion, by_rejection, shape, rate.dtype)
 
 
 def binomial_draw(key: Key, total: Array, p: Array, q: Array, shape: Shape) -> Array:
     r"""Draws of $\binom{n}{k}p^k q^{n-k}$, as floats: inversion where $n\min(p, q) < 10$, transformed
     rejection elsewhere."""
-    key_small, key_large = jr.split(key)
     flip = p > 0.5
     less, more = jnp.where(flip, q, p), jnp.where(flip, p, q)
     total, less, more = jnp.broadcast_arrays(total, less, more)
@@ -83,12 +86,17 @@ def binomial_draw(key: Key, total: Array, p: Array, q: Array, shape: Shape) -> A
         return jnp.maximum(n + 1 - k, 0.0) / k * odds
 
     none = jnp.exp(n * jnp.log1p(-jnp.where(small, less, 0.5)))
-    by_inversion = partial(_by_inversion, key_small, none, ratio, (n, odds), shape)
     params = (jnp.where(small, 100.0, total), jnp.where(small, 0.5, less), jnp.where(small, 0.5, more))
     mode = jnp.floor((params[0] + 1) * params[1])
     peak = log_binomial(mode, params[0] - mode, params[1], params[2])
-    by_rejection = partial(_all_accepted, key_large, _propose_binomial, (*params, peak), shape)
-    count = jnp.minimum(_either(small, by_inversion, by_rejection, shape, less.dtype), total)
+
+    def by_inversion(key):
+        return _by_inversion(key, none, ratio, (n, odds), shape)
+
+    def by_rejection(key):
+        return _all_accepted(key, _propose_binomial, (*params, peak), shape)
+
+    count = jnp.minimum(_either(key, small, by_inversion, by_rejection, shape, less.dtype), total)
     return jnp.where(flip, total - count, count)
 
 
@@ -131,32 +139,48 @@ def _all_accepted(key: Key, propose: Propose, params: tuple[Array, ...], shape: 
         return ~jnp.all(state[2])
 
     def again(state):
-        key, values, accepted = state
-        key, now = jr.split(key)
+        # The rounds are numbered and carry no key: `vmap` would choose between carried keys, a second use.
+        round_, values, accepted = state
+        now = jr.fold_in(key, round_)
         at = jnp.nonzero(~accepted, size=width, fill_value=n)[0]
         chosen = [p if one else p.at[at].get(mode="clip") for p, one in zip(flat, single)]
         proposed, good = attempt(now, width, chosen)
         where = jnp.where(good, at, n)
-        return key, values.at[where].set(proposed, mode="drop"), accepted.at[where].set(True, mode="drop")
+        values, accepted = (
+            values.at[where].set(proposed, mode="drop"),
+            accepted.at[where].set(True, mode="drop"),
+        )
+        return round_ + 1, values, accepted
 
     if few:
         values, accepted = jnp.zeros(n, jnp.result_type(*params)), jnp.zeros(n, bool)
     else:
-        key, first = jr.split(key)
-        values, accepted = attempt(first, n, flat)
-    return jax.lax.while_loop(some_left, again, (key, values, accepted))[1].reshape(shape)
+        values, accepted = attempt(jr.fold_in(key, 0), n, flat)
+    return jax.lax.while_loop(some_left, again, (jnp.asarray(1), values, accepted))[1].reshape(shape)
 
 
 def _either(
-    small: Array, if_small: Callable[[], Array], if_large: Callable[[], Array], shape: Shape, dtype: Any
+    key: Key,
+    small: Array,
+    if_small: Callable[[Key], Array],
+    if_large: Callable[[Key], Array],
+    shape: Shape,
+    dtype: Any,
 ) -> Array:
-    """Each entry by its own method; a method that no entry needs is not run."""
+    """Each entry by its own method; a method that no entry needs is not run.
 
-    def nothing():
+    The branches receive the words of their keys: under `vmap` they are chosen between, which no key allows.
+    """
+    words, implementation = jr.key_data(jr.split(key)), jr.key_impl(key)
+
+    def branch(method, index):
+        return lambda words: method(jr.wrap_key_data(words[index], impl=implementation))
+
+    def nothing(_):
         return jnp.zeros(shape, dtype)
 
-    low = jax.lax.cond(jnp.any(small), if_small, nothing)
-    return jnp.where(small, low, jax.lax.cond(jnp.all(small), nothing, if_large))
+    low = jax.lax.cond(jnp.any(small), branch(if_small, 0), nothing, words)
+    return jnp.where(small, low, jax.lax.cond(jnp.all(small), nothing, branch(if_large, 1), words))
 
 
 def _by_inversion(key: Key, none: Array, ratio: Callable, params: Any, shape: Shape) -> Array:
