@@ -85,7 +85,7 @@ class EM(Module):
 
     def _in_blocks(self, model: Any, rows: Any, weights: Array, checkpoint: Any, progress: bool) -> Run:
         step, start = _Step(rows, weights, self.accelerate), _Climb.start(model)
-        return self._host_run(lambda state, _: step(state), start, checkpoint, progress, compiled=True)
+        return self._host_run(step, start, checkpoint, progress, compiled=True)
 
     def _host_run(
         self, step: Callable, start: "_Climb", checkpoint: Any, progress: bool, *, compiled: bool
@@ -176,7 +176,7 @@ class _Step(Module):
     weights: Array
     accelerate: bool = field(static=True)
 
-    def __call__(self, state: _Climb) -> tuple[_Climb, Scalar]:
+    def __call__(self, state: _Climb, _: Any = None) -> tuple[_Climb, Scalar]:
         stats, value = _e_step(state.model, self.rows, self.weights)
         model = state.model.m_step(stats)
         if self.accelerate:

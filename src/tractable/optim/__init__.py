@@ -1,6 +1,15 @@
 """Layer 4: optimisers, line searches, projections, constrained and convex problems, rates,
 differentiation."""
 
+from tractable.optim import autodiff
+from tractable.optim.convexity import (
+    ConvexityReport,
+    Curvature,
+    InequalityReport,
+    check_convexity,
+    check_inequalities,
+    curvature,
+)
 from tractable.optim.gradient import (
     Adagrad,
     Adam,
@@ -12,7 +21,14 @@ from tractable.optim.gradient import (
     NormalisedGradient,
     RMSProp,
 )
-from tractable.optim.minimise import Minimum, minimise
+from tractable.optim.lipschitz import (
+    LipschitzGrowth,
+    LipschitzReport,
+    layer_bound,
+    lipschitz,
+    lipschitz_growth,
+)
+from tractable.optim.minimise import Minimum, Trajectory, minimise, trajectory
 from tractable.optim.newton import GaussNewton, Newton
 from tractable.optim.objective import Method
 from tractable.optim.projected import (
@@ -28,6 +44,27 @@ from tractable.optim.projected import (
 )
 from tractable.optim.proximal import L1Penalty, Penalty, ProximalGradient, coordinate_descent, soft_threshold
 from tractable.optim.quasi_newton import BFGS, LBFGS
+from tractable.optim.rates import (
+    DescentReport,
+    PowerFit,
+    StochasticRate,
+    descent_bound,
+    fit_linear_rate,
+    fit_power,
+    linear_bound,
+    stochastic_rate,
+    verify_descent,
+)
+from tractable.optim.schedules import (
+    PowerLaw,
+    ScheduleReport,
+    check_schedule,
+    constant,
+    inverse_root,
+    inverse_time,
+)
+from tractable.optim.steepest import SteepestDirection, distance_to_line, steepest_direction
+from tractable.optim.stochastic import batch_gradient, minimise_batches
 
 __all__ = [
     "BFGS",
@@ -37,14 +74,20 @@ __all__ = [
     "AffineSet",
     "Box",
     "ConvexSet",
+    "ConvexityReport",
+    "Curvature",
+    "DescentReport",
     "ExponentialAverage",
     "GaussNewton",
     "GradientDescent",
     "HalfSpace",
+    "InequalityReport",
     "L1Ball",
     "L1Penalty",
     "L2Ball",
     "LineSearchDescent",
+    "LipschitzGrowth",
+    "LipschitzReport",
     "Method",
     "Minimum",
     "Momentum",
@@ -52,12 +95,40 @@ __all__ = [
     "Newton",
     "NormalisedGradient",
     "Penalty",
+    "PowerFit",
+    "PowerLaw",
     "ProbabilitySimplex",
     "ProjectedGradient",
     "ProximalGradient",
     "PsdCone",
     "RMSProp",
+    "ScheduleReport",
+    "SteepestDirection",
+    "StochasticRate",
+    "Trajectory",
+    "autodiff",
+    "batch_gradient",
+    "check_convexity",
+    "check_inequalities",
+    "check_schedule",
+    "constant",
     "coordinate_descent",
+    "curvature",
+    "descent_bound",
+    "distance_to_line",
+    "fit_linear_rate",
+    "fit_power",
+    "inverse_root",
+    "inverse_time",
+    "layer_bound",
+    "linear_bound",
+    "lipschitz",
+    "lipschitz_growth",
     "minimise",
+    "minimise_batches",
     "soft_threshold",
+    "steepest_direction",
+    "stochastic_rate",
+    "trajectory",
+    "verify_descent",
 ]

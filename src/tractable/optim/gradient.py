@@ -21,8 +21,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 
+from tractable.core.checks import check, check_option, is_concrete
 from tractable.core.module import Module, field
 from tractable.core.types import Array, Scalar
 from tractable.optim.linesearch import backtracking, wolfe
@@ -49,6 +51,12 @@ class FirstOrder(Method):
     step."""
 
     learning_rate: Schedule = field(default=1e-2)
+
+    def __check_init__(self) -> None:
+        if not callable(self.learning_rate) and is_concrete(self.learning_rate):
+            rate = np.asarray(self.learning_rate, float)
+            fine = bool(np.all((rate >= 0) & np.isfinite(rate)))
+            check(fine, "learning_rate", "zero or positive, and finite", self.learning_rate)
 
     @abstractmethod
     def direction(self) -> optax.GradientTransformation:
@@ -143,6 +151,9 @@ class LineSearchDescent(Method):
     """Gradient descent whose step size is searched at every step: `backtracking` or `wolfe`."""
 
     search: str = field(static=True, default="backtracking")
+
+    def __check_init__(self) -> None:
+        check_option("search", self.search, ("backtracking", "wolfe"))
 
     def init(self, objective: Objective, start: Array) -> Iterate:
         iterate = Iterate.at(objective, start, jnp.ones((), start.dtype))

@@ -51,14 +51,19 @@ def backtracking(
     shrink: float = 0.5,
     max_trials: int = 50,
 ) -> Trial:
-    """Shrink the step until the decrease is sufficient."""
+    """Shrink the step until the decrease is sufficient; where rounding hides it, until the slope says so."""
     slope = start.gradient @ direction
+    rounding = _rounding(start)
 
     def probe(length, count):
         point = start.point + length * direction
         value, gradient = fun(point)
-        enough = value <= start.value + decrease * length * slope
-        return Trial(length, point, value, gradient, enough, count)
+        bound = start.value + decrease * length * slope
+        # A bound that rounds to the value at the start would accept steps that go nowhere, for ever.
+        visible = (value <= bound) & (bound < start.value)
+        flat = (value <= start.value + rounding) & (gradient @ direction <= (2 * decrease - 1) * slope)
+        moved = (slope < 0) & jnp.any(point != start.point)
+        return Trial(length, point, value, gradient, visible | (flat & moved), count)
 
     def go_on(trial):
         return ~trial.accepted & (trial.evaluations < max_trials)
@@ -86,7 +91,7 @@ def wolfe(
     doubles.
     """
     slope = start.gradient @ direction
-    rounding = 4 * jnp.finfo(start.value.dtype).eps * jnp.abs(start.value)
+    rounding = _rounding(start)
 
     def probe(length, count):
         point = start.point + length * direction
@@ -112,6 +117,11 @@ def wolfe(
     low = (jnp.zeros_like(slope), start.value, slope)
     high = (jnp.full_like(slope, jnp.inf), start.value, slope)
     return jax.lax.while_loop(go_on, narrow, (*probe(first, jnp.asarray(1)), low, high))[0]
+
+
+def _rounding(start: Trial) -> Scalar:
+    """How far two values near that at the start can be apart by rounding alone."""
+    return 4 * jnp.finfo(start.value.dtype).eps * jnp.abs(start.value)
 
 
 def _between(low, high) -> Scalar:

@@ -1,9 +1,11 @@
 r"""What a minimiser sees: an objective on flat vectors, and the iterate that it moves.
 
 Objective.   $f(x; \mathrm{args})$ with $x \in \mathbb{R}^n$ the flattened start; the arguments are data, so
-             one compiled program serves all data
-             of one shape.
+             one compiled program serves all data of one shape.
+Gradient.    Automatic; or the user's own `gradient(x, *args)`; or `"numeric"`, central differences, for black
+             boxes. Second derivatives then come from the gradient that was given.
 Used by.     Every method of `optim`; inference.laplace, inference.vi, the supervised models.
+Cost.        A gradient costs a few values; a numeric one $2n$ of them.
 """
 
 from abc import abstractmethod
@@ -12,9 +14,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
 
 from tractable.core.module import Module, field
 from tractable.core.types import Array, Bool, Float, Int, Scalar
+from tractable.optim.autodiff.differences import numeric_gradient
 from tractable.optim.linesearch import Trial
 
 __all__ = ["Iterate", "Method", "Objective"]
@@ -26,18 +30,32 @@ class Objective(Module):
     fun: Callable[..., Scalar] = field(static=True)
     unravel: Callable[[Array], Any] = field(static=True)
     args: tuple = ()
+    gradient: Callable[..., Any] | str | None = field(static=True, default=None)
 
     def value(self, x: Float[Array, " n"]) -> Scalar:
         r"""$f(x)$."""
         return self.fun(self.unravel(x), *self.args)
 
     def value_and_grad(self, x: Float[Array, " n"]) -> tuple[Scalar, Float[Array, " n"]]:
-        r"""$f(x)$ and $\nabla f(x)$ in one sweep forward and one back."""
-        return jax.value_and_grad(self.value)(x)
+        r"""$f(x)$ and $\nabla f(x)$, by default in one sweep forward and one back."""
+        if self.gradient is None:
+            return jax.value_and_grad(self.value)(x)
+        return self.value(x), self.supplied_gradient(x)
+
+    def supplied_gradient(self, x: Float[Array, " n"]) -> Float[Array, " n"]:
+        """The gradient that the user gave, flattened, or central differences."""
+        if not callable(self.gradient):
+            return numeric_gradient(self.value, x)
+        return jnp.asarray(ravel_pytree(self.gradient(self.unravel(x), *self.args))[0], x.dtype)
 
     def hessian(self, x: Float[Array, " n"]) -> Float[Array, "n n"]:
-        r"""$\nabla^2 f(x)$, forward over reverse."""
-        return jax.hessian(self.value)(x)
+        r"""$\nabla^2 f(x)$, forward over reverse; where a gradient was given, the derivative of that."""
+        if self.gradient is None:
+            return jax.hessian(self.value)(x)
+        if callable(self.gradient):
+            return jax.jacfwd(self.supplied_gradient)(x)
+        rows = jax.vmap(lambda v: numeric_gradient(lambda y: self.supplied_gradient(y) @ v, x))
+        return rows(jnp.eye(x.size, dtype=x.dtype))
 
 
 class Iterate(Module):
