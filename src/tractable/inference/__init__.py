@@ -4,6 +4,7 @@ from tractable.inference.adaptive_importance import Adapted, RareEvent, adaptive
 from tractable.inference.adaptive_rejection import AdaptiveRejection, adaptive_rejection
 from tractable.inference.ancestral import WeightedStates, ancestral, likelihood_weighting, logic_sampling
 from tractable.inference.annealed import Annealed, RandomWalk, annealed_importance, temperature_ladder
+from tractable.inference.asymptotics import NormalLimit, beta_bernoulli_limit, posterior_limit
 from tractable.inference.autocorrelation import autocorrelation_time, autocovariance
 from tractable.inference.bridge import bridge_evidence
 from tractable.inference.calibration import (
@@ -26,7 +27,31 @@ from tractable.inference.comparison import (
     model_posterior,
     polynomial_evidences,
 )
+from tractable.inference.contrastive import (
+    DensityRatio,
+    NoiseContrastiveFit,
+    density_ratio,
+    improper_objective,
+    nce_gradient,
+    nce_gradient_variance,
+    nce_logit,
+    nce_objective,
+    nce_objective_exact,
+    nce_posterior,
+    negative_sampling_objective,
+    noise_contrastive_fit,
+    optimal_ratio,
+    softmax_gradient,
+)
+from tractable.inference.contrastive_noise import (
+    AliasNoise,
+    ContrastiveSet,
+    check_noise_support,
+    contrastive_set,
+    frequency_noise,
+)
 from tractable.inference.cross_validation import PredictiveFit, k_fold, loo, waic
+from tractable.inference.curvature import DensePrecision, DiagonalPrecision, LowRankPrecision, Precision
 from tractable.inference.em import EM, best_of, em, expected_statistics, objective
 from tractable.inference.em_gradient import EvidenceAscent
 from tractable.inference.em_labels import HardEM, LabelTrace, MonteCarloEM, StochasticEM, emptied_components
@@ -35,6 +60,7 @@ from tractable.inference.em_report import Decomposition, HalfSteps, decompose, h
 from tractable.inference.em_streams import IncrementalEM, OnlineEM
 from tractable.inference.evidence import Evidence, aic, bic
 from tractable.inference.fit import fit
+from tractable.inference.gauss_newton import ggn, ggn_curvature
 from tractable.inference.grid import GridPosterior, grid_posterior
 from tractable.inference.importance import (
     Proposal,
@@ -44,8 +70,24 @@ from tractable.inference.importance import (
     optimal_proposal,
     relative_variance,
 )
+from tractable.inference.kronecker import KroneckerPrecision, dense_network, kronecker_curvature
+from tractable.inference.laplace import laplace
+from tractable.inference.laplace_posterior import LaplacePosterior
 from tractable.inference.pareto import Smoothed, fit_generalised_pareto, k_threshold, k_verdict, smooth
 from tractable.inference.rejection import Envelope, Rejection, find_envelope, gaussian_log_bound, rejection
+from tractable.inference.scorematching import (
+    denoising_loss,
+    denoising_score_matching,
+    fit_score,
+    implicit_loss,
+    implicit_score_matching,
+    noise_from_score,
+    perturb,
+    score_from_noise,
+    sliced_loss,
+    sliced_score_matching,
+    stein_score,
+)
 from tractable.inference.stacking import Comparison, Stacked, compare, pseudo_bma, stack
 from tractable.inference.thermodynamic import (
     Thermodynamic,
@@ -66,11 +108,16 @@ __all__ = [
     "EM",
     "Adapted",
     "AdaptiveRejection",
+    "AliasNoise",
     "Annealed",
     "BayesFactor",
     "Comparison",
+    "ContrastiveSet",
     "Coverage",
     "Decomposition",
+    "DensePrecision",
+    "DensityRatio",
+    "DiagonalPrecision",
     "Envelope",
     "Evidence",
     "EvidenceAscent",
@@ -78,11 +125,17 @@ __all__ = [
     "HalfSteps",
     "HardEM",
     "IncrementalEM",
+    "KroneckerPrecision",
     "LabelTrace",
+    "LaplacePosterior",
+    "LowRankPrecision",
     "ModelPosterior",
     "MonteCarloEM",
+    "NoiseContrastiveFit",
+    "NormalLimit",
     "OnlineEM",
     "Partial",
+    "Precision",
     "PredictiveFit",
     "Proposal",
     "RandomWalk",
@@ -110,11 +163,18 @@ __all__ = [
     "average_predictive",
     "bayes_factor",
     "best_of",
+    "beta_bernoulli_limit",
     "bic",
     "bridge_evidence",
+    "check_noise_support",
     "compare",
+    "contrastive_set",
     "coverage_curve",
     "decompose",
+    "denoising_loss",
+    "denoising_score_matching",
+    "dense_network",
+    "density_ratio",
     "effective_sample_size",
     "em",
     "emptied_components",
@@ -123,25 +183,46 @@ __all__ = [
     "find_envelope",
     "fit",
     "fit_generalised_pareto",
+    "fit_score",
+    "frequency_noise",
     "gaussian_log_bound",
+    "ggn",
+    "ggn_curvature",
     "grid_posterior",
     "half_steps",
+    "implicit_loss",
+    "implicit_score_matching",
     "importance",
+    "improper_objective",
     "interval_coverage",
     "k_fold",
     "k_threshold",
     "k_verdict",
+    "kronecker_curvature",
+    "laplace",
     "likelihood_weighting",
     "log_mean_weight",
     "logic_sampling",
     "loo",
     "model_posterior",
     "monte_carlo",
+    "nce_gradient",
+    "nce_gradient_variance",
+    "nce_logit",
+    "nce_objective",
+    "nce_objective_exact",
+    "nce_posterior",
+    "negative_sampling_objective",
+    "noise_contrastive_fit",
+    "noise_from_score",
     "normalise",
     "objective",
     "optimal_proposal",
+    "optimal_ratio",
+    "perturb",
     "pit",
     "polynomial_evidences",
+    "posterior_limit",
     "power_log_likelihoods",
     "pseudo_bma",
     "rare_event",
@@ -150,10 +231,15 @@ __all__ = [
     "reliability",
     "resample",
     "risk_coverage",
+    "score_from_noise",
+    "sliced_loss",
+    "sliced_score_matching",
     "smooth",
+    "softmax_gradient",
     "split_entropy",
     "split_variance",
     "stack",
+    "stein_score",
     "stepping_stone_evidence",
     "temperature_ladder",
     "thermodynamic_evidence",

@@ -2,6 +2,8 @@
 differentiation."""
 
 from tractable.optim import autodiff
+from tractable.optim.constrained import ConstrainedMinimum, minimise_constrained, proportions
+from tractable.optim.convex import ConvexProgram, DualValue, SlaterPoint
 from tractable.optim.convexity import (
     ConvexityReport,
     Curvature,
@@ -10,6 +12,7 @@ from tractable.optim.convexity import (
     check_inequalities,
     curvature,
 )
+from tractable.optim.duality import DualSolution, dual_ascent, saddle_point
 from tractable.optim.gradient import (
     Adagrad,
     Adam,
@@ -21,6 +24,8 @@ from tractable.optim.gradient import (
     NormalisedGradient,
     RMSProp,
 )
+from tractable.optim.kkt import KKTReport, Outcome, kkt_report
+from tractable.optim.linear_program import LinearProgram, LinearSolution, linear_program
 from tractable.optim.lipschitz import (
     LipschitzGrowth,
     LipschitzReport,
@@ -43,6 +48,7 @@ from tractable.optim.projected import (
     PsdCone,
 )
 from tractable.optim.proximal import L1Penalty, Penalty, ProximalGradient, coordinate_descent, soft_threshold
+from tractable.optim.quadratic_program import QuadraticSolution, quadratic_program
 from tractable.optim.quasi_newton import BFGS, LBFGS
 from tractable.optim.rates import (
     DescentReport,
@@ -73,19 +79,26 @@ __all__ = [
     "Adam",
     "AffineSet",
     "Box",
+    "ConstrainedMinimum",
+    "ConvexProgram",
     "ConvexSet",
     "ConvexityReport",
     "Curvature",
     "DescentReport",
+    "DualSolution",
+    "DualValue",
     "ExponentialAverage",
     "GaussNewton",
     "GradientDescent",
     "HalfSpace",
     "InequalityReport",
+    "KKTReport",
     "L1Ball",
     "L1Penalty",
     "L2Ball",
     "LineSearchDescent",
+    "LinearProgram",
+    "LinearSolution",
     "LipschitzGrowth",
     "LipschitzReport",
     "Method",
@@ -94,6 +107,7 @@ __all__ = [
     "Nesterov",
     "Newton",
     "NormalisedGradient",
+    "Outcome",
     "Penalty",
     "PowerFit",
     "PowerLaw",
@@ -101,8 +115,10 @@ __all__ = [
     "ProjectedGradient",
     "ProximalGradient",
     "PsdCone",
+    "QuadraticSolution",
     "RMSProp",
     "ScheduleReport",
+    "SlaterPoint",
     "SteepestDirection",
     "StochasticRate",
     "Trajectory",
@@ -116,16 +132,23 @@ __all__ = [
     "curvature",
     "descent_bound",
     "distance_to_line",
+    "dual_ascent",
     "fit_linear_rate",
     "fit_power",
     "inverse_root",
     "inverse_time",
+    "kkt_report",
     "layer_bound",
     "linear_bound",
+    "linear_program",
     "lipschitz",
     "lipschitz_growth",
     "minimise",
     "minimise_batches",
+    "minimise_constrained",
+    "proportions",
+    "quadratic_program",
+    "saddle_point",
     "soft_threshold",
     "steepest_direction",
     "stochastic_rate",

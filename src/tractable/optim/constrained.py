@@ -1,0 +1,256 @@
+r"""Minimisation under smooth equality and inequality constraints, with multipliers and a report.
+
+Problem.     $\min_x f(x)$ with $g(x) \le 0$, $h(x) = 0$.
+Search.      Augmented Lagrangian $f + \nu^\top h + \tfrac\rho2\|h\|^2$
+             $+ \tfrac1{2\rho}\sum_i [\max(0, \lambda_i + \rho g_i)^2 - \lambda_i^2]$, minimised in $x$; then
+             $\nu \leftarrow \nu + \rho h$, $\lambda \leftarrow \max(0, \lambda + \rho g)$, and $\rho$ grows
+             where the violation does not fall.
+Polish.      Newton on $\nabla_x L = 0$, $h = 0$, $\min(\lambda, -g) = 0$: each inequality is active
+             ($g_i = 0$, $\lambda_i \ge 0$) or inactive ($\lambda_i = 0$), and the steps decide which. For
+             equalities alone this is Newton on Lagrange's conditions.
+Prices.      $-\nu$ and $-\lambda$ are the changes of the minimum per unit of $h$ and $g$: for $h(x) = c$,
+             $\partial f^\star/\partial c = -\nu$, the multiplier of the form $\nabla f = \alpha \nabla h$.
+Used by.     optim.convex (Slater's condition), supervised, decisions.
+Cost.        An unconstrained minimisation per round; $O((n + m + p)^3)$ per Newton step.
+References.  Nocedal and Wright (2006) chapters 12, 17 and 18; Qi and Sun (1993).
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+from jax.flatten_util import ravel_pytree
+
+from tractable.core.checks import as_float, check, check_count, check_finite
+from tractable.core.iterate import run, run_until
+from tractable.core.module import Module
+from tractable.core.types import Array, ArrayLike, Bool, Float, Int, PyTree, Scalar
+from tractable.optim.kkt import KKTReport, Outcome, constraint_values, kkt_report, kkt_residual
+from tractable.optim.objective import Objective
+from tractable.optim.quasi_newton import LBFGS
+
+__all__ = ["ConstrainedMinimum", "minimise_constrained", "proportions", "unconstrained_minimum"]
+
+_INNER_STEPS = 300
+_POLISH = 12
+_LARGEST_PENALTY = 1e10
+
+Function = Callable[..., Any]
+
+
+class ConstrainedMinimum(Module):
+    """The point, its multipliers, and the KKT conditions as a report."""
+
+    state: PyTree
+    value: Scalar
+    inequality_multipliers: Float[Array, " m"]
+    equality_multipliers: Float[Array, " p"]
+    inequalities: Float[Array, " m"]
+    report: KKTReport
+    num_steps: Int[Array, ""]
+    code: Int[Array, ""]
+
+    @property
+    def status(self) -> Outcome:
+        return Outcome(int(self.code))
+
+    @property
+    def verdict(self) -> str:
+        """How the search ended; a solution is one of the conditions, which convexity makes the minimum."""
+        ended = f"The conditions were met in {int(self.num_steps)} round(s)."
+        return ended if self.status.ok else self.status.sentence
+
+    @property
+    def active(self) -> Bool[Array, " m"]:
+        r"""Which inequalities hold with equality: there $\lambda_i$ outweighs the slack $-g_i$."""
+        return self.inequality_multipliers + self.inequalities > 0
+
+    @property
+    def prices(self) -> Float[Array, " p"]:
+        r"""$\partial f^\star/\partial c$ for $h(x) = c$: how much the minimum rises per unit of each."""
+        return -self.equality_multipliers
+
+    def __repr__(self) -> str:
+        """Value, active constraints, the report and the verdict."""
+        if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(self)) or np.ndim(self.code):
+            return "ConstrainedMinimum(...)"
+        active = int(np.asarray(self.active).sum())
+        head = f"value={float(self.value):.8g}, {active} of {self.active.size} inequalities active"
+        return f"ConstrainedMinimum({head})\n{self.report}\n  {self.verdict}"
+
+
+def minimise_constrained(
+    fun: Function,
+    start: PyTree,
+    *,
+    equality: Function | None = None,
+    inequality: Function | None = None,
+    args: tuple = (),
+    max_steps: int = 50,
+    tol: float = 1e-8,
+) -> ConstrainedMinimum:
+    r"""Minimise `fun(x, *args)` where `equality(x, *args)` $= 0$ and `inequality(x, *args)` $\le 0$.
+
+    The start need not be feasible. A local method: for convex problems the report proves the result.
+
+    >>> found = minimise_constrained(lambda x: x @ x, [0.0, 0.0], equality=lambda x: x.sum() - 1.0)
+    >>> found.state.round(6).tolist(), found.prices.round(6).tolist()
+    ([0.5, 0.5], [1.0])
+    """
+    given = equality is not None or inequality is not None
+    check(given, "equality", "given, or `inequality`", None, "Without constraints use `minimise`.")
+    start = as_float("start", start) if isinstance(start, list) else start
+    start = jax.tree.map(lambda leaf: as_float("start", leaf), start)
+    jax.tree.map(lambda leaf: check_finite("start", leaf), start)
+    max_steps = check_count("max_steps", max_steps)
+    constraints = (inequality, equality)
+    before, *_ = _values(fun, constraints, start, args)
+    fix = "Choose a start at which the objective exists."
+    check(bool(np.isfinite(before)), "fun", "finite at `start`", float(before), fix)
+    x, lam, nu, steps = _solve(fun, constraints, start, args, jnp.asarray(tol), max_steps)
+    value, g, _ = _values(fun, constraints, x, args)
+    size = 1 + min(abs(float(value)), abs(float(before)))  # running away must not look small for its size
+    report = kkt_report(
+        fun,
+        x,
+        inequality=inequality,
+        equality=equality,
+        inequality_multipliers=lam,
+        equality_multipliers=nu,
+        args=args,
+        tol=100 * tol * size,
+    )
+    code = _outcome(float(value), size, report)
+    return ConstrainedMinimum(x, value, lam, nu, g, report, steps, jnp.asarray(int(code)))
+
+
+def proportions(counts: ArrayLike) -> tuple[Float[Array, " k"], Scalar]:
+    r"""The maximiser $\alpha_l = c_l/\sum_j c_j$ of $\sum_l c_l \log\alpha_l$ on the simplex; its multiplier.
+
+    The multiplier $\sum_j c_j$ is that of $\sum_l c_l\log\alpha_l - \mu(\sum_l\alpha_l - 1)$: the number of
+    observations, where the counts are counts.
+    """
+    c = as_float("counts", counts)
+    check(c.ndim == 1 and c.size > 0, "counts", "a vector", f"shape {c.shape}")
+    values = None if isinstance(c, Tracer) else np.asarray(c)
+    if values is not None:
+        fine = bool((values >= 0).all() and np.isfinite(values).all() and values.sum() > 0)
+        check(fine, "counts", "zero or positive, finite and not all zero", values.tolist())
+    return c / c.sum(), c.sum()
+
+
+def unconstrained_minimum(
+    fun: Callable[[Array], Scalar], start: Float[Array, " n"], tol: Scalar
+) -> tuple[Float[Array, " n"], Scalar, Bool[Array, ""]]:
+    """The point, the value and whether the gradient vanishes there: L-BFGS inside a compiled program."""
+    objective, method = Objective(fun, lambda x: x), LBFGS()
+
+    def step(iterate):
+        moved = method.step(objective, iterate)
+        return moved, moved.value
+
+    first = method.init(objective, start)
+
+    def flat(iterate, slack=1.0):
+        # the smaller of the two values: an objective that runs away must not look flat for its size
+        size = jnp.minimum(jnp.abs(iterate.value), jnp.abs(first.value))
+        return method.residual(objective, iterate) <= slack * tol * (1 + size)
+
+    def settled(iterate, value, before):
+        return flat(iterate) | iterate.stalled
+
+    last = run_until(step, first, max_steps=_INNER_STEPS, tol=tol, settled=settled).state
+    return last.point, last.value, flat(last, slack=1e4)  # rounding may stop the search just before `tol`
+
+
+class _Round(Module):
+    """Where the augmented Lagrangian stands after a round."""
+
+    x: Float[Array, " n"]
+    lam: Float[Array, " m"]
+    nu: Float[Array, " p"]
+    penalty: Scalar
+    gap: Scalar
+
+
+@eqx.filter_jit
+def _solve(fun: Function, constraints: tuple, start: PyTree, args: tuple, tol: Array, max_steps: int):
+    flat, unravel = ravel_pytree(start)
+
+    def objective(x):
+        return fun(unravel(x), *args)
+
+    def values(x):
+        return constraint_values(constraints, unravel(x), args)
+
+    def round_(state):
+        moved = _improve(objective, values, state, tol)
+        return moved, moved.gap
+
+    g, h = values(flat)
+    first = _Round(flat, jnp.zeros_like(g), jnp.zeros_like(h), jnp.asarray(10.0), jnp.asarray(jnp.inf))
+    rounds = run_until(
+        round_, first, max_steps=max_steps, tol=tol, settled=lambda s, v, b: s.gap <= jnp.sqrt(tol)
+    )
+    last = rounds.state
+    x, lam, nu = _polish(objective, values, (last.x, last.lam, last.nu))
+    return unravel(x), lam, nu, rounds.num_steps
+
+
+def _improve(objective: Callable, values: Callable, state: _Round, tol: Array) -> _Round:
+    """Minimise the augmented Lagrangian, then move the multipliers by what is left of the constraints."""
+    rho = state.penalty
+
+    def augmented(x):
+        g, h = values(x)
+        pushed = jnp.maximum(0.0, state.lam + rho * g)
+        return (
+            objective(x)
+            + state.nu @ h
+            + 0.5 * rho * h @ h
+            + (pushed @ pushed - state.lam @ state.lam) / (2 * rho)
+        )
+
+    x, _, _ = unconstrained_minimum(augmented, state.x, tol)
+    g, h = values(x)
+    lam, nu = jnp.maximum(0.0, state.lam + rho * g), state.nu + rho * h
+    gap = jnp.abs(jnp.concatenate([jnp.minimum(lam, -g), h])).max(initial=0.0)
+    slow = gap > 0.25 * state.gap
+    penalty = jnp.where(slow, jnp.minimum(10 * rho, _LARGEST_PENALTY), rho)
+    return _Round(x, lam, nu, penalty, gap)
+
+
+def _polish(objective: Callable, values: Callable, start: tuple) -> tuple[Array, Array, Array]:
+    """Newton on the whole system, by least squares for dependent constraints, never to a worse point."""
+    flat, unravel = ravel_pytree(start)
+
+    def residual(z):
+        return jnp.concatenate(kkt_residual(objective, values, *unravel(z)))
+
+    def step(z, _):
+        r = residual(z)
+        trial = z - jnp.linalg.lstsq(jax.jacfwd(residual)(z), r)[0]
+        better = jnp.linalg.norm(residual(trial)) < jnp.linalg.norm(r)
+        return jnp.where(better, trial, z), None
+
+    return unravel(run(step, flat, num_steps=_POLISH).state)
+
+
+@eqx.filter_jit
+def _values(fun: Function, constraints: tuple, x: PyTree, args: tuple) -> tuple[Scalar, Array, Array]:
+    return fun(x, *args), *constraint_values(constraints, x, args)
+
+
+def _outcome(value: float, size: float, report: KKTReport) -> Outcome:
+    violation = max(float(report.inequality), float(report.equality))
+    if not (np.isfinite(value) and np.isfinite(violation)):
+        return Outcome.not_finite
+    if report.ok:
+        return Outcome.optimal
+    if violation > 1e-4:
+        return Outcome.infeasible
+    return Outcome.unbounded if value < -1e6 * size else Outcome.exhausted

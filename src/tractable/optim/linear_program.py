@@ -1,0 +1,185 @@
+r"""Linear programs and their duals, solved by SciPy's HiGHS and certified here.
+
+Pair.        $\max c^\top x$, $A x \le b$, $x \ge 0$ and $\min b^\top y$, $A^\top y \ge c$, $y \ge 0$.
+Derivation.  $L = b^\top y + \lambda^\top (c - A^\top y) - \mu^\top y$ is bounded in $y$ only where
+             $b - A\lambda = \mu \ge 0$, and is then $c^\top \lambda$: the dual of the minimisation is the
+             maximisation, and back.
+Duality.     Weak: $c^\top x \le b^\top y$ for any feasible pair. Strong: equal at the optima, with
+             complementary slackness $y_i (b - A x)_i = 0$ and $x_j (A^\top y - c)_j = 0$.
+Used by.     decisions.games (zero-sum games), distributions.transport (as an oracle), decisions.mdp.
+Cost.        That of HiGHS; the check is a few products.
+References.  Bertsimas and Tsitsiklis (1997) chapter 4; Huangfu and Hall (2018).
+"""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from scipy.optimize import linprog
+
+from tractable.core.checks import as_float, check, check_finite, check_shape
+from tractable.core.module import Module, field
+from tractable.core.types import Array, ArrayLike, Float, Int, Scalar
+from tractable.optim.kkt import Outcome
+
+__all__ = ["LinearProgram", "LinearSolution", "linear_program"]
+
+_OUTCOMES = {
+    0: Outcome.optimal,
+    1: Outcome.exhausted,
+    2: Outcome.infeasible,
+    3: Outcome.unbounded,
+    4: Outcome.not_finite,
+}
+
+
+class LinearSolution(Module):
+    """The point, the dual point, and the checks of strong duality and complementary slackness.
+
+    `dual` has a price per row of the constraints, in the sign of the pair: zero or positive. `reduced_costs`
+    are what is left of the objective's row after those prices.
+    """
+
+    x: Float[Array, " n"]
+    dual: Float[Array, " m"]
+    slack: Float[Array, " m"]
+    reduced_costs: Float[Array, " n"]
+    equality_dual: Float[Array, " p"]
+    value: Scalar
+    dual_value: Scalar
+    code: Int[Array, ""]
+
+    @property
+    def status(self) -> Outcome:
+        return Outcome(int(self.code))
+
+    @property
+    def gap(self) -> float:
+        """The difference of the two optimal values: zero by strong duality."""
+        return abs(float(self.value) - float(self.dual_value))
+
+    @property
+    def slackness(self) -> float:
+        """The largest product of a price and its slack, and of an unknown and its reduced cost: zero."""
+        rows = np.abs(np.asarray(self.dual) * np.asarray(self.slack)).max(initial=0.0)
+        columns = np.abs(np.asarray(self.x) * np.asarray(self.reduced_costs)).max(initial=0.0)
+        return float(max(rows, columns))
+
+    def __repr__(self) -> str:
+        """Values, checks and the verdict in two lines."""
+        if not self.status.ok:
+            return f"LinearSolution\n  {self.status.sentence}"
+        numbers = f"value={float(self.value):.8g}, gap={self.gap:.1e}, slackness={self.slackness:.1e}"
+        return f"LinearSolution({numbers})\n  {self.status.sentence}"
+
+
+class LinearProgram(Module):
+    r"""$\max c^\top x$, $A x \le b$, $x \ge 0$, or (not `maximise`) $\min c^\top x$, $A x \ge b$, $x \ge 0$.
+
+    >>> game = LinearProgram([1.0, 1.0], [[2.0, 1.0], [1.0, 2.0]], [1.0, 1.0])
+    >>> round(float(game.solve().value), 6), round(float(game.dual().solve().value), 6)
+    (0.666667, 0.666667)
+    """
+
+    objective: Float[Array, " n"]
+    matrix: Float[Array, "m n"]
+    bound: Float[Array, " m"]
+    maximise: bool = field(static=True, default=True)
+
+    def __init__(self, objective: ArrayLike, matrix: ArrayLike, bound: ArrayLike, maximise: bool = True):
+        self.objective, self.matrix = as_float("objective", objective), as_float("matrix", matrix)
+        self.bound, self.maximise = as_float("bound", bound), maximise
+        check(self.objective.ndim == 1, "objective", "a vector", f"shape {self.objective.shape}")
+        check_shape("matrix", self.matrix, (None, self.objective.size), "A row per constraint.")
+        check_shape("bound", self.bound, self.matrix.shape[:1])
+        for name in ("objective", "matrix", "bound"):
+            check_finite(name, getattr(self, name))
+
+    def dual(self) -> "LinearProgram":
+        """The dual program: the same numbers, transposed, with the other sense; its dual is this program."""
+        return LinearProgram(self.bound, self.matrix.T, self.objective, not self.maximise)
+
+    def dual_function(self, multipliers: ArrayLike) -> Scalar:
+        r"""The best value of the Lagrangian over $x \ge 0$, the rows priced at `multipliers` $\ge 0$.
+
+        It is $b^\top\lambda$ where $A^\top\lambda$ dominates the objective (is dominated, when minimising),
+        and infinite elsewhere.
+        """
+        lam = as_float("multipliers", multipliers)
+        check_shape("multipliers", lam, self.bound.shape)
+        sign = 1.0 if self.maximise else -1.0
+        left = sign * (self.matrix.T @ lam - self.objective)
+        rounding = 1e-12 * (1 + jnp.abs(self.objective).max(initial=0.0))
+        feasible = (lam >= 0).all() & (left >= -rounding).all()
+        return jnp.where(feasible, self.bound @ lam, sign * jnp.inf)
+
+    def solve(self) -> LinearSolution:
+        """Both optima at once, with the checks of duality."""
+        rows = (self.matrix, self.bound)
+        if self.maximise:
+            return linear_program(self.objective, upper=rows, maximise=True)
+        return linear_program(self.objective, lower=rows)
+
+
+def linear_program(
+    objective: ArrayLike,
+    *,
+    upper: tuple[ArrayLike, ArrayLike] | None = None,
+    lower: tuple[ArrayLike, ArrayLike] | None = None,
+    equality: tuple[ArrayLike, ArrayLike] | None = None,
+    low: float | None = 0.0,
+    maximise: bool = False,
+) -> LinearSolution:
+    r"""Optimise $c^\top x$ with $A x \le b$ (`upper`), $\ge b$ (`lower`), $= b$ (`equality`), $x \ge$ `low`.
+
+    `low` is zero or `None` (free). Prices in `dual` come in the order upper, lower; each is how much
+    the optimum improves per unit by which its bound is loosened, and so zero or positive.
+    """
+    c = np.asarray(as_float("objective", objective))
+    check(c.ndim == 1 and c.size > 0, "objective", "a vector", f"shape {c.shape}")
+    check_finite("objective", c)
+    check(low in (None, 0.0), "low", "0 or None", low, "Shift the unknowns, or add rows for other bounds.")
+    parts = {"upper": _rows("upper", upper, c.size), "lower": _rows("lower", lower, c.size)}
+    rows = np.concatenate([parts["upper"][0], -parts["lower"][0]])
+    bounds = np.concatenate([parts["upper"][1], -parts["lower"][1]])
+    equal, target = _rows("equality", equality, c.size)
+    sign = -1.0 if maximise else 1.0
+    found = linprog(sign * c, rows, bounds, equal, target, bounds=(low, None), method="highs")
+    return _certified(found, c, rows, bounds, equal, target, sign)
+
+
+def _rows(name: str, pair: Any, width: int) -> tuple[np.ndarray, np.ndarray]:
+    if pair is None:
+        return np.zeros((0, width)), np.zeros(0)
+    check(isinstance(pair, tuple) and len(pair) == 2, name, "a pair (matrix, vector)", type(pair).__name__)
+    matrix, vector = np.asarray(as_float(name, pair[0])), np.asarray(as_float(name, pair[1]))
+    check_shape(f"{name}[0]", matrix, (None, width), "One row per constraint, one column per unknown.")
+    check_shape(f"{name}[1]", vector, matrix.shape[:1])
+    check_finite(f"{name}[0]", matrix)
+    check_finite(f"{name}[1]", vector)
+    return matrix, vector
+
+
+def _certified(
+    found: Any, c: np.ndarray, rows: Any, bounds: Any, equal: Any, target: Any, sign: float
+) -> LinearSolution:
+    """SciPy's result in the signs of the pair; NaN where there is no solution."""
+    code = jnp.asarray(int(_OUTCOMES[int(found.status)]))
+    if found.x is None or found.status != 0:
+        worst = {2: sign * np.inf, 3: -sign * np.inf}.get(int(found.status), np.nan)
+        column, row, level = (jnp.full(k, jnp.nan) for k in (c.size, len(bounds), len(target)))
+        return LinearSolution(column, row, row, column, level, jnp.asarray(worst), jnp.asarray(jnp.nan), code)
+    prices = -np.asarray(found.ineqlin.marginals)  # the minimum falls as a bound is loosened
+    levels = -np.asarray(found.eqlin.marginals)
+    reduced = sign * c + rows.T @ prices + equal.T @ levels
+    dual_value = -sign * (bounds @ prices + target @ levels)
+    return LinearSolution(
+        jnp.asarray(found.x),
+        jnp.asarray(prices),
+        jnp.asarray(bounds - rows @ found.x),
+        jnp.asarray(reduced),
+        jnp.asarray(levels),
+        jnp.asarray(sign * found.fun),
+        jnp.asarray(dual_value),
+        code,
+    )
