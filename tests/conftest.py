@@ -16,7 +16,9 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 # effort. Other versions of the compiler may not know the flags and would stop; `.ci/run` repeats the tests of
 # digits as users compile them.
 if metadata.version("jaxlib").startswith("0.10."):
-    os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false")
+    os.environ.setdefault(
+        "XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+    )
 
 from jaxtyping import install_import_hook  # noqa: E402
 

@@ -268,10 +268,7 @@ def test_a_rule_of_ones_own_joins_the_registry():
 
 
 def test_the_estimate_says_how_it_was_computed():
-    assert (
-        repr(kl_estimate(Normal(0.0, 1.0), Normal(1.0, 2.0)))
-        == "Estimate(0.443147181 ± 0.0e+00, closed_form)"
-    )
+    assert repr(kl_estimate(Normal(0.0, 1.0), Normal(1.0, 2.0))) == "0.443147181 ± 0.0e+00 (closed_form)"
 
 
 def test_bad_inputs_are_refused_by_name():

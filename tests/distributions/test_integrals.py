@@ -4,11 +4,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tractable.core.estimate import Estimate
 from tractable.distributions.atoms import Empirical
 from tractable.distributions.continuous import Normal
 from tractable.distributions.counts import Poisson
 from tractable.distributions.f_generators import relative_density
-from tractable.distributions.integrals import Estimate, certified, integrate, monte_carlo, tabulate
+from tractable.distributions.integrals import certified, integrate, monte_carlo, tabulate
 from tractable.distributions.multivariate import Dirichlet
 from tractable.distributions.panels import expectation_rule, support_ends, tail_sum
 from tractable.distributions.waiting import Weibull
@@ -64,9 +65,9 @@ def test_estimates_carry_their_doubt():
     estimate = monte_carlo(jnp.asarray(draws))
     np.testing.assert_allclose(estimate.standard_error, draws.std(ddof=1) / 20, rtol=1e-12)
     assert np.isinf(monte_carlo(jnp.array([1.0, jnp.inf])).value)
-    doubtful = Estimate(jnp.asarray(1.0), jnp.asarray(1e-3), "quadrature")
+    doubtful = Estimate(jnp.asarray(1.0), jnp.asarray(1e-3), method="quadrature")
     assert np.isnan(certified(doubtful))
-    assert repr(doubtful) == "Estimate(1 ± 1.0e-03, quadrature)"
+    assert repr(doubtful) == "1 ± 1.0e-03 (quadrature)"
 
 
 def test_sets_that_are_no_intervals_are_refused():

@@ -8,6 +8,7 @@ import pytest
 from scipy.special import betaln
 from scipy.stats import multivariate_normal, norm
 
+from tractable.core.estimate import Estimate
 from tractable.distributions.continuous import Normal
 from tractable.inference.comparison import (
     average_log_prob,
@@ -17,7 +18,6 @@ from tractable.inference.comparison import (
     model_posterior,
     polynomial_evidences,
 )
-from tractable.inference.weights import Estimate
 
 
 def test_posterior_over_models():

@@ -184,9 +184,9 @@ def test_bic_approaches_the_evidence_per_row():
 
 
 def test_verdicts_and_bad_input():
-    bad = Evidence(jnp.asarray(0.0), jnp.asarray(2.0), jnp.asarray(int(Status.converged)), "magic")
+    bad = Evidence(jnp.asarray(0.0), jnp.asarray(2.0), jnp.asarray(int(Status.converged)), method="magic")
     assert "Unreliable" in repr(bad)
-    lost = Evidence(jnp.asarray(0.0), jnp.asarray(0.01), jnp.asarray(int(Status.exhausted)), "magic")
+    lost = Evidence(jnp.asarray(0.0), jnp.asarray(0.01), jnp.asarray(int(Status.exhausted)), method="magic")
     assert "Do not use" in repr(lost)
     with pytest.raises(ValueError, match=r"`draws` must be of shape \(n, d\) or \(chains, n, d\)"):
         bridge_evidence(log_joint, np.zeros(5), key=jr.key(0))

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+from tractable.core.estimate import Estimate
 from tractable.inference.weights import (
-    Estimate,
     effective_sample_size,
     log_mean_weight,
     mean_estimate,

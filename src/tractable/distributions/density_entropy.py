@@ -15,10 +15,11 @@ import jax.numpy as jnp
 from scipy.integrate import quad
 
 from tractable.core.checks import check
+from tractable.core.estimate import Estimate
 from tractable.core.types import Array
 from tractable.distributions.base import Distribution
 from tractable.distributions.information import Base, in_base
-from tractable.distributions.integrals import Estimate, integrate
+from tractable.distributions.integrals import integrate
 
 __all__ = ["differential_entropy"]
 
@@ -40,7 +41,7 @@ def differential_entropy(
     if isinstance(density, Distribution):
         check(not density.discrete, "density", "continuous", type(density).__name__, "Use `entropy`.")
         found = integrate(_surprise, density, density)
-        return Estimate(in_base(found.value, base), in_base(found.standard_error, base), found.method)
+        return Estimate(in_base(found.value, base), in_base(found.standard_error, base), method=found.method)
     infinite = math.isinf(low) or math.isinf(high)
     finite = not (points and infinite)
     check(finite, "points", "left out when an end is infinite", points, "Give finite ends.")
@@ -50,7 +51,7 @@ def differential_entropy(
     fix = "Give the ends of its support, or `points` where it peaks."
     check(abs(mass - 1) <= 1e-6, "density", whole, f"an integral of {mass:.9g}", fix)
     value, error = _adaptive(lambda x: _surprise(at(x), 0.0), low, high, points)
-    return Estimate(in_base(jnp.asarray(value), base), in_base(jnp.asarray(error), base), "quadrature")
+    return Estimate(in_base(jnp.asarray(value), base), in_base(jnp.asarray(error), base), method="quadrature")
 
 
 def _surprise(log_p: Array, _: Any) -> Array:

@@ -24,12 +24,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from tractable.core.checks import as_float, check, check_count, check_finite, is_concrete
+from tractable.core.estimate import Estimate
 from tractable.core.geometry import condensed, euclidean, euclidean_distances, pairwise, squared_euclidean
 from tractable.core.module import Module
 from tractable.core.numerics import safe_where
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
 from tractable.distributions.base import Distribution
-from tractable.distributions.integrals import Estimate, monte_carlo
+from tractable.distributions.integrals import monte_carlo
 from tractable.distributions.panels import expectation_rule
 
 __all__ = [
@@ -131,7 +132,7 @@ def fisher_divergence(
     if points is None and key is None and isinstance(p, Distribution) and p.shape == ():
         check(not p.discrete, "p", "a density", type(p).__name__)
         value, coarse = (_fisher_quadrature(p, at_p, at_q, order) for order in (20, 12))
-        return Estimate(value, jnp.abs(value - coarse), "quadrature")
+        return Estimate(value, jnp.abs(value - coarse), method="quadrature")
     if points is None:
         drawable = isinstance(p, Distribution) and key is not None
         check(drawable, "points", "given, or a `key` with which to draw them from a distribution `p`", points)

@@ -20,12 +20,13 @@ import jax.numpy as jnp
 from jax.scipy.special import rel_entr
 
 from tractable.core.checks import check, check_count, check_option
+from tractable.core.estimate import Estimate
 from tractable.core.module import plates
 from tractable.core.types import Array, ArrayLike, Key
 from tractable.distributions import kl_pairs, kl_pairs_multivariate  # noqa: F401  (they fill the registry)
 from tractable.distributions.base import Distribution
 from tractable.distributions.f_generators import relative_density
-from tractable.distributions.integrals import Estimate, certified, integrate, monte_carlo
+from tractable.distributions.integrals import certified, integrate, monte_carlo
 from tractable.distributions.kl_registry import find_kl, register_kl
 from tractable.distributions.pairs import Comparable, check_pair, over_units, pair_of_probabilities
 from tractable.distributions.panels import support_ends
@@ -69,7 +70,7 @@ def kl_estimate(
     chosen = _first_method(p, q) if method == "auto" else method
     if chosen == "closed_form":
         value = _closed_form(p, q)
-        return Estimate(value, jnp.zeros_like(value), chosen)
+        return Estimate(value, jnp.zeros_like(value), method=chosen)
     if chosen == "monte_carlo":
         fix = f"{type(p).__name__} and {type(q).__name__} have no closed form; draws are needed."
         check(key is not None, "key", "given", key, fix)
@@ -136,4 +137,4 @@ def _infinite_where_outside(p: Distribution, q: Distribution, estimate: Estimate
 
     escapes = over_units(outside, p, q).any()
     value = jnp.where(escapes, jnp.inf, estimate.value)
-    return Estimate(value, jnp.where(escapes, 0.0, estimate.standard_error), estimate.method)
+    return Estimate(value, jnp.where(escapes, 0.0, estimate.standard_error), method=estimate.method)

@@ -19,12 +19,13 @@ import jax
 import jax.numpy as jnp
 
 from tractable.core.checks import as_float, check, check_count
+from tractable.core.estimate import Estimate
 from tractable.core.numerics import safe_log
 from tractable.core.types import Array, ArrayLike, Key, Scalar
 from tractable.distributions.base import Distribution
 from tractable.distributions.divergence import kl
 from tractable.distributions.f_generators import Generator, generator_of
-from tractable.distributions.integrals import Estimate, certified, integrate, monte_carlo
+from tractable.distributions.integrals import certified, integrate, monte_carlo
 from tractable.distributions.pairs import Comparable, check_pair, pair_of_probabilities
 
 __all__ = [
@@ -69,7 +70,7 @@ def f_divergence_estimate(
     generator = generator_of(f)
     if p.discrete != q.discrete:  # masses and densities exclude each other
         value = jnp.asarray(generator.at_zero + generator.at_infinity, float)
-        return Estimate(value, jnp.zeros_like(value), "closed_form")
+        return Estimate(value, jnp.zeros_like(value), method="closed_form")
     if p.shape == () and q.shape == () and key is None:
         return integrate(generator.integrand, p, q, crossings=not generator.smooth)
     check(p.shape == q.shape, "q", f"of the shape of `p`, {p.shape}", q.shape)
@@ -150,4 +151,4 @@ def _by_draws(generator: Generator, p: Distribution, q: Distribution, key: Key, 
     first = monte_carlo(terms(p.sample(key_p, (half,))))
     second = monte_carlo(terms(q.sample(key_q, (half,))))
     error = jnp.hypot(first.standard_error, second.standard_error) / 2
-    return Estimate((first.value + second.value) / 2, error, "monte_carlo")
+    return Estimate((first.value + second.value) / 2, error, method="monte_carlo")

@@ -13,8 +13,9 @@ from scipy.spatial import KDTree
 from scipy.special import digamma
 
 from tractable.core.checks import as_float, check, check_length, offender
+from tractable.core.estimate import Estimate
 from tractable.distributions.information import Numbers
-from tractable.distributions.integrals import Estimate, monte_carlo
+from tractable.distributions.integrals import monte_carlo
 from tractable.distributions.mutual_information import pointwise_mutual_information
 from tractable.distributions.tabulation import column_codes
 

@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 
 from tractable.core.checks import check, is_concrete
-from tractable.core.module import Module, field
+from tractable.core.estimate import Estimate
 from tractable.core.types import Array, ArrayLike, Scalar
 from tractable.distributions.atoms import Atomic, PointMass
 from tractable.distributions.base import Distribution, Univariate
@@ -51,29 +51,6 @@ _MOST_TERMS = 2**20
 _TRACED_TERMS = 2**12
 
 
-class Estimate(Module):
-    """A number with how it was computed and how far it may be off.
-
-    `standard_error` is that of the mean for `monte_carlo`, an estimate of the absolute error for `quadrature`
-    and `sum`, and 0 for `closed_form`.
-    """
-
-    value: Scalar
-    standard_error: Scalar
-    method: str = field(static=True)
-
-    @property
-    def certified(self) -> Array:
-        r"""Whether the error is below $\sqrt{\mathrm{eps}}\,(1 + |\mathrm{value}|)$; never for draws."""
-        small = self.standard_error <= jnp.sqrt(jnp.finfo(self.value.dtype).eps) * (1 + jnp.abs(self.value))
-        return small if self.method != "monte_carlo" else jnp.zeros((), bool)
-
-    def __repr__(self) -> str:
-        if not is_concrete(self.value):
-            return f"Estimate({self.method})"
-        return f"Estimate({float(self.value):.9g} ± {float(self.standard_error):.1e}, {self.method})"
-
-
 def certified(estimate: Estimate) -> Scalar:
     """The value of a computed integral, or NaN where its error is not small: a wrong number is never
     returned.
@@ -93,12 +70,12 @@ def integrate(integrand: Integrand, p: Distribution, q: Distribution, *, crossin
     check(p.discrete == q.discrete, "q", "discrete exactly if `p` is", got)
     if not p.discrete:
         value, error = _quadrature(integrand, p, q, crossings)
-        return Estimate(value, error, "quadrature")
+        return Estimate(value, error, method="quadrature")
     low, high = _integer_ends(p, q)
     if all(is_concrete(leaf) for leaf in jax.tree.leaves((p, q, low, high))):
         return _sum_until_certain(integrand, p, q, float(low), float(high))
     value, error, _ = _sum(integrand, p, q, jnp.asarray(low), _TRACED_TERMS)
-    return Estimate(value, error, "sum")
+    return Estimate(value, error, method="sum")
 
 
 def integrate_quantiles(p: Any, q: Any, order: ArrayLike) -> Estimate:
@@ -106,7 +83,7 @@ def integrate_quantiles(p: Any, q: Any, order: ArrayLike) -> Estimate:
     quantiles.
     """
     value, error = _quantile_integral(p, q, jnp.asarray(order, real_dtype(p)))
-    return Estimate(value, error, "quadrature")
+    return Estimate(value, error, method="quadrature")
 
 
 def monte_carlo(values: Array) -> Estimate:
@@ -114,7 +91,7 @@ def monte_carlo(values: Array) -> Estimate:
     mean = values.mean()
     centred = jnp.where(jnp.isfinite(mean), values - mean, 0.0)
     spread = jnp.sqrt((centred**2).sum() / (values.size - 1) / values.size)
-    return Estimate(mean, spread, "monte_carlo")
+    return Estimate(mean, spread, method="monte_carlo")
 
 
 def tabulate(distribution: Distribution) -> tuple[Array, Array]:
@@ -227,7 +204,7 @@ def _sum_until_certain(
     while True:
         value, error, tail = _sum(integrand, p, q, jnp.asarray(low), terms)
         if bool(tail < 1e-15) or low + terms > high or terms >= _MOST_TERMS:
-            return Estimate(value, error, "sum")
+            return Estimate(value, error, method="sum")
         terms *= 8
 
 

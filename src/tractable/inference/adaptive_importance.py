@@ -21,6 +21,7 @@ import jax.numpy as jnp
 import jax.random as jr
 
 from tractable.core.checks import check, check_count
+from tractable.core.estimate import Estimate
 from tractable.core.iterate import Run, Status, run, run_until
 from tractable.core.linalg import symmetrise
 from tractable.core.module import Module
@@ -30,7 +31,7 @@ from tractable.distributions.base import Distribution
 from tractable.distributions.gaussian import Gaussian
 from tractable.distributions.multivariate import MultivariateStudentT
 from tractable.inference.importance import Weighted, as_log_density, importance
-from tractable.inference.weights import Estimate, effective_sample_size
+from tractable.inference.weights import effective_sample_size
 
 __all__ = ["Adapted", "RareEvent", "adaptive_importance", "rare_event"]
 

@@ -21,13 +21,13 @@ import jax.random as jr
 import numpy as np
 
 from tractable.core.checks import as_float, check, check_count, check_finite
+from tractable.core.estimate import Estimate
 from tractable.core.iterate import Status, run_until
 from tractable.core.module import Module
 from tractable.core.numerics import log1mexp, logsumexp
 from tractable.core.types import Array, ArrayLike, Float, Int, Key, Scalar
 from tractable.distributions.base import Univariate
 from tractable.inference.importance import as_log_density
-from tractable.inference.weights import Estimate
 
 __all__ = ["AdaptiveRejection", "adaptive_rejection"]
 

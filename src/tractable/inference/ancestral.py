@@ -18,6 +18,7 @@ import jax.random as jr
 import numpy as np
 
 from tractable.core.checks import check, check_count
+from tractable.core.estimate import Estimate
 from tractable.core.module import field
 from tractable.core.numerics import safe_log
 from tractable.core.types import Array, Key
@@ -25,7 +26,7 @@ from tractable.distributions.table_axes import Event, TableAxes
 from tractable.distributions.tables import ConditionalTable, JointTable
 from tractable.inference.importance import Weighted
 from tractable.inference.pareto import smooth
-from tractable.inference.weights import Estimate, weighted_mean
+from tractable.inference.weights import weighted_mean
 
 __all__ = ["WeightedStates", "ancestral", "likelihood_weighting", "logic_sampling"]
 

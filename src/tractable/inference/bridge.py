@@ -107,4 +107,4 @@ def _bridge(ours: Array, theirs: Array, tol: Scalar, max_steps: int) -> Evidence
     f_two = jnp.exp(value - denominator(ours, value))
     spread = f_one.var(ddof=1) / (theirs.size * f_one.mean() ** 2)
     own = autocorrelation_time(f_two) * f_two.var(ddof=1) / (flat.size * f_two.mean() ** 2)
-    return Evidence(value, jnp.sqrt(spread + own), found.code, "bridge sampling")
+    return Evidence(value, jnp.sqrt(spread + own), found.code, method="bridge sampling")

@@ -26,9 +26,9 @@ from tractable.core.checks import (
     check_option,
     offender,
 )
+from tractable.core.estimate import Estimate
 from tractable.core.module import Module
 from tractable.core.types import Array, ArrayLike, Float, Int, Key
-from tractable.inference.weights import Estimate
 
 __all__ = [
     "Coverage", "Reliability", "Uniformity", "coverage_curve", "interval_coverage", "pit", "reliability",

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tractable.core.checks import as_float, check, check_count, check_finite, check_length
+from tractable.core.estimate import Estimate
 from tractable.core.module import Module, field
 from tractable.core.numerics import log_softmax, safe_log, weighted_logsumexp
 from tractable.core.types import Array, ArrayLike, Float, Scalar
@@ -27,7 +28,6 @@ from tractable.distributions.gaussian import Gaussian
 from tractable.distributions.information import as_probabilities
 from tractable.distributions.mixture import Mixture
 from tractable.distributions.regression_conjugate import linear_regression_log_evidence
-from tractable.inference.weights import Estimate
 
 __all__ = [
     "BayesFactor", "ModelPosterior", "average_log_prob", "average_predictive", "bayes_factor",

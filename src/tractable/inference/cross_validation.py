@@ -20,12 +20,12 @@ import jax.random as jr
 import numpy as np
 
 from tractable.core.checks import as_float, check, check_count, is_concrete, offender
+from tractable.core.estimate import Estimate
 from tractable.core.module import Module, field
 from tractable.core.numerics import log_mean_exp, log_softmax, logsumexp
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
 from tractable.inference.autocorrelation import autocorrelation_time
 from tractable.inference.pareto import k_threshold, smooth, tail_length
-from tractable.inference.weights import Estimate
 
 __all__ = ["PredictiveFit", "k_fold", "loo", "waic"]
 

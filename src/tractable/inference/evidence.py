@@ -14,10 +14,9 @@ import numpy as np
 from jax.core import Tracer
 
 from tractable.core.checks import as_float, check_count
+from tractable.core.estimate import Estimate
 from tractable.core.iterate import Status
-from tractable.core.module import field
 from tractable.core.types import Array, ArrayLike, Int
-from tractable.inference.weights import Estimate
 
 __all__ = ["Evidence", "aic", "bic"]
 
@@ -26,7 +25,6 @@ class Evidence(Estimate):
     """A log-evidence with its standard error, the method, and how the computation ended."""
 
     code: Int[Array, ""]
-    method: str = field(static=True)
 
     @property
     def status(self) -> Status:

@@ -21,13 +21,13 @@ import jax.random as jr
 import numpy as np
 
 from tractable.core.checks import as_float, check, check_count, check_finite
+from tractable.core.estimate import Estimate
 from tractable.core.iterate import run
 from tractable.core.module import Module
 from tractable.core.numerics import logsumexp
 from tractable.core.quadrature import panels
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
 from tractable.distributions.inverse import Tabulated
-from tractable.inference.weights import Estimate
 
 __all__ = ["GridPosterior", "grid_posterior"]
 

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tractable.core.checks import check, check_count, is_concrete, offender
+from tractable.core.estimate import Estimate
 from tractable.core.module import Module, field
 from tractable.core.numerics import safe_log
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
@@ -26,7 +27,6 @@ from tractable.distributions.inverse import Tabulated, tabulate
 from tractable.distributions.panels import expectation_rule
 from tractable.inference.pareto import k_verdict, smooth
 from tractable.inference.weights import (
-    Estimate,
     as_log_weights,
     effective_sample_size,
     log_mean_weight,

@@ -21,10 +21,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from tractable.bijections.elementwise import Identity
-from tractable.bijections.support import Rebuild, unconstrain
+from tractable.bijections.support import unconstrain
 from tractable.core.checks import check, check_count, check_option
 from tractable.core.iterate import Status, run
-from tractable.core.module import Module
 from tractable.core.support import Support
 from tractable.core.types import Array, ArrayLike, Bool, PyTree, Scalar
 from tractable.inference.curvature import (
@@ -36,6 +35,7 @@ from tractable.inference.curvature import (
     hessian_product,
 )
 from tractable.inference.laplace_posterior import NEAR, LaplacePosterior
+from tractable.inference.target import FlatTarget
 from tractable.optim.minimise import minimise
 from tractable.optim.quasi_newton import LBFGS
 
@@ -75,42 +75,26 @@ def laplace(
     """
     if isinstance(curvature, str):
         check_option("curvature", curvature, _FORMS)
-    free, rebuild = unconstrain(start, supports)
-    check(rebuild.size > 0, "start", "a pytree with at least one float", repr(start))
+    free, target = FlatTarget.of(log_density, start, args, supports=supports)
+    rebuild = target.rebuild
     plain = all(isinstance(b, Identity) for b in rebuild.bijections)
     fix = "It describes the parameters themselves: leave them unconstrained."
     check(
         isinstance(curvature, str) or plain, "curvature", "a name for constrained starts", "a function", fix
     )
-    negative = _Negative(log_density, rebuild)
     prior = None if prior_precision is None else jnp.broadcast_to(jnp.asarray(prior_precision), free.shape)
     options = (check_count("rank", rank), prior, check_count("max_steps", max_steps), float(tol))
     others = [unconstrain(other, supports) for other in other_starts]
     alike = all(other.names == rebuild.names for _, other in others)
     check(alike, "other_starts", "shaped like `start`", f"{len(others)} starts, not all of that shape")
     starts = [free, *(u for u, _ in others)]
-    found = [_at_mode(negative, u, args, curvature, supports, *options) for u in starts]
+    found = [_at_mode(target, u, curvature, supports, *options) for u in starts]
     return _dominant(found)
 
 
-class _Negative(Module):
-    """$-\\log f$ in free coordinates; a pytree, so that new kept leaves do not compile again."""
-
-    log_density: LogDensity
-    rebuild: Rebuild
-
-    def __call__(self, u: Array, *args: Any) -> Scalar:
-        parameters, log_det = self.rebuild(u)
-        value = jnp.asarray(self.log_density(parameters, *args))
-        fix = "Sum over the rows inside it."
-        check(value.shape == (), "log_density", "a function to one number", f"shape {value.shape}", fix)
-        return -(value + log_det)
-
-
 def _at_mode(
-    negative: _Negative,
+    target: FlatTarget,
     start: Array,
-    args: tuple,
     curvature: Curvature,
     supports: Any,
     rank: int,
@@ -119,38 +103,38 @@ def _at_mode(
     tol: float,
 ) -> LaplacePosterior:
     fix = "Choose a start inside the support of the density."
-    height = -float(_value(negative, start, args))
+    height = float(_value(target, start))
     check(bool(np.isfinite(height)), "log_density", "finite at the start", height, fix)
-    search = minimise(_evaluate, start, LBFGS(), args=(negative, *args), max_steps=max_steps, tol=tol)
-    mode, value, precision, offset, skewness = _inspect(negative, search.state, args, curvature, rank, prior)
+    search = minimise(_negative, start, LBFGS(), args=(target,), max_steps=max_steps, tol=tol)
+    mode, value, precision, offset, skewness = _inspect(target, search.state, curvature, rank, prior)
     fix = "A curvature function returns a `Precision` over the flattened start."
     sized = precision.size == start.size
     check(sized, "curvature", f"of size {start.size}", f"size {precision.size}", fix)
     code = jnp.where(offset <= NEAR, int(Status.converged), search.code)
-    return LaplacePosterior(mode, precision, -value, offset, skewness, negative.rebuild, supports, code)
+    return LaplacePosterior(mode, precision, -value, offset, skewness, target.rebuild, supports, code)
 
 
-def _evaluate(u: Array, negative: _Negative, *args: Any) -> Scalar:
-    return negative(u, *args)
+def _negative(u: Array, target: FlatTarget) -> Scalar:
+    return -target(u)
 
 
 @eqx.filter_jit
-def _value(negative: _Negative, u: Array, args: tuple) -> Scalar:
-    return negative(u, *args)
+def _value(target: FlatTarget, u: Array) -> Scalar:
+    return target(u)
 
 
 @eqx.filter_jit
 def _inspect(
-    negative: _Negative, u: Array, args: tuple, curvature: Curvature, rank: int, prior: Array | None
+    target: FlatTarget, u: Array, curvature: Curvature, rank: int, prior: Array | None
 ) -> tuple[Array, Scalar, Precision, Scalar, Array]:
     """The mode, polished where the Hessian is at hand; the precision there, what is left of the distance to
     the mode in posterior deviations, and the skewness along the axes."""
 
     def fun(v):
-        return negative(v, *args)
+        return -target(v)
 
     if not isinstance(curvature, str):
-        precision = curvature(negative.rebuild(u)[0], *args)
+        precision = curvature(target.rebuild(u)[0], *target.args)
     elif curvature == "dense":
         u = run(lambda u, _: (_newton(fun, u), None), u, num_steps=_POLISH).state
         precision = DensePrecision.of(jax.hessian(fun)(u))

@@ -20,12 +20,12 @@ import jax.numpy as jnp
 import jax.random as jr
 
 from tractable.core.checks import as_float, check, check_count
+from tractable.core.estimate import Estimate
 from tractable.core.iterate import Status, run_until
 from tractable.core.module import Module
 from tractable.core.types import Array, ArrayLike, Int, Key, Scalar
 from tractable.distributions.base import Distribution
 from tractable.inference.importance import Proposal, as_log_density
-from tractable.inference.weights import Estimate
 from tractable.optim.minimise import minimise
 
 __all__ = ["Envelope", "Rejection", "find_envelope", "gaussian_log_bound", "rejection"]

@@ -26,9 +26,10 @@ import jax.random as jr
 import numpy as np
 
 from tractable.core.checks import as_float, check, check_count, check_finite, check_option, is_concrete
+from tractable.core.estimate import Estimate
 from tractable.core.types import Array, ArrayLike, Key, PyTree, Scalar
 from tractable.distributions.base import Distribution
-from tractable.distributions.integrals import Estimate, monte_carlo
+from tractable.distributions.integrals import monte_carlo
 from tractable.optim.minimise import Minimum, minimise
 
 __all__ = [

@@ -20,12 +20,12 @@ import jax.random as jr
 import numpy as np
 
 from tractable.core.checks import as_float, check, check_count, is_concrete
+from tractable.core.estimate import Estimate
 from tractable.core.iterate import Run, run_until
 from tractable.core.module import Module, field
 from tractable.core.numerics import log_softmax, logsumexp
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
 from tractable.inference.cross_validation import PredictiveFit
-from tractable.inference.weights import Estimate
 
 __all__ = ["Comparison", "Stacked", "compare", "pseudo_bma", "stack"]
 

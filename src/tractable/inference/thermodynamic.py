@@ -139,7 +139,7 @@ def _integrate(logs: Array, ladder: Array, power: float) -> Thermodynamic:
     code = jnp.where(jnp.isfinite(value), int(Status.completed), int(Status.not_finite))
     error = jnp.hypot(monte_carlo, discretisation)
     method = "thermodynamic integration"
-    return Thermodynamic(value, error, code, method, monte_carlo, discretisation, means)
+    return Thermodynamic(value, error, code, monte_carlo, discretisation, means, method=method)
 
 
 @eqx.filter_jit
@@ -151,4 +151,4 @@ def _stones(logs: Array, ladder: Array) -> Evidence:
     value = factors.value.sum()
     code = jnp.where(jnp.isfinite(value), int(Status.completed), int(Status.not_finite))
     error = jnp.sqrt((times * factors.standard_error**2).sum())
-    return Evidence(value, error, code, "stepping stones")
+    return Evidence(value, error, code, method="stepping stones")

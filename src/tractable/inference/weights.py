@@ -20,36 +20,17 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
-from jax.core import Tracer
 
 from tractable.core import support
 from tractable.core.checks import as_float, check, check_count, check_option, is_concrete
-from tractable.core.module import Module
+from tractable.core.estimate import Estimate
 from tractable.core.numerics import log_mean_exp, log_softmax, logsumexp
-from tractable.core.types import Array, ArrayLike, Float, Int, Key
+from tractable.core.types import Array, ArrayLike, Int, Key
 
 __all__ = [
     "Estimate", "as_log_weights", "effective_sample_size", "log_mean_weight", "mean_estimate", "normalise",
     "resample", "resampling_schemes", "weighted_mean",
 ]  # fmt: skip
-
-
-class Estimate(Module):
-    """A number (or an array of them) that was estimated, and the standard error of each."""
-
-    value: Float[Array, "..."]
-    standard_error: Float[Array, "..."]
-
-    def interval(self, width: float | int = 2.0) -> tuple[Array, Array]:
-        """The values `width` standard errors below and above."""
-        return self.value - width * self.standard_error, self.value + width * self.standard_error
-
-    def __repr__(self) -> str:
-        if isinstance(self.value, Tracer) or not isinstance(self.value, jax.Array | np.ndarray):
-            return "Estimate(...)"
-        if self.value.ndim == 0:
-            return f"{float(self.value):.6g} ± {float(self.standard_error):.2g}"
-        return f"{np.asarray(self.value)} ± {np.asarray(self.standard_error)}"
 
 
 def as_log_weights(log_weights: Any, name: str = "log_weights") -> Array:

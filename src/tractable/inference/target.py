@@ -1,0 +1,77 @@
+r"""A log-density of any pytree as a log-density of one real vector, whole or on some of its rows.
+
+Identity.    $\log \tilde p(u) = \log p(T(u), \mathrm{args}) + \log p_0(T(u)) + \log|\det\partial T/\partial
+             u|$ with $T$ from `bijections.unconstrain`; on a batch $B$ of $N$ rows the first term counts
+             $N/|B|$ times, which is unbiased where it is a sum over rows.
+Used by.     inference.laplace, inference.vi, inference.pathfinder.
+Cost.        That of the density.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from tractable.bijections.support import Rebuild, unconstrain
+from tractable.core.checks import check, check_finite
+from tractable.core.module import Module
+from tractable.core.types import Array, Float, Scalar
+
+__all__ = ["FlatTarget"]
+
+
+class FlatTarget(Module):
+    """`log_density(x, *args)` plus `log_prior(x)`, as a function of the free numbers of `x`.
+
+    Data, and the arrays of a density that is a module, are leaves: new ones of the same shapes use the same
+    program.
+    """
+
+    log_density: Callable[..., Any]
+    log_prior: Callable[..., Any] | None
+    rebuild: Rebuild
+    args: tuple
+
+    @staticmethod
+    def of(
+        log_density: Callable[..., Any],
+        start: Any,
+        args: tuple = (),
+        log_prior: Callable[..., Any] | None = None,
+        supports: Any = None,
+    ) -> tuple[Float[Array, " d"], "FlatTarget"]:
+        """The free numbers of `start`, and the target on them, after looking at both."""
+        free, rebuild = unconstrain(start, supports)
+        fix = "Give it a float array, a dict of floats, or a module with float fields."
+        check(free.size > 0, "start", "a pytree with free numbers", "none", fix)
+        check_finite("start", free)
+        data = jax.tree.map(lambda leaf: jnp.asarray(leaf) if eqx.is_array_like(leaf) else leaf, args)
+        return free, FlatTarget(log_density, log_prior, rebuild, data)
+
+    def __call__(self, free: Float[Array, " d"]) -> Scalar:
+        """The log-density of the free numbers, on all rows."""
+        return self._value(free, self.args, 1.0)
+
+    def on_rows(self, free: Float[Array, " d"], rows: Array) -> Scalar:
+        """The same with the likelihood of `rows` (indices) standing for that of all rows."""
+        chosen = jax.tree.map(lambda leaf: leaf[rows], self.args)
+        return self._value(free, chosen, self.num_rows / rows.shape[0])
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows the data have."""
+        return jax.tree.leaves(self.args)[0].shape[0]
+
+    def _value(self, free: Array, args: tuple, scale: float) -> Scalar:
+        x, log_det = self.rebuild(free)
+        value = scale * _number("log_density", self.log_density(x, *args)) + log_det
+        return value if self.log_prior is None else value + _number("log_prior", self.log_prior(x))
+
+
+def _number(name: str, value: Any) -> Array:
+    value = jnp.asarray(value)
+    fix = "Sum over the rows inside it."
+    check(value.shape == (), name, "a function that returns one number", f"shape {value.shape}", fix)
+    return value
