@@ -25,7 +25,7 @@ def energy(theta, x):
 def main() -> None:
     data_key, slice_key, noise_key, other_key = jr.split(jr.key(0), 4)
     root = jnp.asarray([[1.0, 0.0], [0.8, 0.5]])
-    data = jr.normal(data_key, (2000, 2)) @ root.T + jnp.asarray([1.0, -1.0])
+    data = jr.normal(data_key, (2000, 2)) @ root.T + jnp.asarray([[1.0, -1.0]])
     start = {"mean": np.zeros(2), "a": 0.0, "b": 0.0, "c": 0.0}
     fit = fit_score(energy, start, data)
     print(fit)
