@@ -62,7 +62,11 @@ def run_in_blocks(
     total, block = num_steps_of(inputs, num_steps), check_count("block", block)
     start, rows = jax.tree.map(_strong, start), _Rows.of(inputs)
     mark = _mark(start, rows, total)
-    shapes = jax.eval_shape(step, start, rows.take(0, 1, first=True))[1] if total and compiled else _ANY
+
+    def shapes() -> Any:
+        """Of one record; asked for only where there are none to look at, since it traces the step."""
+        return jax.eval_shape(step, start, rows.take(0, 1, first=True))[1] if total and compiled else _ANY
+
     point = _Point(start, [], 0, Status.completed)
     if checkpoint is not None and Path(checkpoint).exists():
         point = _resume(checkpoint, mark, start, shapes)
@@ -179,11 +183,10 @@ def _advance(
     return _Point(kept, [*point.parts, records], low + block, status)
 
 
-def _join(parts: list, shapes: Any) -> Any:
-    if shapes is _ANY and parts:
-        return np.concatenate(parts)
-    empty = jax.tree.map(lambda leaf: np.zeros((0, *leaf.shape), leaf.dtype), shapes)
-    return jax.tree.map(lambda *leaves: np.concatenate(leaves), empty, *parts)
+def _join(parts: list, shapes: Callable[[], Any]) -> Any:
+    if parts:
+        return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
+    return jax.tree.map(lambda leaf: np.zeros((0, *leaf.shape), leaf.dtype), shapes())
 
 
 def _mark(start: Any, rows: _Rows, total: int) -> str:
@@ -200,12 +203,13 @@ def _save(path: str | os.PathLike, mark: str, point: _Point) -> None:
     storage.save(path, content | {"state": jax.tree.leaves(point.state)})
 
 
-def _resume(path: str | os.PathLike, mark: str, start: Any, shapes: Any) -> _Point:
+def _resume(path: str | os.PathLike, mark: str, start: Any, shapes: Callable[[], Any]) -> _Point:
     content = storage.load(path)
     same = isinstance(content, dict) and content.get("mark") == mark
     fix = "Give another path, or delete the file to begin anew."
     check(same, "checkpoint", "a checkpoint of this run (same start, inputs and length)", f"{path}", fix)
     status = content["status"]
-    parts = [jax.tree.unflatten(jax.tree.structure(shapes), content["records"])] if content["done"] else []
+    records = content["records"]
+    parts = [jax.tree.unflatten(jax.tree.structure(shapes()), records)] if content["done"] else []
     state = jax.tree.unflatten(jax.tree.structure(start), content["state"])
     return _Point(state, parts, content["done"], Status.completed if status is Status.interrupted else status)

@@ -29,8 +29,6 @@ __all__ = [
 ]  # fmt: skip
 
 sigmoid = jax.nn.sigmoid
-log_sigmoid = jax.nn.log_sigmoid
-softplus = jax.nn.softplus
 logsumexp = jax.nn.logsumexp
 log_gamma = gammaln
 
@@ -81,6 +79,16 @@ def sigmoid_derivative(x: ArrayLike) -> Array:
 
 
 @jax.jit
+def softplus(x: ArrayLike) -> Array:
+    r"""$\log(1 + e^x) = \max(x, 0) + \log(1 + e^{-|x|})$; its slope is $\sigma(x)$, at zero too."""
+    return _softplus(_as_floats(x))
+
+
+def log_sigmoid(x: ArrayLike) -> Array:
+    r"""$\log\sigma(x) = -\log(1 + e^{-x})$."""
+    return -_softplus(-_as_floats(x))
+
+
 def inverse_softplus(y: ArrayLike) -> Array:
     r"""$\log(e^y - 1)$ for $y > 0$."""
     y = jnp.asarray(y)
@@ -104,6 +112,35 @@ def log_softmax(x: ArrayLike, temperature: ArrayLike = 1.0, axis: int = -1) -> A
     """
     _check_values("temperature", temperature, lambda t: t >= 0, "zero or positive")
     return _log_softmax(x, temperature, axis)
+
+
+def _as_floats(x: ArrayLike) -> Array:
+    x = jnp.asarray(x)
+    return x if jnp.issubdtype(x.dtype, jnp.inexact) else x.astype(float)
+
+
+@jax.custom_jvp
+def _softplus(x: Array) -> Array:
+    # Each term has a kink where the whole has none: derivatives are stated, and share the exponential.
+    return jnp.maximum(x, 0.0) + jnp.log1p(jnp.exp(-jnp.abs(x)))
+
+
+@_softplus.defjvp
+def _softplus_jvp(primals, tangents):
+    (x,), (dx,) = primals, tangents
+    return _softplus(x), _logistic(x) * dx
+
+
+@jax.custom_jvp
+def _logistic(x: Array) -> Array:
+    small = jnp.exp(-jnp.abs(x))
+    return jnp.where(x >= 0, 1.0, small) / (1 + small)
+
+
+@_logistic.defjvp
+def _logistic_jvp(primals, tangents):
+    (x,), (dx,) = primals, tangents
+    return _logistic(x), _logistic(x) * _logistic(-x) * dx
 
 
 @partial(jax.jit, static_argnames="axis")

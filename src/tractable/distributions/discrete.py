@@ -59,7 +59,9 @@ class Bernoulli(Univariate, ExponentialFamily):
         return integer_range(0, 1)
 
     def _log_prob(self, x):
-        return jnp.where(x == 1, log_sigmoid(self.logits), log_sigmoid(-self.logits))
+        if self.logits.size < x.size:  # both logarithms are found once, not at every point
+            return jnp.where(x == 1, log_sigmoid(self.logits), log_sigmoid(-self.logits))
+        return log_sigmoid(jnp.where(x == 1, self.logits, -self.logits))
 
     def _sample(self, key, n):
         return jr.bernoulli(key, self.probs, n).astype(int)

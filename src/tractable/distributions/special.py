@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import digamma, erfc, ndtri, polygamma
 
+from tractable.core.numerics import log_sigmoid
 from tractable.core.types import Array, ArrayLike
 
 __all__ = [
@@ -115,7 +116,7 @@ def log_binomial_count(k: Array, n: Array, logits: Array) -> Array:
 
     def tabulated():
         choices = _tabulated_log_factorial(n) - _tabulated_log_factorial(k) - _tabulated_log_factorial(n - k)
-        return choices + _times(k, jax.nn.log_sigmoid(logits)) + _times(n - k, jax.nn.log_sigmoid(-logits))
+        return choices + _times(k, log_sigmoid(logits)) + _times(n - k, log_sigmoid(-logits))
 
     def large():
         return log_binomial(k, n - k, jax.nn.sigmoid(logits), jax.nn.sigmoid(-logits))
