@@ -4,6 +4,8 @@ Used by.     `tractable demo`, the examples, the tests.
 """
 
 from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -60,9 +62,6 @@ def _bundled(name: str, target_name: str) -> Table:
 
 def diabetes() -> Table:
     """442 patients: ten measurements in their own units, and the progression of the disease a year later."""
-    from sklearn import datasets
-
-    bunch: Any = datasets.load_diabetes(scaled=False)
     names = (
         "age",
         "sex",
@@ -75,7 +74,21 @@ def diabetes() -> Table:
         "triglycerides",
         "glucose",
     )
-    return Table("diabetes", bunch.data, bunch.target, names, "progression")
+    features, target = _diabetes_arrays()
+    return Table("diabetes", features, target, names, "progression")
+
+
+def _diabetes_arrays() -> tuple[np.ndarray, np.ndarray]:
+    """The two files of the table, read in a moment: importing scikit-learn for them takes seconds."""
+    spec = find_spec("sklearn")
+    folder = Path(spec.origin or "").parent / "datasets" / "data" if spec is not None else Path()
+    files = folder / "diabetes_data_raw.csv.gz", folder / "diabetes_target.csv.gz"
+    if all(file.is_file() for file in files):
+        return np.loadtxt(files[0]), np.loadtxt(files[1])
+    from sklearn import datasets
+
+    bunch: Any = datasets.load_diabetes(scaled=False)
+    return bunch.data, bunch.target
 
 
 def iris() -> Table:

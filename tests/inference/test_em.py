@@ -1,5 +1,9 @@
 """EM: worked numbers, the law that the evidence never falls, and the same numbers however the rows arrive."""
 
+import signal
+import sys
+import threading
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -151,6 +155,24 @@ def test_checkpoint_resumes_bit_for_bit(overlapping, tmp_path):
     np.testing.assert_array_equal(resumed.values, unbroken.values)
     np.testing.assert_array_equal(resumed.state.components.loc, unbroken.state.components.loc)
     np.testing.assert_allclose(whole.values, unbroken.values, rtol=1e-12)
+
+
+def test_long_runs_in_memory_hear_ctrl_c_and_give_the_same_numbers(overlapping, monkeypatch):
+    quick = EM(tol=0.0, max_steps=12).fit(start(-1.0, 1.0), overlapping)
+    monkeypatch.setattr(sys.modules["tractable.inference.em"], "_LONG", 1)
+    slow = EM(tol=0.0, max_steps=12).fit(start(-1.0, 1.0), overlapping)
+    np.testing.assert_allclose(slow.values, quick.values, rtol=1e-13)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    timer = threading.Timer(0.5, signal.raise_signal, (signal.SIGINT,))
+    try:
+        timer.start()
+        stopped = EM(tol=0.0, max_steps=1_000_000).fit(start(-1.0, 1.0), overlapping)
+    finally:
+        timer.cancel()
+        signal.signal(signal.SIGINT, before)
+    assert stopped.status is Status.interrupted
+    assert 0 < int(stopped.num_steps) < 1_000_000
+    assert np.isfinite(stopped.values).all()
 
 
 def test_best_of_keeps_the_highest(overlapping):

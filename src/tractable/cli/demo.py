@@ -93,7 +93,8 @@ def _design(columns: np.ndarray) -> jnp.ndarray:
 
 
 def _rescale(distribution: StudentT, scale: float, shift: float | np.ndarray) -> StudentT:
-    return StudentT(distribution.degrees, distribution.loc * scale + shift, distribution.scale * scale)
+    loc, spread = np.asarray(distribution.loc), np.asarray(distribution.scale)
+    return StudentT(distribution.degrees, jnp.asarray(loc * scale + shift), jnp.asarray(spread * scale))
 
 
 def _coefficient_table(result: Result, level: float) -> Table:
@@ -129,7 +130,7 @@ def _interval_table(result: Result, level: float) -> Table:
 
 def _coverage_sentence(result: Result, level: float) -> str:
     total, inside = len(result.observed), result.covered(level)
-    below = np.cumsum(Binomial(total, level).prob(np.arange(total + 1.0)))
+    below = np.cumsum(np.exp(Binomial(total, level).log_prob(np.arange(total + 1.0))))
     low, high = np.searchsorted(below, [0.025, 0.975])
     verdict = "as it should be" if low <= inside <= high else "NOT what a calibrated model gives"
     return (

@@ -18,10 +18,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tractable.bijections.monotone import ends
 from tractable.core.checks import as_float, check, is_concrete, offender
 from tractable.core.module import Module, plates
 from tractable.core.numerics import safe_log
-from tractable.core.support import IntegerRange, NonNegative, Positive, Support
+from tractable.core.support import IntegerRange, Support
 from tractable.core.types import Array, ArrayLike, Key, Scalar, Shape
 
 __all__ = ["Distribution", "Univariate", "check_ordered"]
@@ -317,8 +318,10 @@ def _flatten_units(distribution: Distribution, units: Shape) -> Any:
 
 def _ends(support: Support) -> tuple[Any, Any]:
     """The least and the greatest number of a support on the line."""
-    low = 0.0 if isinstance(support, Positive | NonNegative) else getattr(support, "low", -jnp.inf)
-    return low, getattr(support, "high", jnp.inf)
+    found = ends(support)
+    if found is None:  # whole numbers, and sets without ends
+        return getattr(support, "low", -jnp.inf), getattr(support, "high", jnp.inf)
+    return found.low, found.high
 
 
 @partial(jax.jit, static_argnums=(2, 3, 4))

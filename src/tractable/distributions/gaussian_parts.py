@@ -41,6 +41,7 @@ def positive_definite_factor(a: Float[Array, "d d"], jitter: float | int = 0.0) 
     return PsdFactor(jnp.where(regular, factor.lower, jnp.nan), factor.jitter)
 
 
+@jax.jit
 def psd_inverse(a: Float[Array, "d d"]) -> Float[Array, "d d"]:
     r"""$A^{-1}$, exactly symmetric; NaN where $A$ is singular to rounding."""
     return symmetrise(positive_definite_factor(a).solve(jnp.eye(a.shape[0], dtype=a.dtype)))

@@ -76,9 +76,7 @@ class RegressionPrior(Module):
     def predictive(self, design: ArrayLike) -> StudentT:
         r"""$p(y \mid x)$ row by row: $t_{2a}(x^\top m,\ \frac{b}{a}(1 + x^\top \Lambda^{-1} x))$."""
         rows = _design(self.loc, design)
-        mean, leverage = _project(self.loc, self.precision, rows)
-        scale = jnp.sqrt(self.rate / self.concentration * (1 + leverage))
-        return StudentT(2 * self.concentration, mean, scale)
+        return StudentT(*_predict(self, rows))
 
     def joint_predictive(self, design: ArrayLike) -> MultivariateStudentT:
         r"""$p(y_1, \dots, y_n \mid X)$: rows are dependent, since they share coefficients and noise."""
@@ -89,8 +87,8 @@ class RegressionPrior(Module):
 
     def coefficients(self) -> StudentT:
         r"""The marginal of each coefficient: $t_{2a}(m_i,\ \frac{b}{a}(\Lambda^{-1})_{ii})$."""
-        variance = jnp.diag(psd_inverse(self.precision))
-        return StudentT(2 * self.concentration, self.loc, jnp.sqrt(self.rate / self.concentration * variance))
+        degrees, scale = _coefficient_scale(self)
+        return StudentT(degrees, self.loc, scale)
 
     def noise_precision(self) -> Gamma:
         r"""The marginal of the precision $\tau$ of the noise."""
@@ -136,6 +134,18 @@ def linear_regression_predictive(prior: Any, design: ArrayLike, *, noise: Any = 
     rows = _design(prior.mean, design)
     variance = jnp.einsum("ni,ij,nj->n", rows, prior.cov, rows)
     return Normal(rows @ prior.mean, jnp.sqrt(_noise(noise) ** 2 + variance))
+
+
+@jax.jit
+def _coefficient_scale(prior: RegressionPrior) -> tuple[Array, Array]:
+    variance = jnp.diag(psd_inverse(prior.precision))
+    return 2 * prior.concentration, jnp.sqrt(prior.rate / prior.concentration * variance)
+
+
+@jax.jit
+def _predict(prior: RegressionPrior, rows: Array) -> tuple[Array, Array, Array]:
+    mean, leverage = _project(prior.loc, prior.precision, rows)
+    return 2 * prior.concentration, mean, jnp.sqrt(prior.rate / prior.concentration * (1 + leverage))
 
 
 def _noise(noise: Any) -> Array:

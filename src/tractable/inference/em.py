@@ -32,6 +32,8 @@ __all__ = ["EM", "best_of", "em", "expected_statistics", "objective"]
 
 # Sums over rows round differently from one model to the next; a true ascent never falls further than this.
 _ROUNDING = 1e-10
+# From this many numbers on, a step costs far more than returning to Python, where Ctrl-C is heard.
+_LONG = 1_000_000
 
 
 class EM(Module):
@@ -68,7 +70,7 @@ class EM(Module):
             check(not self.accelerate, "accelerate", "off when rows are streamed", True)
             return self._stream(model, parts, checkpoint, progress)
         rows, weights = pad_rows(data, weights)
-        if checkpoint is None and not progress:
+        if checkpoint is None and not progress and not _is_long(rows):
             start = _Climb.start(model)
             return _in_memory(
                 _Step(rows, weights, self.accelerate), start, jnp.asarray(self.tol), self.max_steps
@@ -235,6 +237,11 @@ def _in_memory(step: _Step, start: _Climb, tol: Array, max_steps: int) -> Run:
     last = eqx.combine(run.state, static)
     code = jnp.where(run.code == int(Status.not_finite), run.code, last.code(tol))
     return Run(last.model, run.trace, run.num_steps, code)
+
+
+def _is_long(rows: Any) -> bool:
+    """Whether a step takes so long that Python should look at the keyboard between steps."""
+    return sum(leaf.size for leaf in jax.tree.leaves(rows)) >= _LONG
 
 
 def _strong(tree: Any) -> Any:
