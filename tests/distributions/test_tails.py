@@ -29,7 +29,7 @@ from tractable.distributions.special import (
 DIGITS = mp.mp.dps = 50
 
 
-def near(found, expected, rtol=1e-10, atol=0.0):
+def assert_near(found, expected, rtol=1e-10, atol=0.0):
     """Compare with numbers of 50 digits; the error is taken before anything is rounded."""
     for ours, exact in zip(np.ravel(np.asarray(found)), np.ravel(expected), strict=True):
         error = abs(mp.mpf(float(ours)) - exact)
@@ -92,56 +92,58 @@ def gamma_tail(a, x):
 
 def test_normal_at_forty_deviations():
     x = np.array([40.0, -40.0, 1e3])
-    near(Normal().log_prob(x), exact(lambda v: -(v**2) / 2 - mp.log(2 * mp.pi) / 2, x))
+    assert_near(Normal().log_prob(x), exact(lambda v: -(v**2) / 2 - mp.log(2 * mp.pi) / 2, x))
     upper = exact(lambda v: mp.log(mp.erfc(v / mp.sqrt(2)) / 2), x)
-    near(Normal().log_survival(x), upper)
-    near(Normal().log_cdf(-x), upper)
+    assert_near(Normal().log_survival(x), upper)
+    assert_near(Normal().log_cdf(-x), upper)
 
 
 @pytest.mark.parametrize("rate", [1e8, 37.5])
 def test_poisson_mass(rate):
     k = np.array([0.0, 1.0, 30.0, 99_990_000.0, 1e8, 1e8 + 3e4, 3e8, 1e4])
-    near(Poisson(rate).log_prob(k), exact(lambda v: v * mp.log(rate) - rate - log_factorial(v), k), 1e-13)
+    assert_near(
+        Poisson(rate).log_prob(k), exact(lambda v: v * mp.log(rate) - rate - log_factorial(v), k), 1e-13
+    )
 
 
 def test_binomial_mass():
     n, p = 100_000_000, 0.3
     k = np.array([0.0, 1.0, 29_990_000.0, 3e7, 30_010_000.0, 5e7, 1e8 - 1, 1e8])
-    near(Binomial(n, p).log_prob(k), exact(binomial, k, n, p), 1e-12)
+    assert_near(Binomial(n, p).log_prob(k), exact(binomial, k, n, p), 1e-12)
 
 
 def test_a_certain_outcome_of_a_tiny_probability():
-    near(Binomial(10, 1e-300).log_prob(0.0), [-10 * mp.mpf(1e-300)], 1e-12)
+    assert_near(Binomial(10, 1e-300).log_prob(0.0), [-10 * mp.mpf(1e-300)], 1e-12)
 
 
 def test_negative_binomial_mass():
     k = np.array([0.0, 3.0, 2e8, 1e9])
     for total, p in [(2.5, 0.3), (1e8, 0.3), (0.01, 1e-6)]:
-        near(NegativeBinomial(total, p).log_prob(k), exact(negative_binomial, k, total, p), 1e-12)
+        assert_near(NegativeBinomial(total, p).log_prob(k), exact(negative_binomial, k, total, p), 1e-12)
 
 
 def test_beta_binomial_mass():
     for n, a, b in [(12, 2.0, 3.0), (100_000_000, 2.0, 3.0), (1000, 1e6, 2e6), (50, 0.01, 0.02)]:
         k = np.array([0.0, 1.0, n // 3, n])
-        near(BetaBinomial(n, a, b).log_prob(k), exact(beta_binomial, k, n, a, b), 1e-12)
+        assert_near(BetaBinomial(n, a, b).log_prob(k), exact(beta_binomial, k, n, a, b), 1e-12)
 
 
 def test_beta_density_at_both_ends():
     x = np.array([1e-300, 1e-17, 0.5, 0.333334, 1 - 1e-16, 1 - 1e-9])
     for a, b in [(2.0, 3.0), (0.5, 0.5), (1e6, 2e6), (0.5, 1e6), (1.0, 1.0)]:
-        near(Beta(a, b).log_prob(x), exact(beta_density, x, a, b), 1e-12, 1e-15)
+        assert_near(Beta(a, b).log_prob(x), exact(beta_density, x, a, b), 1e-12, 1e-15)
 
 
 def test_gamma_density_of_large_concentration():
     x = np.array([1e-300, 0.5, 9.9e5, 1e6, 1.01e6, 5e6])
     for a, rate in [(1e6, 1.0), (1e6, 3.7), (2.5, 2.0), (0.01, 2.0)]:
-        near(Gamma(a, rate).log_prob(x), exact(gamma_density, x, a, rate), 1e-12)
+        assert_near(Gamma(a, rate).log_prob(x), exact(gamma_density, x, a, rate), 1e-12)
 
 
 def test_student_density_of_many_degrees():
     x = np.array([0.0, 1.0, -40.0, 1e5, 1e200])
     for nu in (1e8, 3.5, 0.1):
-        near(StudentT(nu).log_prob(x), exact(student_density, x, nu), 1e-12)
+        assert_near(StudentT(nu).log_prob(x), exact(student_density, x, nu), 1e-12)
     assert float(StudentT(1e8).entropy()) == pytest.approx(float(Normal().entropy()) + 1e-8, abs=1e-12)
 
 
@@ -150,28 +152,28 @@ def test_von_mises_density_of_large_concentration():
     for kappa in (1e6, 2.0):
         normaliser = mp.log(2 * mp.pi * mp.besseli(0, kappa))
         found = VonMises(0.0, kappa).log_prob(x)
-        near(found, exact(lambda v, k=kappa, z=normaliser: k * mp.cos(v) - z, x), 1e-12)
+        assert_near(found, exact(lambda v, k=kappa, z=normaliser: k * mp.cos(v) - z, x), 1e-12)
 
 
 def test_bernoulli_of_extreme_log_odds():
     logits = np.array([800.0, -800.0, 40.0])
     found = [Bernoulli(logits=value).log_prob(np.array([0.0, 1.0])) for value in logits]
     expected = [[-mp.log1p(mp.exp(s * mp.mpf(v))) for s in (1, -1)] for v in logits]
-    near(found, expected, atol=1e-300)
+    assert_near(found, expected, atol=1e-300)
 
 
 def test_cauchy_and_logistic_far_out():
     x = np.array([-1e200, -1e10, 1e10])
-    near(Cauchy().log_prob(x), exact(lambda v: -mp.log(mp.pi) - mp.log1p(v**2), x))
-    near(Cauchy().log_cdf(x), exact(lambda v: mp.log(mp.atan2(1, -v) / mp.pi), x))
+    assert_near(Cauchy().log_prob(x), exact(lambda v: -mp.log(mp.pi) - mp.log1p(v**2), x))
+    assert_near(Cauchy().log_cdf(x), exact(lambda v: mp.log(mp.atan2(1, -v) / mp.pi), x))
     y = np.array([-800.0, 30.0, 800.0])
-    near(Logistic().log_cdf(y), exact(lambda v: -mp.log1p(mp.exp(-v)), y), atol=1e-300)
-    near(
+    assert_near(Logistic().log_cdf(y), exact(lambda v: -mp.log1p(mp.exp(-v)), y), atol=1e-300)
+    assert_near(
         Laplace().log_survival(y),
         exact(lambda v: -v - mp.log(2) if v > 0 else mp.log1p(-mp.exp(v) / 2), y),
         atol=1e-300,
     )
-    near(Gumbel().log_survival(y[1:]), exact(lambda v: mp.log(-mp.expm1(-mp.exp(-v))), y[1:]))
+    assert_near(Gumbel().log_survival(y[1:]), exact(lambda v: mp.log(-mp.expm1(-mp.exp(-v))), y[1:]))
 
 
 @pytest.mark.parametrize("low", [30.0, 1e3, 1e6])
@@ -180,27 +182,29 @@ def test_truncated_normal_far_in_the_tail(low):
     mass = mp.log(mp.erfc(mp.mpf(low) / mp.sqrt(2)) / 2)
     expected = exact(lambda v: -(v**2) / 2 - mp.log(2 * mp.pi) / 2 - mass, x)
     tail = TruncatedNormal(0.0, 1.0, low)
-    near(tail.log_prob(x), expected, 1e-10)
+    assert_near(tail.log_prob(x), expected, 1e-10)
     inverse_mills = mp.exp(-(mp.mpf(low) ** 2) / 2 - mp.log(2 * mp.pi) / 2 - mass)
-    near(tail.mean, [inverse_mills], 1e-15)
-    near(tail.variance, [1 + low * inverse_mills - inverse_mills**2], 1e-12)
+    assert_near(tail.mean, [inverse_mills], 1e-15)
+    assert_near(tail.variance, [1 + low * inverse_mills - inverse_mills**2], 1e-12)
     median = mp.findroot(lambda v: mp.log(mp.erfc(v / mp.sqrt(2)) / 2) - mass + mp.log(2), low + 0.7 / low)
-    near(tail.icdf(0.5), [median], 1e-15)
+    assert_near(tail.icdf(0.5), [median], 1e-15)
 
 
 def test_gamma_tails_in_logarithms():
     a = np.array([0.5, 2.5, 2.5, 50.0, 300.0, 1e5, 1e8, 1e8, 1e8])
     x = np.array([1e-300, 1e-100, 900.0, 1.0, 5.0, 1.01e5, 1e8 - 5e4, 1e8, 1e8 + 8e4])
     below, above = log_gamma_tails(a, x)
-    near(np.where(x < a, below, above), exact(gamma_tail, a, x), 1e-12)
+    assert_near(np.where(x < a, below, above), exact(gamma_tail, a, x), 1e-12)
 
 
 def test_gamma_tails_against_mpmath():
     a = np.repeat([0.1, 1.0, 3.3, 20.0, 63.0, 65.0], 4)
     x = a * np.tile([0.2, 0.9, 1.3, 4.0], 6)
     below, above = log_gamma_tails(a, x)
-    near(below, [mp.log(mp.gammainc(p, 0, q, regularized=True)) for p, q in zip(a, x)], 1e-12, 1e-15)
-    near(above, [mp.log(mp.gammainc(p, q, mp.inf, regularized=True)) for p, q in zip(a, x)], 1e-12, 1e-15)
+    assert_near(below, [mp.log(mp.gammainc(p, 0, q, regularized=True)) for p, q in zip(a, x)], 1e-12, 1e-15)
+    assert_near(
+        above, [mp.log(mp.gammainc(p, q, mp.inf, regularized=True)) for p, q in zip(a, x)], 1e-12, 1e-15
+    )
 
 
 def test_beta_tails_against_mpmath():
@@ -213,8 +217,8 @@ def test_beta_tails_against_mpmath():
         exact_above = [
             mp.log(mp.betainc(q, p, 0, 1 - mp.mpf(v), regularized=True)) for p, q, v in zip(a, b, x)
         ]
-        near(below, exact_below, 1e-12, 1e-15)
-        near(above, exact_above, 1e-12, 1e-15)
+        assert_near(below, exact_below, 1e-12, 1e-15)
+        assert_near(above, exact_above, 1e-12, 1e-15)
 
 
 def test_binomial_tail_of_a_large_total():
@@ -228,7 +232,9 @@ def test_binomial_tail_of_a_large_total():
         total += term
         term *= mp.mpf(j) * (1 - mp.mpf(p)) / ((n - j + 1) * mp.mpf(p))
         j -= 1
-    near(Binomial(n, p).log_cdf(float(k)), [binomial(mp.mpf(k), mp.mpf(n), mp.mpf(p)) + mp.log(total)], 1e-12)
+    assert_near(
+        Binomial(n, p).log_cdf(float(k)), [binomial(mp.mpf(k), mp.mpf(n), mp.mpf(p)) + mp.log(total)], 1e-12
+    )
 
 
 def test_von_mises_distribution_function():
@@ -236,25 +242,25 @@ def test_von_mises_distribution_function():
     for loc, kappa in [(0.5, 2.0), (0.5, 0.0), (3.0, 8.0)]:
         shares = exact(von_mises_share, x, loc, kappa)
         angle = VonMises(loc, kappa)
-        near(angle.cdf(x), shares, 1e-12)
-        near(angle.cdf(angle.icdf(np.array([float(v) for v in shares]))), shares, 1e-12)
+        assert_near(angle.cdf(x), shares, 1e-12)
+        assert_near(angle.cdf(angle.icdf(np.array([float(v) for v in shares]))), shares, 1e-12)
 
 
 def test_stirling_error_and_deviance():
     x = np.array([1e-3, 0.5, 0.999, 1.0, 1.7, 12.0, 1e4, 1e12])
     half = mp.mpf(1) / 2
-    near(
+    assert_near(
         stirling_error(x),
         exact(lambda v: log_factorial(v) - (v + half) * mp.log(v) + v - half * mp.log(2 * mp.pi), x),
         1e-14,
     )
-    near(digamma_minus_log(x), exact(lambda v: mp.digamma(v) - mp.log(v), x), 1e-12)
-    near(inverse_digamma(np.array([float(mp.digamma(v)) for v in x])), x, 1e-12)
+    assert_near(digamma_minus_log(x), exact(lambda v: mp.digamma(v) - mp.log(v), x), 1e-12)
+    assert_near(inverse_digamma(np.array([float(mp.digamma(v)) for v in x])), x, 1e-12)
     m = np.array([0.7, 0.5 + 1e-9, 100.0, 1.0 + 1e-7, 1e-300, 11.0, 1e4 + 1, 1.1e12])
-    near(deviance(x, m), exact(lambda v, u: v * mp.log(v / u) + u - v, x, m), 1e-13)
+    assert_near(deviance(x, m), exact(lambda v, u: v * mp.log(v / u) + u - v, x, m), 1e-13)
     u = np.array([-0.999, -0.2, -1e-5, 1e-300, 1e-8, 0.24, 0.26, 50.0])
-    near(log1p_minus(u)[4:], exact(lambda v: mp.log1p(v) - v, u[4:]), 1e-14)
-    near(
+    assert_near(log1p_minus(u)[4:], exact(lambda v: mp.log1p(v) - v, u[4:]), 1e-14)
+    assert_near(
         log1p_square(np.array([1e-100, 1e7, 1e200])),
         exact(lambda v: mp.log1p(v**2), [1e-100, 1e7, 1e200]),
         1e-14,
@@ -265,13 +271,15 @@ def test_coefficients_of_real_arguments():
     k = np.array([0.0, 0.3, 0.5, 2.5, 1e4, 1e8])
     m = np.array([7.0, 1e8, 0.2, 30.0, 0.5, 3e8])
     ways = exact(lambda a, b: log_factorial(a + b) - log_factorial(a) - log_factorial(b), k, m)
-    near(log_choose(k, m), ways, 1e-13)
-    near(log_beta(k[1:], m[1:]), exact(beta, k[1:], m[1:]), 1e-13)
+    assert_near(log_choose(k, m), ways, 1e-13)
+    assert_near(log_beta(k[1:], m[1:]), exact(beta, k[1:], m[1:]), 1e-13)
     with_powers = [
         w + a * mp.log(0.25) + b * mp.log(0.75) for w, a, b in zip(ways, map(mp.mpf, k), map(mp.mpf, m))
     ]
-    near(log_binomial(k, m, 0.25, 0.75), with_powers, 1e-12)
-    near(log_poisson(k, 0.7), exact(lambda v: v * mp.log(0.7) - mp.mpf(0.7) - log_factorial(v), k), 1e-13)
+    assert_near(log_binomial(k, m, 0.25, 0.75), with_powers, 1e-12)
+    assert_near(
+        log_poisson(k, 0.7), exact(lambda v: v * mp.log(0.7) - mp.mpf(0.7) - log_factorial(v), k), 1e-13
+    )
 
 
 def test_normal_logarithms():
@@ -280,8 +288,8 @@ def test_normal_logarithms():
         mp.log(mp.erfc(-v / mp.sqrt(2)) / 2) if v < 0 else mp.log1p(-mp.erfc(v / mp.sqrt(2)) / 2)
         for v in map(mp.mpf, x)
     ]
-    near(log_ndtr(x), values, 1e-14)
-    near(log_ndtri(np.array([float(v) for v in values[:6]])), x[:6], 1e-14, 1e-16)
+    assert_near(log_ndtr(x), values, 1e-14)
+    assert_near(log_ndtri(np.array([float(v) for v in values[:6]])), x[:6], 1e-14, 1e-16)
 
 
 def test_quantiles_of_both_tails_at_1e_minus_300():

@@ -45,6 +45,11 @@ def is_concrete(x: Any) -> bool:
     return not isinstance(x, Tracer)
 
 
+def has_values(tree: Any) -> bool:
+    """Whether every leaf of a result has values now, so that it can be printed."""
+    return all(is_concrete(leaf) for leaf in jax.tree.leaves(tree))
+
+
 def is_key(x: Any) -> bool:
     """Whether `x` holds typed random keys."""
     return isinstance(x, jax.Array) and jnp.issubdtype(x.dtype, jax.dtypes.prng_key)

@@ -28,6 +28,7 @@ from tractable.core.numerics import log1mexp, logsumexp
 from tractable.core.types import Array, ArrayLike, Float, Int, Key, Scalar
 from tractable.distributions.base import Univariate
 from tractable.inference.importance import as_log_density
+from tractable.inference.weights import share_estimate
 
 __all__ = ["AdaptiveRejection", "adaptive_rejection"]
 
@@ -55,8 +56,7 @@ class AdaptiveRejection(Module):
     @property
     def acceptance(self) -> Estimate:
         """The accepted share of all proposals, while the envelope was still learning."""
-        rate = self.num_accepted / self.num_proposed
-        return Estimate(rate, jnp.sqrt(rate * (1 - rate) / self.num_proposed))
+        return share_estimate(self.num_accepted, self.num_proposed)
 
     @property
     def concave(self) -> bool:

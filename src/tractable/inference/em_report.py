@@ -84,12 +84,12 @@ def decompose(model: Any, old: Any, data: Any, weights: ArrayLike | None = None)
 
 def half_steps(model: Any, data: Any, num_steps: int, weights: ArrayLike | None = None) -> HalfSteps:
     """EM as coordinate ascent on the bound: its value and the evidence after every E- and every M-step."""
+    rows, spread = pad_rows(jnp.asarray(data), weights)
     bounds, evidences = [], []
     for _ in range(num_steps):
-        after_e = decompose(model, model, data, weights)
-        rows, spread = pad_rows(jnp.asarray(data), weights)
+        after_e = _decompose(model, model, rows, spread)
         better = _improve(model, rows, spread)
-        after_m = decompose(better, model, data, weights)
+        after_m = _decompose(better, model, rows, spread)
         bounds += [after_e.bound, after_m.bound]
         evidences += [after_e.log_evidence, after_m.log_evidence]
         model = better

@@ -122,7 +122,7 @@ def _online(
     new, evidence = state.model.e_step(rows, weights)
     amount = weights.sum()
     t = state.num_chunks
-    # The first chunk replaces the empty average; a padded last chunk counts for as much as it weighs.
+    # The first chunk replaces the empty average; statistics are per unit of weight, so chunks count alike.
     rate = jnp.where(t == 0, 1.0, (t + delay) ** -power)
     old = jax.tree.map(jnp.zeros_like, new) if state.stats is None else state.stats
     stats = jax.tree.map(lambda a, b: a + rate * (b / amount - a), old, new)

@@ -149,7 +149,7 @@ def grid_posterior(
     edge = jnp.exp(jnp.minimum(on_rim - top, 0.0))
     mode = _climb(log_density, points[jnp.argmax(log_p)], edges, args, scalar)
     log_masses = log_p + jnp.log(weights) - log_z
-    found = Estimate(log_z, jnp.abs(log_z - other))
+    found = Estimate(log_z, jnp.abs(log_z - other), method="quadrature")
     return GridPosterior(points, log_masses, log_p - log_z, found, mode, edge, edges)
 
 

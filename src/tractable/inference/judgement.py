@@ -6,20 +6,68 @@ Cost.        One sort of the weights.
 References.  Yao, Vehtari, Simpson and Gelman (2018), "Yes, but did it work?".
 """
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
 
 from tractable.bijections.support import Rebuild
+from tractable.core.checks import check_count
+from tractable.core.iterate import Status
+from tractable.core.module import Module
 from tractable.core.types import Array, Float, Key, PyTree, Scalar, Shape
 from tractable.inference.families import VariationalFamily
 from tractable.inference.pareto import k_threshold, k_verdict, smooth
-from tractable.inference.weights import effective_sample_size
+from tractable.inference.weights import effective_sample_size, resample
 
-__all__ = ["efficiency", "judge_weights", "rebuilt", "structured_draws", "weights_verdict"]
+__all__ = ["JudgedDraws", "efficiency", "judge_weights", "rebuilt", "structured_draws", "weights_verdict"]
 
 _NEARLY_EQUAL = 0.95  # the share of the draws that nearly equal weights are worth
+
+
+class JudgedDraws(Module):
+    """What a fitted approximation with weighted draws can say of itself; a subclass adds how it was found."""
+
+    family: VariationalFamily
+    rebuild: Rebuild
+    elbo: Scalar
+    k_hat: Scalar
+    draws: Float[Array, "n d"]  # of the real vector, with which the answer was judged
+    log_weights: Float[Array, " n"]  # Pareto-smoothed where k_hat is finite
+    num_steps: Any
+    code: Any
+
+    @property
+    def q(self) -> VariationalFamily:
+        """The approximation, over the free numbers."""
+        return self.family
+
+    @property
+    def status(self) -> Status:
+        """How the search for it ended."""
+        return Status(int(self.code))
+
+    @property
+    def efficiency(self) -> float:
+        """The effective sample size of the weighted draws as a share of their number."""
+        return efficiency(self.log_weights, self.k_hat)
+
+    @property
+    def verdict(self) -> str:
+        """What the weights say about the approximation, in a sentence."""
+        return weights_verdict(self.log_weights, self.k_hat)
+
+    def sample(self, key: Key, shape: Shape | int = ()) -> PyTree:
+        """Draws of `family` with the structure of `start`, with leading axes `shape`."""
+        shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        return structured_draws(self.family, self.rebuild, key, shape)
+
+    def resample(self, key: Key, num_draws: int) -> PyTree:
+        """Draws corrected by their smoothed importance weights, from those that judged the answer."""
+        chosen = resample(key, self.log_weights, check_count("num_draws", num_draws))
+        return rebuilt(self.rebuild, self.draws[chosen])
 
 
 def judge_weights(log_weights: Float[Array, " n"]) -> tuple[Float[Array, " n"], Scalar]:

@@ -20,11 +20,10 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
-from jax.core import Tracer
 from jax.flatten_util import ravel_pytree
 
 from tractable.bijections.support import Rebuild, unconstrain
-from tractable.core.checks import check, is_concrete
+from tractable.core.checks import check, has_values, is_concrete
 from tractable.core.iterate import Status
 from tractable.core.linalg import symmetrise
 from tractable.core.module import Module
@@ -157,7 +156,7 @@ class LaplacePosterior(Module):
 
     def __repr__(self) -> str:
         """The mode with its deviations, the evidence and the verdict."""
-        if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(self)) or self.centre.ndim != 1:
+        if not has_values(self) or self.centre.ndim != 1:
             return "LaplacePosterior(...)"
         if not self.ok:
             return f"LaplacePosterior of {self.centre.size} numbers\n  {self.verdict}"

@@ -26,22 +26,17 @@ import jax.scipy.linalg as jsl
 import numpy as np
 from jax.core import Tracer
 
-from tractable.bijections.support import Rebuild
 from tractable.core.checks import check, check_count
 from tractable.core.iterate import Run, Status, run
 from tractable.core.linalg import psd_factor
 from tractable.core.module import Module
-from tractable.core.types import Array, Float, Key, PyTree, Scalar, Shape
+from tractable.core.types import Array, Float, Key, PyTree, Scalar
 from tractable.inference.families import VariationalFamily
 from tractable.inference.judgement import (
-    efficiency,
+    JudgedDraws,
     judge_weights,
-    rebuilt,
-    structured_draws,
-    weights_verdict,
 )
 from tractable.inference.target import FlatTarget
-from tractable.inference.weights import resample
 from tractable.optim.objective import Iterate, Objective
 from tractable.optim.quasi_newton import LBFGS, History
 
@@ -106,48 +101,10 @@ class InverseHessian(VariationalFamily):
         return InverseHessian(point + step, root, basis, lower)
 
 
-class PathfinderPosterior(Module):
-    """The best Gaussian of each path, draws from all of them, and how far to trust them."""
+class PathfinderPosterior(JudgedDraws):
+    """The Gaussian of the best path with its bound, draws from all paths, and how far to trust them."""
 
-    family: InverseHessian  # of the best path
-    elbo: Scalar  # of the best path
     elbos: Float[Array, " p"]  # of each path
-    k_hat: Scalar
-    draws: Float[Array, "n d"]  # of the real vector, from all paths
-    log_weights: Float[Array, " n"]
-    rebuild: Rebuild
-    num_steps: Any
-    code: Any
-
-    @property
-    def q(self) -> InverseHessian:
-        """The Gaussian of the best path, over the free numbers."""
-        return self.family
-
-    @property
-    def status(self) -> Status:
-        """How the best path ended."""
-        return Status(int(self.code))
-
-    @property
-    def efficiency(self) -> float:
-        """The effective sample size of the weighted draws as a share of their number."""
-        return efficiency(self.log_weights, self.k_hat)
-
-    @property
-    def verdict(self) -> str:
-        """What the weights say about the pooled draws, in a sentence."""
-        return weights_verdict(self.log_weights, self.k_hat)
-
-    def sample(self, key: Key, shape: Shape | int = ()) -> PyTree:
-        """Draws of the best path's Gaussian, with the structure of `start` and leading axes `shape`."""
-        shape = (shape,) if isinstance(shape, int) else tuple(shape)
-        return structured_draws(self.family, self.rebuild, key, shape)
-
-    def resample(self, key: Key, num_draws: int) -> PyTree:
-        """Draws from all paths, chosen by their smoothed importance weights: starts for chains."""
-        chosen = resample(key, self.log_weights, check_count("num_draws", num_draws))
-        return rebuilt(self.rebuild, self.draws[chosen])
 
     def __repr__(self) -> str:
         if not isinstance(self.elbo, jax.Array) or isinstance(self.elbo, Tracer):
@@ -221,8 +178,7 @@ def _pooled(target: FlatTarget, found: _Path) -> PathfinderPosterior:
     draws = found.draws.reshape((-1, found.draws.shape[-1]))
     family, num_steps, code = jax.tree.map(lambda a: a[best], (found.family, found.num_steps, found.code))
     return PathfinderPosterior(
-        family, found.elbo[best], found.elbo, k_hat, draws, smoothed, target.rebuild,
-        num_steps, code,
+        family, target.rebuild, found.elbo[best], k_hat, draws, smoothed, num_steps, code, found.elbo,
     )  # fmt: skip
 
 

@@ -26,6 +26,7 @@ from tractable.core.module import Module
 from tractable.core.types import Array, ArrayLike, Int, Key, Scalar
 from tractable.distributions.base import Distribution
 from tractable.inference.importance import Proposal, as_log_density
+from tractable.inference.weights import share_estimate
 from tractable.optim.minimise import minimise
 
 __all__ = ["Envelope", "Rejection", "find_envelope", "gaussian_log_bound", "rejection"]
@@ -52,8 +53,7 @@ class Rejection(Module):
     @property
     def acceptance(self) -> Estimate:
         """The accepted share of all proposals."""
-        rate = self.num_accepted / self.num_proposed
-        return Estimate(rate, jnp.sqrt(rate * (1 - rate) / self.num_proposed))
+        return share_estimate(self.num_accepted, self.num_proposed)
 
     @property
     def log_evidence(self) -> Estimate:

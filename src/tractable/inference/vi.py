@@ -31,61 +31,28 @@ from jax.core import Tracer
 from tractable.bijections.support import Rebuild, unconstrain
 from tractable.core.checks import check, check_count, check_length, check_option
 from tractable.core.estimate import Estimate
-from tractable.core.iterate import Status
-from tractable.core.module import Module
-from tractable.core.types import Array, Float, Key, PyTree, Scalar, Shape
+from tractable.core.types import Array, Key, PyTree, Scalar
 from tractable.inference.ascent import Ascent, climb, moment_matched, solve
 from tractable.inference.families import Flow, FullRank, MeanField, VariationalFamily, make_family
 from tractable.inference.judgement import (
-    efficiency,
+    JudgedDraws,
     judge_weights,
-    rebuilt,
-    structured_draws,
-    weights_verdict,
 )
 from tractable.inference.surrogates import check_gradient
 from tractable.inference.target import FlatTarget
-from tractable.inference.weights import log_mean_weight, mean_estimate, resample
+from tractable.inference.weights import log_mean_weight, mean_estimate
 
 __all__ = ["VariationalPosterior", "vi"]
 
 METHODS = ("adam", "natural", "lbfgs")
 
 
-class VariationalPosterior(Module):
+class VariationalPosterior(JudgedDraws):
     """A variational answer: the fitted member, its bound, and how far to trust it."""
 
-    family: VariationalFamily
-    rebuild: Rebuild
-    elbo: Scalar
     elbo_standard_error: Scalar
-    k_hat: Scalar
-    draws: Float[Array, "n d"]  # of the real vector, with which the answer was judged
-    log_weights: Float[Array, " n"]  # Pareto-smoothed where k_hat is finite
     trace: Any  # of the bound: its mean over each block of steps; for `lbfgs`, its value after each step
-    num_steps: Any
-    refused: Any
-    code: Any
-
-    @property
-    def q(self) -> VariationalFamily:
-        """The fitted member of the family, over the free numbers."""
-        return self.family
-
-    @property
-    def status(self) -> Status:
-        """How the optimisation ended."""
-        return Status(int(self.code))
-
-    @property
-    def efficiency(self) -> float:
-        """The effective sample size of the weighted draws as a share of their number."""
-        return efficiency(self.log_weights, self.k_hat)
-
-    @property
-    def verdict(self) -> str:
-        """What the weights say about the approximation, in a sentence."""
-        return weights_verdict(self.log_weights, self.k_hat)
+    refused: Any  # steps not taken, because the bound or its gradient was not finite
 
     @property
     def log_evidence(self) -> Estimate:
@@ -93,16 +60,6 @@ class VariationalPosterior(Module):
         if bool(jnp.isnan(self.k_hat)):  # some weight is not a number, and neither is their mean
             return Estimate(self.k_hat, self.k_hat)
         return log_mean_weight(self.log_weights)
-
-    def sample(self, key: Key, shape: Shape | int = ()) -> PyTree:
-        """Draws with the structure of `start`, with leading axes `shape`."""
-        shape = (shape,) if isinstance(shape, int) else tuple(shape)
-        return structured_draws(self.family, self.rebuild, key, shape)
-
-    def resample(self, key: Key, num_draws: int) -> PyTree:
-        """Draws corrected by their importance weights, from those with which the answer was judged."""
-        chosen = resample(key, self.log_weights, check_count("num_draws", num_draws))
-        return rebuilt(self.rebuild, self.draws[chosen])
 
     def log_prob(self, x: PyTree) -> Scalar:
         """The log-density of one `x` with the structure of `start`."""
@@ -247,8 +204,8 @@ def _judged(
     log_weights, k_hat = judge_weights(log_weights)
     trace, num_steps, refused, code = ended
     return VariationalPosterior(
-        member, target.rebuild, bound.value, bound.standard_error, k_hat, draws, log_weights,
-        np.asarray(trace), num_steps, refused, code,
+        member, target.rebuild, bound.value, k_hat, draws, log_weights, num_steps, code,
+        bound.standard_error, np.asarray(trace), refused,
     )  # fmt: skip
 
 

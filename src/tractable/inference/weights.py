@@ -87,6 +87,12 @@ def weighted_mean(values: ArrayLike, log_weights: ArrayLike) -> Estimate:
     return _weighted_mean(f, logs)
 
 
+def share_estimate(count: Array, total: Array) -> Estimate:
+    r"""A share $r = $ `count / total` of independent trials, with the standard error $\sqrt{r(1 - r)/n}$."""
+    rate = count / total
+    return Estimate(rate, jnp.sqrt(rate * (1 - rate) / total))
+
+
 def mean_estimate(values: ArrayLike) -> Estimate:
     r"""$\frac1n\sum_i f_i$ over the first axis, with $\mathrm{sd}(f)/\sqrt n$: plain Monte Carlo.
 

@@ -25,7 +25,7 @@ import numpy as np
 from jax.core import Tracer
 from jax.flatten_util import ravel_pytree
 
-from tractable.core.checks import as_float, check, check_count, check_finite
+from tractable.core.checks import as_float, check, check_count, check_finite, has_values
 from tractable.core.iterate import run, run_until
 from tractable.core.module import Module
 from tractable.core.types import Array, ArrayLike, Bool, Float, Int, PyTree, Scalar
@@ -76,7 +76,7 @@ class ConstrainedMinimum(Module):
 
     def __repr__(self) -> str:
         """Value, active constraints, the report and the verdict."""
-        if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(self)) or np.ndim(self.code):
+        if not has_values(self) or np.ndim(self.code):
             return "ConstrainedMinimum(...)"
         active = int(np.asarray(self.active).sum())
         head = f"value={float(self.value):.8g}, {active} of {self.active.size} inequalities active"

@@ -20,10 +20,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 from jax.flatten_util import ravel_pytree
 
-from tractable.core.checks import as_float, check_count
+from tractable.core.checks import as_float, check_count, has_values
 from tractable.core.iterate import run_until
 from tractable.core.module import Module
 from tractable.core.types import Array, Float, Int, PyTree, Scalar
@@ -58,7 +57,7 @@ class DualSolution(Module):
 
     def __repr__(self) -> str:
         """The two values, the report and the verdict."""
-        if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(self)) or np.ndim(self.code):
+        if not has_values(self) or np.ndim(self.code):
             return "DualSolution(...)"
         values = f"primal {float(self.primal_value):.8g}, dual {float(self.dual_value):.8g}"
         return f"DualSolution({values}, {int(self.num_steps)} steps)\n{self.report}\n  {self.status.sentence}"

@@ -22,9 +22,16 @@ import jax
 import jax.numpy as jnp
 import jax.scipy.linalg as jsl
 import numpy as np
-from jax.core import Tracer
 
-from tractable.core.checks import as_float, check, check_count, check_finite, check_shape, is_concrete
+from tractable.core.checks import (
+    as_float,
+    check,
+    check_count,
+    check_finite,
+    check_shape,
+    has_values,
+    is_concrete,
+)
 from tractable.core.iterate import Status, run_until
 from tractable.core.linalg import symmetrise
 from tractable.core.module import Module
@@ -87,7 +94,7 @@ class QuadraticSolution(Module):
 
     def __repr__(self) -> str:
         """Values, gap and verdict in two lines."""
-        if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(self)) or np.ndim(self.code):
+        if not has_values(self) or np.ndim(self.code):
             return "QuadraticSolution(...)"
         if not self.status.ok:
             return f"QuadraticSolution({int(self.num_steps)} steps)\n  {self.status.sentence}"
