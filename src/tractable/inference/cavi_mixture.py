@@ -35,10 +35,10 @@ from tractable.distributions.divergence import kl
 from tractable.distributions.mixture import Mixture
 from tractable.distributions.multivariate import Dirichlet, MultivariateStudentT
 from tractable.distributions.normal_priors import NormalInverseWishart
-from tractable.distributions.wishart import InverseWishart, multidigamma
+from tractable.distributions.wishart import multidigamma
 from tractable.inference.em import EM, best_of
 
-__all__ = ["BayesianMixture", "bayesian_mixture", "normal_inverse_wishart_kl", "prune"]
+__all__ = ["BayesianMixture", "bayesian_mixture", "prune"]
 
 _LOG_2PI = float(np.log(2 * np.pi))
 
@@ -110,7 +110,7 @@ class BayesianMixture(Module):
 
     def log_prior(self) -> Scalar:
         r"""Minus the divergences of the posteriors of weights and components from their priors."""
-        components = jax.vmap(lambda c: normal_inverse_wishart_kl(c, self.prior_component))(self.components)
+        components = jax.vmap(lambda c: kl(c, self.prior_component))(self.components)
         return -kl(self.weights, self.prior_weights) - components.sum()
 
     def predictive(self) -> Mixture:
@@ -164,16 +164,6 @@ def prune(found: Run, rows: ArrayLike, algorithm: EM) -> Run:
         if shorter.status.ok and shorter.values[-1] > found.values[-1]:
             return prune(shorter, rows, algorithm)
     return found
-
-
-def normal_inverse_wishart_kl(p: NormalInverseWishart, q: NormalInverseWishart) -> Scalar:
-    r"""$\mathrm{KL}(p \| q)$ about the means, which the Bregman form would cancel:
-    $\mathrm{KL}(\Sigma) + \frac12[d(\kappa_q/\kappa_p - 1 - \log(\kappa_q/\kappa_p)) +
-    \kappa_q\nu_p\|m_p - m_q\|^2_{\Psi_p^{-1}}]$."""
-    d, ratio = p.loc.shape[-1], q.mean_scale / p.mean_scale
-    gap = psd_factor(p.scale).half_solve(p.loc - q.loc)
-    means = 0.5 * (d * (ratio - 1 - jnp.log(ratio)) + q.mean_scale * p.degrees * (gap @ gap))
-    return means + kl(InverseWishart(p.degrees, p.scale), InverseWishart(q.degrees, q.scale))
 
 
 def _expected_log_density(c: NormalInverseWishart, rows: Array) -> Array:
