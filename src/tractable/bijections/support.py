@@ -176,42 +176,59 @@ def unconstrain(module: PyTree, supports: Supports | None = None) -> tuple[Float
             [path for path, (_, value) in zip(paths, found) if _is_float(value)], supports
         )
     given = _matched(supports or {}, paths)
-    slots, bijections, values, kept = [], [], [], []
+    chosen, kept = [], []
     for i, (path, (keys, value)) in enumerate(zip(paths, found)):
         support = _support_of(module, path, keys, value, given)
         if support is None:
             kept.append(value)
-            continue
-        bijection, free, dtype = _freed(path, support, value)
-        slots.append(_Slot(path, i, free.shape, dtype))
-        bijections.append(bijection)
-        values.append(free)
-    dtype = jnp.result_type(*[v.dtype for v in values]) if values else jnp.result_type(float)
-    vector = jnp.concatenate([jnp.zeros(0, dtype), *(v.reshape(-1).astype(dtype) for v in values)])
-    return vector, Rebuild(tuple(bijections), tuple(kept), tuple(slots), structure)
+        else:
+            chosen.append((i, path, support, _inside(path, support, value)))
+    bijections = tuple(bijection_onto(support) for _, _, support, _ in chosen)
+    free, vector = _freed(bijections, tuple(array for *_, array in chosen))
+    for (_, path, support, array), numbers in zip(chosen, free):
+        _check_interior(path, support, array, numbers)
+    slots = tuple(_Slot(c[1], c[0], numbers.shape, c[3].dtype) for c, numbers in zip(chosen, free))
+    return vector, Rebuild(bijections, tuple(kept), slots, structure)
 
 
-def _freed(path: str, support: Support, value: Any) -> tuple[Bijection, Array, Any]:
-    """The free numbers of one leaf, refused by name where the leaf is not inside its support."""
-    name, hold = path or "module", f'hold the leaf fixed with `supports={{"{path}": None}}`'
-    got, fix = f"a leaf that is {support.words}", f"Sum it out, or {hold}."
+@eqx.filter_jit
+def _freed(bijections: tuple[Bijection, ...], arrays: tuple) -> tuple[list, Float[Array, " n"]]:
+    """The free numbers of each leaf, and of all: one program, where one per operation would take seconds."""
+    free = [bijection.inverse(array) for bijection, array in zip(bijections, arrays)]
+    dtype = jnp.result_type(*[numbers.dtype for numbers in free]) if free else jnp.result_type(float)
+    parts = [numbers.reshape(-1).astype(dtype) for numbers in free]
+    return free, jnp.concatenate([jnp.zeros(0, dtype), *parts])
+
+
+def _hold(path: str) -> str:
+    return f'hold the leaf fixed with `supports={{"{path}": None}}`'
+
+
+def _inside(path: str, support: Support, value: Any) -> Any:
+    """A leaf as an array of floats, refused by name where it is not inside its support."""
+    name = path or "module"
+    got, fix = f"a leaf that is {support.words}", f"Sum it out, or {_hold(path)}."
     check(not support.discrete, name, "continuous to be a free number", got, fix, TypeError)
-    array = as_float(name, value)
+    array = np.asarray(value, jnp.result_type(value)) if is_concrete(value) else as_float(name, value)
     axes = f"an array with at least {support.ndim} axes"
     check(array.ndim >= support.ndim, name, axes, f"shape {array.shape}")
     if is_concrete(array):
         ok = np.asarray(support.contains(np.asarray(array)))
         if not ok.all():
             check(False, name, support.words, offender(array, ok))
-    bijection = bijection_onto(support)
-    free = bijection.inverse(array)
-    if is_concrete(free):
-        finite = np.isfinite(np.asarray(free))
-        inside = finite.all(-1) if support.ndim and free.ndim else finite
-        if not inside.all():
-            fix = f"The free number there is infinite: give an interior value, or {hold}."
-            check(False, name, f"strictly inside its support ({support.words})", offender(array, inside), fix)
-    return bijection, free, array.dtype
+    return array
+
+
+def _check_interior(path: str, support: Support, array: Any, free: Any) -> None:
+    """Refuse a leaf whose free numbers are infinite."""
+    if not is_concrete(free):
+        return
+    finite = np.isfinite(np.asarray(free))
+    inside = finite.all(-1) if support.ndim and free.ndim else finite
+    if not inside.all():
+        fix = f"The free number there is infinite: give an interior value, or {_hold(path)}."
+        must = f"strictly inside its support ({support.words})"
+        check(False, path or "module", must, offender(array, inside), fix)
 
 
 def _support_of(
