@@ -3,19 +3,26 @@ r"""How much dependent draws are worth: autocovariances and the integrated autoc
 Identities.  $\mathrm{Var}[\bar f] \approx \tau\,\mathrm{Var}[f]/n$ with $\tau = 1 + 2\sum_{t \ge 1}\rho_t$:
              $n$ draws are worth $n/\tau$ independent ones.
 Truncation.  Geyer's initial monotone sequence: sums of pairs $\rho_{2t} + \rho_{2t+1}$ are taken while they
-             are positive, each at most the one before.
-Used by.     inference.bridge, inference.thermodynamic, inference.cross_validation; diagnostics of chains.
-Cost.        One fast Fourier transform per series.
-References.  Geyer (1992), "Practical Markov chain Monte Carlo"; Geyer (2011).
+             are positive, each at most the one before. Of the pair that ends the sequence the even member
+             counts once where it is positive: without it, anticorrelated chains look better than they are.
+Two hosts.   The two rules are written once, for an array module that the caller names: `jax.numpy` inside
+             compiled programs, NumPy where a table of many chains must not wait for a compiler.
+Used by.     inference.bridge, inference.thermodynamic, inference.cross_validation, inference.effective_size.
+Cost.        One fast Fourier transform per series, and one back per average over chains.
+References.  Geyer (1992), "Practical Markov chain Monte Carlo"; Geyer (2011); Vehtari, Gelman, Simpson,
+             Carpenter and Buerkner (2021), section 3.2.
 """
+
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from tractable.core.checks import as_float, check
 from tractable.core.types import Array, ArrayLike, Float, Scalar
 
-__all__ = ["autocorrelation_time", "autocovariance"]
+__all__ = ["autocorrelation_time", "autocovariance", "initial_monotone_time", "mean_autocovariance"]
 
 
 def autocovariance(series: ArrayLike) -> Array:
@@ -37,24 +44,51 @@ def autocorrelation_time(series: ArrayLike) -> Scalar:
     return _time(values.reshape((-1, values.shape[-1])))
 
 
+def mean_autocovariance(chains: Any, numpy: Any = np) -> Any:
+    """The autocovariances of `(..., chains, n)`, each chain about its own mean, averaged over the chains.
+
+    The spectra are averaged before the one way back. `numpy` is the module that computes.
+    """
+    n = chains.shape[-1]
+    length = _transform_length(n)
+    spectrum = numpy.fft.rfft(chains - chains.mean(-1, keepdims=True), length)
+    power = (spectrum.real**2 + spectrum.imag**2).mean(-2)
+    return numpy.fft.irfft(power, length)[..., :n] / n
+
+
+def initial_monotone_time(rho: Any, numpy: Any = np) -> Any:
+    r"""$\tau$ from autocorrelations $\rho_0 = 1, \rho_1, \dots$ along the last axis; NaN where they are.
+
+    The value may be zero or negative for anticorrelated draws: the caller sets the bound.
+    """
+    pairs_used = 2 * max((rho.shape[-1] - 1) // 2, 1)  # the last pair only ends the sum
+    even, odd = rho[..., 0:pairs_used:2], rho[..., 1:pairs_used:2]
+    pairs = even + odd
+    alive = numpy.cumprod(pairs[..., :-1] > 0, -1)
+    falling = (
+        jax.lax.cummin(pairs, axis=pairs.ndim - 1) if numpy is jnp else np.minimum.accumulate(pairs, axis=-1)
+    )
+    end = numpy.take_along_axis(even, alive.sum(-1)[..., None], -1)[..., 0]
+    return 2 * (alive * falling[..., :-1]).sum(-1) - 1 + numpy.maximum(end, 0.0)
+
+
 @jax.jit
 def _autocovariance(values: Array) -> Array:
-    n = values.shape[-1]
-    centred = values - values.mean(-1, keepdims=True)
-    padded = 1 << (2 * n - 1).bit_length()  # no wrap-around, and a length that the transform likes
-    spectrum = jnp.abs(jnp.fft.rfft(centred, padded)) ** 2
-    return jnp.fft.irfft(spectrum, padded)[..., :n] / n
+    return mean_autocovariance(values[..., None, :], jnp)
 
 
 @jax.jit
 def _time(chains: Float[Array, "chains n"]) -> Scalar:
-    n = chains.shape[1]
-    covariance = _autocovariance(chains).mean(0)
+    covariance = mean_autocovariance(chains, jnp)
     still = covariance[0] <= 0
     rho = covariance / jnp.where(still, 1.0, covariance[0])
-    pairs = rho[: n // 2 * 2].reshape((-1, 2)).sum(1)
-    alive = jnp.cumprod(pairs > 0)
-    falling = jax.lax.cummin(jnp.where(alive > 0, pairs, 0.0))
     # anticorrelated draws may be worth more than independent ones, but not without bound
-    time = jnp.maximum(2 * (alive * falling).sum() - 1, 1 / jnp.log10(n))
+    time = jnp.maximum(initial_monotone_time(rho, jnp), 1 / jnp.log10(chains.shape[1]))
     return jnp.where(still, 1.0, time)
+
+
+def _transform_length(n: int) -> int:
+    """No wrap-around, and a length that transforms like: 4, 5 or 6 times a power of two."""
+    least = 2 * n - 1
+    power = max(least.bit_length() - 3, 0)
+    return min(c << p for p in (power, power + 1) for c in (4, 5, 6) if c << p >= least)

@@ -1,0 +1,160 @@
+"""Pictures of Markov chains: traces, ranks, autocorrelations, pairs, energies, running means and sizes."""
+
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from scipy.special import bdtrik
+
+from tractable.core.checks import check, check_count
+from tractable.inference.autocorrelation import mean_autocovariance
+from tractable.inference.effective_size import (
+    bulk_effective_size,
+    energy_information,
+    mcse_mean,
+    tail_effective_size,
+)
+from tractable.inference.posterior import Posterior
+from tractable.inference.verdict import needed_effective_size
+
+__all__ = [
+    "plot_autocorrelation", "plot_effective_size", "plot_energy", "plot_pair", "plot_ranks",
+    "plot_running_mean", "plot_trace",
+]  # fmt: skip
+
+
+def plot_trace(post: Posterior, variable: str, *, ax: Axes | None = None) -> Axes:
+    """The draws of one variable in order, a line per chain, with marks at the foot where steps diverged."""
+    chains = post.variable(variable)
+    ax = ax or plt.subplots(figsize=(6, 3), layout="constrained")[1]
+    for number, chain in enumerate(chains):
+        ax.plot(chain, lw=0.6, color=f"C{number % 10}", label=f"chain {number}")
+    steps = np.nonzero(_diverging(post))[1]
+    if steps.size:
+        ax.plot(steps, np.full(steps.size, chains.min()), "|", color="k", ms=8, label="diverging")
+    ax.set(xlabel="draw", ylabel=variable, title=_title(post, variable))
+    if len(chains) <= 8:
+        ax.legend(fontsize="x-small", ncols=4)
+    return ax
+
+
+def plot_ranks(post: Posterior, variable: str, *, num_bins: int = 20, ax: Axes | None = None) -> Axes:
+    """How the ranks of each chain spread over those of all: level where the chains agree.
+
+    The band holds 99 % of the counts of one bin that independent draws would have.
+    """
+    chains, bins = post.variable(variable), check_count("num_bins", num_bins, 2)
+    order = np.argsort(chains.reshape(-1), kind="stable")
+    places = np.empty(chains.size, int)
+    places[order] = np.arange(chains.size)
+    bin_of = (places * bins // chains.size).reshape(chains.shape)
+    counts = np.stack([np.bincount(row, minlength=bins) for row in bin_of])
+    ax = ax or plt.subplots(figsize=(6, 3), layout="constrained")[1]
+    low, high = (bdtrik(mass, chains.shape[1], 1 / bins) for mass in (0.005, 0.995))
+    ax.axhspan(low, high, color="0.92", label="99 % if alike")
+    edges = np.arange(bins + 1) / bins
+    for number, row in enumerate(counts):
+        ax.stairs(row, edges, color=f"C{number % 10}", label=f"chain {number}")
+    ax.set(xlabel=f"rank of {variable} among all draws", ylabel="draws", title=_title(post, variable))
+    if len(chains) <= 8:
+        ax.legend(fontsize="x-small", ncols=3)
+    return ax
+
+
+def plot_autocorrelation(
+    post: Posterior, variable: str, *, num_lags: int = 50, ax: Axes | None = None
+) -> Axes:
+    """The correlation of draws with those before them, a line per chain; the band is two errors of noise."""
+    chains = np.asarray(post.variable(variable), float)
+    lags = min(check_count("num_lags", num_lags, 1), chains.shape[1] - 1) + 1
+    covariance = mean_autocovariance(chains[:, None])[:, :lags]
+    ax = ax or plt.subplots(figsize=(5, 3), layout="constrained")[1]
+    noise = 2 / np.sqrt(chains.shape[1])
+    ax.axhspan(-noise, noise, color="0.92")
+    for number, row in enumerate(covariance):
+        ax.plot(row / row[0] if row[0] > 0 else np.full(lags, np.nan), lw=1, color=f"C{number % 10}")
+    ax.axhline(0, color="0.6", lw=0.8)
+    ax.set(xlabel="lag", ylabel="autocorrelation", title=_title(post, variable))
+    return ax
+
+
+def plot_pair(post: Posterior, x: str, y: str, *, most: int = 4000, ax: Axes | None = None) -> Axes:
+    """Two variables against each other; diverging draws on top. At most `most` of the others are shown."""
+    first, second = post.variable(x).reshape(-1), post.variable(y).reshape(-1)
+    bad = _diverging(post).reshape(-1)
+    good = np.flatnonzero(~bad)
+    good = good[:: max(len(good) // check_count("most", most), 1)]
+    ax = ax or plt.subplots(figsize=(4.5, 4), layout="constrained")[1]
+    ax.plot(first[good], second[good], ".", ms=2, alpha=0.5, color="tab:blue", label="draws")
+    ax.plot(first[bad], second[bad], "x", ms=4, color="tab:red", label=f"diverging ({bad.sum()})")
+    ax.set(xlabel=x, ylabel=y)
+    ax.legend(fontsize="x-small")
+    return ax
+
+
+def plot_energy(post: Posterior, *, num_bins: int = 40, ax: Axes | None = None) -> Axes:
+    """Energies about their mean, beside their changes from step to step: as wide, where momentum suffices."""
+    energy = np.asarray(getattr(post.info, "energy", np.nan), float)
+    known = energy.ndim == 2 and np.isfinite(energy).all()
+    check(known, "post", "of a sampler that records energies", type(post.sampler).__name__)
+    level = (energy - energy.mean(1, keepdims=True)).reshape(-1)
+    change = np.diff(energy, axis=1).reshape(-1)
+    bins = check_count("num_bins", num_bins, 2)
+    edges = np.histogram_bin_edges(np.concatenate([level, change]), bins).tolist()
+    ax = ax or plt.subplots(figsize=(5, 3), layout="constrained")[1]
+    ax.hist(level, edges, density=True, alpha=0.5, color="tab:blue", label="energy")
+    ax.hist(change, edges, density=True, histtype="step", color="tab:red", label="change in a step")
+    smallest = energy_information(energy).min()
+    ax.set(xlabel="nats", ylabel="density", title=f"smallest information {smallest:.2f} (0.3 needed)")
+    ax.legend(fontsize="small")
+    return ax
+
+
+def plot_running_mean(
+    post: Posterior, variable: str, *, num_points: int = 50, ax: Axes | None = None
+) -> Axes:
+    """The mean of the first draws of each chain as they become more, and the mean of all with two errors."""
+    chains = np.asarray(post.variable(variable), float)
+    lengths = _lengths(chains.shape[1], num_points, least=1)
+    means = np.cumsum(chains, 1)[:, lengths - 1] / lengths[None]
+    ax = ax or plt.subplots(figsize=(5, 3), layout="constrained")[1]
+    error = float(mcse_mean(chains))
+    centre = chains.mean()
+    if np.isfinite(error):
+        ax.axhspan(centre - 2 * error, centre + 2 * error, color="0.88", label="all, two errors")
+    for number, row in enumerate(means):
+        ax.plot(lengths, row, lw=1, color=f"C{number % 10}")
+    ax.set(xlabel="draws per chain", ylabel=f"mean of {variable}", title=_title(post, variable))
+    return ax
+
+
+def plot_effective_size(
+    post: Posterior, variable: str, *, num_points: int = 15, ax: Axes | None = None
+) -> Axes:
+    """The effective size of the first draws as they become more: a straight line where the chains mix."""
+    chains = np.asarray(post.variable(variable), float)
+    lengths = _lengths(chains.shape[1], num_points, least=4)
+    ax = ax or plt.subplots(figsize=(5, 3), layout="constrained")[1]
+    for name, size in (("bulk", bulk_effective_size), ("tail", tail_effective_size)):
+        ax.plot(lengths, [float(size(chains[:, :n])) for n in lengths], "o-", ms=3, label=name)
+    needed = needed_effective_size(len(chains))
+    ax.axhline(needed, color="0.6", lw=1, ls="--", label=f"{needed} needed")
+    ax.set(xlabel="draws per chain", ylabel="effective size", title=variable)
+    ax.legend(fontsize="small")
+    return ax
+
+
+def _diverging(post: Any) -> np.ndarray:
+    return np.broadcast_to(np.asarray(getattr(post.info, "diverging", False), bool), post.log_density.shape)
+
+
+def _lengths(total: int, num_points: int, least: int) -> np.ndarray:
+    points = np.linspace(0, total, check_count("num_points", num_points, 2) + 1)[1:].astype(int)
+    return np.unique(np.clip(points, min(least, total), total))
+
+
+def _title(post: Posterior, variable: str) -> str:
+    place = post.report.names.index(variable)
+    rhat, size = post.report.rhat[place], post.report.ess_bulk[place]
+    return post.report.reasons[place] or f"R-hat {rhat:.3f}, bulk effective size {size:.0f}"
