@@ -17,6 +17,8 @@ _SUBPACKAGES = ("bijections", "core", "datasets", "distributions", "inference", 
 _VERBS = {
     "fit": "tractable.inference.fit",
     "load": "tractable.core.storage",
+    "mcmc": "tractable.inference.mcmc",
+    "resume": "tractable.inference.mcmc",
     "save": "tractable.core.storage",
 }
 

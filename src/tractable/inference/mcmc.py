@@ -1,0 +1,371 @@
+r"""Markov chain Monte Carlo: draws from any log-density, with a verdict, that can be stopped and resumed.
+
+Run.         Scattered starts, warm-up until the chains agree, then draws; each chain on its own thread.
+Exactness.   A run that was interrupted, saved and resumed gives the draws of the uninterrupted one, bit for
+             bit: 500 draws and 500 more are the same as 1000.
+Used by.     `tractable.mcmc`, `tractable.resume`.
+Cost.        The sampler's; two programs are compiled (a gradient, a block of steps), once per model. With
+             `stream`, memory is that of one block.
+References.  Gelman et al. (2013), "Bayesian data analysis", chapter 11, for the protocol.
+"""
+
+import hashlib
+import importlib
+import os
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tractable.core import storage
+from tractable.core.checks import check, check_count, check_option
+from tractable.core.iterate import Status
+from tractable.core.module import Module
+from tractable.core.progress import Bar, progress_bar
+from tractable.core.types import Key, PyTree
+from tractable.inference.chains import (
+    BLOCK,
+    Chains,
+    NativeTarget,
+    Records,
+    Whitened,
+    as_arrays,
+    evaluate,
+    key_words,
+)
+from tractable.inference.draw_store import DiskStore, MemoryStore
+from tractable.inference.dual_averaging import DualAveraging
+from tractable.inference.nuts import NUTS
+from tractable.inference.posterior import Posterior
+from tractable.inference.sampler import Info, Sampler
+from tractable.inference.smoothness import find_jump
+from tractable.inference.starts import scattered_starts
+from tractable.inference.target import FlatTarget
+from tractable.inference.warmup import WarmUp, first_step, first_whitening, warm_up
+from tractable.inference.whitening import Whitening, identity_whitening
+
+__all__ = ["Continuation", "mcmc", "resume"]
+
+_METRICS = ("auto", "dense", "diagonal", "low_rank", "none")
+_DENSE_UP_TO = 100  # coordinates: beyond, products with a dense matrix cost more than most gradients
+_SCATTERED = 8  # points at least, for the first map
+_ROUND_SECONDS = 0.5  # between two looks at the clock and the keyboard
+
+
+class Continuation(Module):
+    """What a run needs to go on: all but the density and its data."""
+
+    start: PyTree
+    supports: Any
+    sampler: Sampler
+    whitening: Whitening | None
+    states: list
+    tunings: list[DualAveraging]
+    words: np.ndarray
+    warmup: Any
+    count: int
+    thin: int
+    planned: int
+    stream: str | None
+    mark: str
+
+
+def mcmc(
+    log_density: Callable[..., Any],
+    start: PyTree,
+    sampler: Sampler | None = None,
+    *,
+    key: Key,
+    chains: int = 4,
+    draws: int = 1000,
+    warmup: str | int = "auto",
+    supports: Any = None,
+    args: tuple = (),
+    thin: int = 1,
+    metric: str = "auto",
+    spread: float | int = 1.0,
+    checkpoint: str | os.PathLike | None = None,
+    seconds: float | int = 30.0,
+    stream: str | os.PathLike | None = None,
+    progress: bool = True,
+) -> Posterior:
+    """Draws of the density $\\propto$ `exp(log_density(x, *args))` of a pytree `x` with the structure of
+    `start`.
+
+    - `sampler` is `NUTS()` unless given. Leaves that are not any real number have their support in `supports`
+      (`{"tau": positive}`); the log-determinants are added for you. Arrays in `args` are data: other arrays
+      of
+      the same shapes use the same program.
+    - Chains begin at `start` and at points within `spread` of it in real space. `warmup="auto"` goes on until
+      the chains agree; a number fixes its steps; 0 takes the sampler as it is, with the identity as `metric`.
+    - `metric` is `"dense"`, `"diagonal"`, `"low_rank"` or `"none"`; by itself dense up to 100 coordinates.
+    - With `stream`, a folder, draws go to files there and memory stays small. With `checkpoint`, a file, the
+      run is saved every so many `seconds`; the same call goes on from it. Ctrl-C ends with the draws so far.
+
+    >>> import jax.random as jr
+    >>> post = mcmc(lambda x: -0.5 * (x["a"] - 1.0) ** 2, {"a": 0.0}, key=jr.key(0), draws=500)
+    >>> post.draws["a"].shape, bool(abs(post.draws["a"].mean() - 1) < 0.1)
+    ((4, 500), True)
+    """
+    begun, sampler = time.monotonic(), NUTS() if sampler is None else sampler
+    plan = _checked(chains, draws, thin, warmup, metric, spread)
+    target, free = _target(log_density, start, args, supports, sampler)
+    words = key_words(key)
+    mark = _mark(start, free, sampler, words, plan, args)
+    if checkpoint is not None and Path(checkpoint).exists():
+        saved = _load(checkpoint)
+        fix = "Give another path, or delete the file to begin anew."
+        check(saved.continuation.mark == mark, "checkpoint", "of this very run", f"{checkpoint}", fix)
+        return _go_on(saved, target, draws, checkpoint, seconds, progress, begun)
+    group = Chains(Whitened(target, None), sampler, words)
+    interrupted = False
+    with progress_bar(None, "Warming up", progress=progress) as bar:
+        try:
+            warm = _warmed(group, free, plan, bar)
+        except KeyboardInterrupt:
+            interrupted, warm = True, WarmUp(0, 0, group.step_sizes, 0.0, False)
+    group.thin = thin
+    store = MemoryStore() if stream is None else DiskStore(stream, draws)
+    store.append(_kept(group.advance(0)))
+    kept = Continuation(
+        start, supports, group.sampler, group.target.whitening, group.states, group.tunings, words, warm, 0,
+        thin, draws, store.path, mark,
+    )  # fmt: skip
+    left = 0 if interrupted else draws
+    return _sample(group, store, kept, left, checkpoint, seconds, progress, begun, interrupted)
+
+
+def resume(
+    path: str | os.PathLike,
+    log_density: Callable[..., Any],
+    *,
+    draws: int | None = None,
+    args: tuple = (),
+    checkpoint: str | os.PathLike | None = None,
+    seconds: float | int = 30.0,
+    progress: bool = True,
+) -> Posterior:
+    """Go on with a run from its checkpoint or its saved posterior: the same draws as if it had not stopped.
+
+    A run that was stopped early completes the draws that it was asked for; a complete one makes as many
+    again.
+    `draws` asks for so many more instead. The density and its `args` must be those of the run.
+    """
+    begun, saved = time.monotonic(), _load(path)
+    kept = saved.continuation
+    done = saved.continuation.count // kept.thin
+    more = (kept.planned - done or kept.planned) if draws is None else check_count("draws", draws)
+    target, _ = _target(log_density, kept.start, args, kept.supports, kept.sampler)
+    return _go_on(saved, target, done + more, checkpoint, seconds, progress, begun)
+
+
+def _checked(chains: Any, draws: Any, thin: Any, warmup: Any, metric: Any, spread: Any) -> dict[str, Any]:
+    chains, thin = check_count("chains", chains), check_count("thin", thin)
+    check_count("draws", draws)
+    check_option("metric", metric, _METRICS)
+    known = warmup == "auto" or (isinstance(warmup, int) and not isinstance(warmup, bool) and warmup >= 0)
+    check(known, "warmup", 'a number of steps or "auto"', repr(warmup))
+    check(spread >= 0, "spread", "zero or positive", spread)
+    return {"chains": chains, "thin": thin, "warmup": warmup, "metric": metric, "spread": float(spread)}
+
+
+def _target(
+    log_density: Callable, start: PyTree, args: tuple, supports: Any, sampler: Sampler
+) -> tuple[Any, Any]:
+    """The density as the sampler wants it, and the start in that space."""
+    if sampler.space == "native":
+        data = jax.tree.map(lambda leaf: jnp.asarray(leaf) if eqx.is_array_like(leaf) else leaf, args)
+        return NativeTarget(log_density, data), jax.tree.map(np.asarray, start)
+    free, target = FlatTarget.of(log_density, start, args, supports=supports)
+    return target, np.asarray(free)
+
+
+def _warmed(group: Chains, free: Any, plan: dict[str, Any], bar: Bar) -> WarmUp:
+    """Put the chains at their starts and warm them up."""
+
+    def report(steps: int, chains: Chains, _: Records) -> None:
+        bar.advance(steps, step_size=float(np.mean(chains.step_sizes)))
+
+    if group.sampler.space == "native":
+        group.begin(jax.tree.map(lambda leaf: np.stack([leaf] * plan["chains"]), free))
+        return warm_up(group, plan["warmup"], report=report)
+    together, tunes_itself = (
+        group.sampler.ensemble,
+        hasattr(group.sampler, "adapting"),
+    )  # a new map would make it forget
+    learns = plan["warmup"] != 0 and plan["metric"] != "none" and not tunes_itself
+    by_itself = "dense" if free.size <= _DENSE_UP_TO else "diagonal"
+    kind = by_itself if plan["metric"] in ("auto", "none") else plan["metric"]
+    identity = identity_whitening(free, kind) if learns else None
+    count = max(plan["chains"], _SCATTERED) if learns else plan["chains"]
+    target = Whitened(group.target.target, identity)
+    group.target = target
+    with ThreadPoolExecutor(1) as aside:  # the block compiles while the starts are looked at
+        compiled = aside.submit(group.compile, np.stack([free] * plan["chains"]) if together else free)
+        aside.submit(importlib.import_module, "pandas")  # for the summary: half a second gained
+        single = NUTS() if together else group.sampler  # looks at one point
+        points, slopes = scattered_starts(target, single, free, group.words, count, plan["spread"])
+        compiled.result()
+    positions, step = points[: plan["chains"]], None
+    if identity is not None:
+        whitening = first_whitening(identity, points, slopes)
+        group.target = Whitened(target.target, whitening)
+        positions, step = whitening.inverse(positions), first_step(free.size, slopes is not None)
+    group.begin(positions, step if group.is_tuned else None)
+    return warm_up(group, plan["warmup"], report=report)
+
+
+def _go_on(
+    saved: Posterior, target: Any, total: int, checkpoint: Any, seconds: float, progress: bool, begun: float
+) -> Posterior:
+    """Restore the chains of a saved posterior and draw until there are `total` draws."""
+    kept = saved.continuation
+    group = Chains(Whitened(target, kept.whitening), kept.sampler, np.asarray(kept.words))
+    group.phase, group.count, group.states, group.tunings = 1, kept.count, kept.states, kept.tunings
+    group.num_chains, group.thin = saved.num_chains, kept.thin
+    done = kept.count // kept.thin
+    if kept.stream is None:
+        store = MemoryStore(_kept(Records(saved.draws, None, None, saved.log_density, saved.info)))
+    else:
+        store = DiskStore(kept.stream, total, done)
+        store.append(_kept(group.advance(0)))
+    return _sample(
+        group, store, kept, total - done, checkpoint, seconds, progress, begun - saved.seconds, False
+    )
+
+
+def _sample(
+    group: Chains, store: Any, kept: Continuation, left: int, checkpoint: Any, seconds: float, progress: bool,
+    begun: float, interrupted: bool,
+) -> Posterior:  # fmt: skip
+    """Draw in rounds; between them look at the clock and the keyboard."""
+    planned = kept.count // kept.thin + left if not interrupted else kept.planned
+    size, divergences, saved_at = min(BLOCK, 25), 0, time.monotonic()
+    bar_total = left * group.num_chains
+    try:
+        with progress_bar(bar_total, "Sampling", progress=progress) as bar:
+            while left > 0:
+                size, begun_round = min(size, left), time.monotonic()
+                records = group.advance(size)
+                store.append(_kept(records))
+                left -= size
+                divergences += int(np.sum(records.info.diverging))
+                bar.advance(size * group.num_chains, divergences=divergences)
+                now = time.monotonic()
+                size = _next_size(size, now - begun_round)
+                if checkpoint is not None and now - saved_at >= seconds:
+                    _posterior(group, store, kept, planned, begun, Status.interrupted).save(checkpoint)
+                    saved_at = now
+    except KeyboardInterrupt:
+        interrupted = True
+    status = Status.interrupted if interrupted else Status.completed
+    post = _posterior(group, store, kept, planned, begun, status, _jump_remarks(group))
+    if checkpoint is not None:
+        _without_streamed(post).save(checkpoint)
+    return post
+
+
+def _next_size(size: int, seconds: float) -> int:
+    """So many draws that a round takes about half a second, as far as a block reaches."""
+    return int(np.clip(size * _ROUND_SECONDS / max(seconds, 1e-6), 1, BLOCK))
+
+
+def _kept(records: Records) -> dict[str, Any]:
+    """What of a block goes into the posterior."""
+    return {"draws": records.draws, "log_density": records.log_density, "info": records.info}
+
+
+def _posterior(
+    group: Chains,
+    store: Any,
+    kept: Continuation,
+    planned: int,
+    begun: float,
+    status: Status,
+    remarks: tuple[str, ...] = (),
+) -> Posterior:
+    parts = store.joined()
+    shape = np.shape(parts["log_density"])
+    info = jax.tree.map(lambda leaf: np.broadcast_to(leaf, shape), parts["info"])
+    goes_on = Continuation(
+        kept.start, kept.supports, group.sampler, group.target.whitening, group.states, group.tunings,
+        kept.words, kept.warmup, group.count, kept.thin, planned, store.path, kept.mark,
+    )  # fmt: skip
+    tuned = group.sampler
+    if group.is_tuned:
+        tuned = eqx.tree_at(lambda s: s.step_size, tuned, np.asarray(group.step_sizes.mean()))
+    return Posterior(
+        parts["draws"], parts["log_density"], info, tuned, kept.warmup, time.monotonic() - begun, status,
+        _remarks(info) + remarks, goes_on,
+    )  # fmt: skip
+
+
+def _remarks(info: Info) -> tuple[str, ...]:
+    """What no diagnostic of the draws can see."""
+    undefined = np.asarray(info.undefined)
+    if not undefined.any():
+        return ()
+    return (
+        f"The density was not a number somewhere on {undefined.mean():.2%} of the trajectories: "
+        "what lies there is not explored. Give its support, or return -inf where the density is zero.",
+    )
+
+
+def _jump_remarks(group: Chains) -> tuple[str, ...]:
+    """A jump of the density between the chains, which a sampler that follows gradients cannot see."""
+    states = group.states
+    if (
+        group.sampler.space != "real"
+        or group.sampler.ensemble
+        or getattr(states[0], "gradient", None) is None
+    ):
+        return ()
+    target, whitening, word = group.target.target, group.target.whitening, group.words[:2]
+    points = np.stack([np.asarray(group.target.point(state.position)) for state in states])
+
+    def look(x: np.ndarray) -> tuple[float, np.ndarray]:
+        # behind the map of the chains, for which the density is compiled already
+        state = evaluate(group.target, group.sampler, x if whitening is None else whitening.inverse(x), word)
+        slope = np.asarray(state.gradient)
+        return float(state.log_density), slope if whitening is None else whitening.solve_transposed(slope)
+
+    jump = find_jump(look, points)
+    if jump is None:
+        return ()
+    where = ", ".join(f"`{target.rebuild.names[i]}`" for i in jump.coordinates) or "the variables together"
+    return (
+        f"The log-density jumps by {jump.size:.3g} along {where}: gradients do not see it. "
+        "Use a sampler without gradients (`SliceSampler`), or sum out what jumps.",
+    )
+
+
+def _without_streamed(post: Posterior) -> Posterior:
+    """Without draws that are on disk already."""
+    if post.continuation.stream is None:
+        return post
+    parts = jax.tree.map(lambda leaf: np.asarray(leaf[:, :0]), (post.draws, post.log_density, post.info))
+    return eqx.tree_at(lambda p: (p.draws, p.log_density, p.info), post, parts)
+
+
+def _load(path: str | os.PathLike) -> Posterior:
+    saved = storage.load(path)
+    ok = isinstance(saved, Posterior) and isinstance(saved.continuation, Continuation)
+    check(ok, "path", "a checkpoint or a posterior saved by `save`", f"{path} with {type(saved).__name__}")
+    return saved
+
+
+def _mark(
+    start: PyTree, free: Any, sampler: Sampler, words: np.ndarray, plan: dict[str, Any], args: tuple
+) -> str:
+    """A digest of what a run begins with; the density itself cannot be compared."""
+    digest = hashlib.sha256(f"{jax.tree.structure(start)} {type(sampler).__name__} {plan}".encode())
+    for leaf in jax.tree.leaves((free, as_arrays(sampler), words, args)):
+        if eqx.is_array_like(leaf):
+            digest.update(np.ascontiguousarray(leaf).tobytes())
+    return digest.hexdigest()
