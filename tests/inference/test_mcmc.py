@@ -165,6 +165,13 @@ def test_options_leave_the_answer(options):
     assert post.num_chains == options.get("chains", 4)
 
 
+@pytest.mark.parametrize("begin", ["pathfinder", "laplace"])
+def test_chains_may_begin_at_an_approximation(begin):
+    post = sample(draws=300, begin=begin, supports=SUPPORTS)
+    report = post.summary()
+    assert abs(report.loc["mean", "mean"] - ROWS.mean()) < 4.5 * report.loc["mean", "mcse"]
+
+
 def test_without_warm_up_the_sampler_is_taken_as_it_is():
     post = sample(draws=50, warmup=0, sampler=NUTS(0.05))
     assert post.warmup.num_steps == 0
@@ -203,6 +210,7 @@ def test_a_start_of_zero_density_names_the_variable_its_value_and_support():
         ("warmup", "long"),
         ("warmup", -1),
         ("metric", "round"),
+        ("begin", "north"),
         ("spread", -1.0),
     ],
 )

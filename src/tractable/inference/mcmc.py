@@ -45,13 +45,14 @@ from tractable.inference.nuts import NUTS
 from tractable.inference.posterior import Posterior
 from tractable.inference.sampler import Info, Sampler
 from tractable.inference.smoothness import find_jump
-from tractable.inference.starts import scattered_starts
+from tractable.inference.starts import approximate_starts, scattered_starts
 from tractable.inference.target import FlatTarget
 from tractable.inference.warmup import WarmUp, first_step, first_whitening, warm_up
 from tractable.inference.whitening import Whitening, identity_whitening
 
 __all__ = ["Continuation", "mcmc", "resume"]
 
+_BEGINNINGS = ("scattered", "pathfinder", "laplace")
 _METRICS = ("auto", "dense", "diagonal", "low_rank", "none")
 _DENSE_UP_TO = 100  # coordinates: beyond, products with a dense matrix cost more than most gradients
 _SCATTERED = 8  # points at least, for the first map
@@ -89,6 +90,7 @@ def mcmc(
     args: tuple = (),
     thin: int = 1,
     metric: str = "auto",
+    begin: str = "scattered",
     spread: float | int = 1.0,
     checkpoint: str | os.PathLike | None = None,
     seconds: float | int = 30.0,
@@ -102,7 +104,8 @@ def mcmc(
       (`{"tau": positive}`); the log-determinants are added for you. Arrays in `args` are data: other arrays
       of
       the same shapes use the same program.
-    - Chains begin at `start` and at points within `spread` of it in real space. `warmup="auto"` goes on until
+    - Chains begin at `start` and at points within `spread` of it in real space, or (`begin`) at draws of a
+      `"pathfinder"` or `"laplace"` approximation. `warmup="auto"` goes on until
       the chains agree; a number fixes its steps; 0 takes the sampler as it is, with the identity as `metric`.
     - `metric` is `"dense"`, `"diagonal"`, `"low_rank"` or `"none"`; by itself dense up to 100 coordinates.
     - With `stream`, a folder, draws go to files there and memory stays small. With `checkpoint`, a file, the
@@ -114,7 +117,7 @@ def mcmc(
     ((4, 500), True)
     """
     begun, sampler = time.monotonic(), NUTS() if sampler is None else sampler
-    plan = _checked(chains, draws, thin, warmup, metric, spread)
+    plan = _checked(chains, draws, thin, warmup, metric, begin, spread)
     target, free = _target(log_density, start, args, supports, sampler)
     words = key_words(key)
     mark = _mark(start, free, sampler, words, plan, args)
@@ -165,14 +168,18 @@ def resume(
     return _go_on(saved, target, done + more, checkpoint, seconds, progress, begun)
 
 
-def _checked(chains: Any, draws: Any, thin: Any, warmup: Any, metric: Any, spread: Any) -> dict[str, Any]:
+def _checked(
+    chains: Any, draws: Any, thin: Any, warmup: Any, metric: Any, begin: Any, spread: Any
+) -> dict[str, Any]:
     chains, thin = check_count("chains", chains), check_count("thin", thin)
     check_count("draws", draws)
     check_option("metric", metric, _METRICS)
+    check_option("begin", begin, _BEGINNINGS)
     known = warmup == "auto" or (isinstance(warmup, int) and not isinstance(warmup, bool) and warmup >= 0)
     check(known, "warmup", 'a number of steps or "auto"', repr(warmup))
     check(spread >= 0, "spread", "zero or positive", spread)
-    return {"chains": chains, "thin": thin, "warmup": warmup, "metric": metric, "spread": float(spread)}
+    plan = {"chains": chains, "thin": thin, "warmup": warmup, "metric": metric}
+    return plan | {"begin": begin, "spread": float(spread)}
 
 
 def _target(
@@ -210,7 +217,10 @@ def _warmed(group: Chains, free: Any, plan: dict[str, Any], bar: Bar) -> WarmUp:
         compiled = aside.submit(group.compile, np.stack([free] * plan["chains"]) if together else free)
         aside.submit(importlib.import_module, "pandas")  # for the summary: half a second gained
         single = NUTS() if together else group.sampler  # looks at one point
-        points, slopes = scattered_starts(target, single, free, group.words, count, plan["spread"])
+        if plan["begin"] == "scattered":
+            points, slopes = scattered_starts(target, single, free, group.words, count, plan["spread"])
+        else:
+            points, slopes = approximate_starts(plan["begin"], target, single, free, group.words, count)
         compiled.result()
     positions, step = points[: plan["chains"]], None
     if identity is not None:

@@ -4,13 +4,16 @@ name.
 Scatter.     The first chain begins at the start itself, the others at points uniform in a cube about it, in
              real
              space; a point where the density is zero or not a number is drawn anew, nearer to the start.
+Approximate. Or at draws of a Pathfinder or Laplace approximation, for densities that are hard to find.
 Used by.     inference.mcmc.
-Cost.        A few evaluations of the density per chain.
+Cost.        A few evaluations of the density per chain; an approximation compiles a program of its own.
 """
 
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+import jax.random as jr
 import numpy as np
 
 from tractable.core.checks import check
@@ -18,7 +21,7 @@ from tractable.inference.chains import Whitened, evaluate, random_words
 from tractable.inference.sampler import Sampler
 from tractable.inference.target import FlatTarget
 
-__all__ = ["scattered_starts"]
+__all__ = ["approximate_starts", "scattered_starts"]
 
 _TRIES = 20
 _MOST_NAMED = 8
@@ -42,6 +45,33 @@ def scattered_starts(
         states.append(state)
     gradients = None if _slope(first) is None else np.stack([np.asarray(s.gradient) for s in states])
     return np.stack(points), gradients
+
+
+def approximate_starts(
+    kind: str, target: Whitened, sampler: Sampler, free: np.ndarray, words: np.ndarray, count: int
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """`count` draws of an approximation of the density (`pathfinder` or `laplace`), and the gradients
+    there."""
+    key = jr.wrap_key_data(random_words(words, (7, 0), 0, 1)[0])
+    evaluate_at = _Evaluation(target, sampler, words)
+    first = evaluate_at(free)
+    if not _is_usable(first):
+        _refuse_start(target.target, free, first, evaluate_at)
+    if kind == "pathfinder":
+        from tractable.inference.pathfinder import pathfinder
+
+        key_path, key_draw = jr.split(key)
+        points = pathfinder(target.target, jnp.asarray(free), key=key_path, num_paths=4).resample(
+            key_draw, count
+        )
+    else:
+        from tractable.inference.laplace import laplace
+
+        points = laplace(target.target, jnp.asarray(free)).sample(key, (count,))
+    found = [(point, evaluate_at(point)) for point in np.asarray(points)]
+    usable = [pair if _is_usable(pair[1]) else (free, first) for pair in found]
+    slopes = None if _slope(first) is None else np.stack([np.asarray(_slope(state)) for _, state in usable])
+    return np.stack([point for point, _ in usable]), slopes
 
 
 class _Evaluation:
