@@ -25,6 +25,7 @@ from tractable.core.module import Module, field
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
 from tractable.distributions.base import Distribution
 from tractable.inference.importance import Weighted, as_log_density
+from tractable.inference.metropolis import accept
 
 __all__ = ["Annealed", "RandomWalk", "annealed_importance", "temperature_ladder"]
 
@@ -48,9 +49,8 @@ class RandomWalk(Module):
         low, high = np.log(self.lengths)
         stretch = jnp.exp(jr.uniform(key_length, (), x.dtype, low, high)) * (2.4 / np.sqrt(max(x.size, 1)))
         proposal = x + stretch * self.scale * jr.normal(key_step, x.shape, x.dtype)
-        odds = log_density(proposal) - log_density(x)
-        accept = jnp.log(jr.uniform(key_accept, (), x.dtype)) < odds  # false for NaN
-        return jnp.where(accept, proposal, x), accept
+        accepted, _ = accept(key_accept, log_density(proposal) - log_density(x))  # never for NaN
+        return jnp.where(accepted, proposal, x), accepted
 
 
 class Annealed(Weighted):
@@ -80,7 +80,7 @@ def annealed_importance(
     independent: it is honest however slowly they mix.
     """
     num_draws = check_count("num_draws", num_draws, least=2)
-    ladder = _as_ladder(temperatures)
+    ladder = as_ladder(temperatures)
     kernel = RandomWalk(base.std) if transition is None else transition
     num_moves = check_count("num_moves", num_moves)
     target = as_log_density(log_density)
@@ -100,7 +100,7 @@ def temperature_ladder(num_steps: int, power: float | int = 4.0) -> Array:
     return jnp.linspace(0.0, 1.0, num_steps + 1) ** power
 
 
-def _as_ladder(temperatures: int | ArrayLike) -> Array:
+def as_ladder(temperatures: int | ArrayLike) -> Array:
     if isinstance(temperatures, int):
         return temperature_ladder(temperatures)
     ladder = as_float("temperatures", temperatures)
