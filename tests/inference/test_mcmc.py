@@ -1,5 +1,7 @@
 """Runs of chains: exact answers, bit-exact resumption, streams, interruption, errors that name the fault."""
 
+import sys
+
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
@@ -122,7 +124,7 @@ def test_interrupted_in_warm_up_there_are_no_draws(monkeypatch):
     def stop(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tractable.inference.mcmc.warm_up", stop)
+    monkeypatch.setattr(sys.modules[mcmc.__module__], "warm_up", stop)
     post = sample()
     assert post.num_draws == 0
     assert not post.verdict.ok

@@ -33,6 +33,7 @@ __all__ = [
 ]  # fmt: skip
 
 _BLOCK = 1 << 17  # numbers worked on at once: what a cache holds
+_FARTHEST = 1e150  # beyond, squares are not finite
 _FEWEST = 4  # draws per chain: halves of two
 
 
@@ -197,7 +198,7 @@ def screen(block: np.ndarray, least: int) -> np.ndarray:
     """The fault of each variable of a block, as `faults_of` says it."""
     flat = block.reshape(len(block), -1)
     low, high = flat.min(-1), flat.max(-1)  # NaN and infinities come through
-    finite = np.isfinite(low) & np.isfinite(high)
+    finite = (low > -_FARTHEST) & (high < _FARTHEST)
     found = np.where(finite, np.where(low == high, "constant", ""), "not finite").astype("U48")
     if block.shape[2] < least:
         found[found == ""] = f"fewer than {least} draws per chain"

@@ -148,8 +148,8 @@ def energy_information(energy: Any) -> np.ndarray:
     """
     values = as_chains("energy", energy).astype(float)
     check(values.ndim == 2, "energy", "of shape (chains, draws)", f"shape {values.shape}")
-    change = (np.diff(values, axis=1) ** 2).sum(1)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(all="ignore"):
+        change = (np.diff(values, axis=1) ** 2).sum(1)
         return change / ((values - values.mean(1, keepdims=True)) ** 2).sum(1)
 
 

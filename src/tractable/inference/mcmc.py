@@ -9,6 +9,7 @@ Cost.        The sampler's; two programs are compiled (a gradient, a block of st
 References.  Gelman et al. (2013), "Bayesian data analysis", chapter 11, for the protocol.
 """
 
+import dataclasses
 import hashlib
 import importlib
 import os
@@ -25,56 +26,32 @@ import numpy as np
 
 from tractable.core import storage
 from tractable.core.checks import check, check_count, check_option
-from tractable.core.iterate import Status
-from tractable.core.module import Module
 from tractable.core.progress import Bar, progress_bar
 from tractable.core.types import Key, PyTree
 from tractable.inference.chains import (
-    BLOCK,
     Chains,
     NativeTarget,
     Records,
     Whitened,
     as_arrays,
-    evaluate,
     key_words,
 )
 from tractable.inference.draw_store import DiskStore, MemoryStore
-from tractable.inference.dual_averaging import DualAveraging
 from tractable.inference.nuts import NUTS
 from tractable.inference.posterior import Posterior
-from tractable.inference.sampler import Info, Sampler
-from tractable.inference.smoothness import find_jump
+from tractable.inference.run_draws import Continuation, Upkeep, draw, kept_of
+from tractable.inference.sampler import Sampler
 from tractable.inference.starts import approximate_starts, scattered_starts
 from tractable.inference.target import FlatTarget
 from tractable.inference.warmup import WarmUp, first_step, first_whitening, warm_up
-from tractable.inference.whitening import Whitening, identity_whitening
+from tractable.inference.whitening import identity_whitening
 
-__all__ = ["Continuation", "mcmc", "resume"]
+__all__ = ["mcmc", "resume"]
 
 _BEGINNINGS = ("scattered", "pathfinder", "laplace")
 _METRICS = ("auto", "dense", "diagonal", "low_rank", "none")
 _DENSE_UP_TO = 100  # coordinates: beyond, products with a dense matrix cost more than most gradients
 _SCATTERED = 8  # points at least, for the first map
-_ROUND_SECONDS = 0.5  # between two looks at the clock and the keyboard
-
-
-class Continuation(Module):
-    """What a run needs to go on: all but the density and its data."""
-
-    start: PyTree
-    supports: Any
-    sampler: Sampler
-    whitening: Whitening | None
-    states: list
-    tunings: list[DualAveraging]
-    words: np.ndarray
-    warmup: Any
-    count: int
-    thin: int
-    planned: int
-    stream: str | None
-    mark: str
 
 
 def mcmc(
@@ -125,7 +102,7 @@ def mcmc(
         saved = _load(checkpoint)
         fix = "Give another path, or delete the file to begin anew."
         check(saved.continuation.mark == mark, "checkpoint", "of this very run", f"{checkpoint}", fix)
-        return _go_on(saved, target, draws, checkpoint, seconds, progress, begun)
+        return _go_on(saved, target, draws, Upkeep(checkpoint, seconds, progress, begun))
     group = Chains(Whitened(target, None), sampler, words)
     interrupted = False
     with progress_bar(None, "Warming up", progress=progress) as bar:
@@ -135,13 +112,13 @@ def mcmc(
             interrupted, warm = True, WarmUp(0, 0, group.step_sizes, 0.0, False)
     group.thin = thin
     store = MemoryStore() if stream is None else DiskStore(stream, draws)
-    store.append(_kept(group.advance(0)))
+    store.append(kept_of(group.advance(0)))
     kept = Continuation(
         start, supports, group.sampler, group.target.whitening, group.states, group.tunings, words, warm, 0,
         thin, draws, store.path, mark,
     )  # fmt: skip
-    left = 0 if interrupted else draws
-    return _sample(group, store, kept, left, checkpoint, seconds, progress, begun, interrupted)
+    upkeep = Upkeep(checkpoint, seconds, progress, begun, interrupted)
+    return draw(group, store, kept, 0 if interrupted else draws, upkeep)
 
 
 def resume(
@@ -165,7 +142,7 @@ def resume(
     done = saved.continuation.count // kept.thin
     more = (kept.planned - done or kept.planned) if draws is None else check_count("draws", draws)
     target, _ = _target(log_density, kept.start, args, kept.supports, kept.sampler)
-    return _go_on(saved, target, done + more, checkpoint, seconds, progress, begun)
+    return _go_on(saved, target, done + more, Upkeep(checkpoint, seconds, progress, begun))
 
 
 def _checked(
@@ -213,7 +190,7 @@ def _warmed(group: Chains, free: Any, plan: dict[str, Any], bar: Bar) -> WarmUp:
     count = max(plan["chains"], _SCATTERED) if learns else plan["chains"]
     target = Whitened(group.target.target, identity)
     group.target = target
-    with ThreadPoolExecutor(1) as aside:  # the block compiles while the starts are looked at
+    with ThreadPoolExecutor(2) as aside:  # the block compiles while the starts are looked at
         compiled = aside.submit(group.compile, np.stack([free] * plan["chains"]) if together else free)
         aside.submit(importlib.import_module, "pandas")  # for the summary: half a second gained
         single = NUTS() if together else group.sampler  # looks at one point
@@ -231,136 +208,19 @@ def _warmed(group: Chains, free: Any, plan: dict[str, Any], bar: Bar) -> WarmUp:
     return warm_up(group, plan["warmup"], report=report)
 
 
-def _go_on(
-    saved: Posterior, target: Any, total: int, checkpoint: Any, seconds: float, progress: bool, begun: float
-) -> Posterior:
+def _go_on(saved: Posterior, target: Any, total: int, upkeep: Upkeep) -> Posterior:
     """Restore the chains of a saved posterior and draw until there are `total` draws."""
-    kept = saved.continuation
+    kept = dataclasses.replace(saved.continuation, planned=total)
     group = Chains(Whitened(target, kept.whitening), kept.sampler, np.asarray(kept.words))
     group.phase, group.count, group.states, group.tunings = 1, kept.count, kept.states, kept.tunings
     group.num_chains, group.thin = saved.num_chains, kept.thin
     done = kept.count // kept.thin
     if kept.stream is None:
-        store = MemoryStore(_kept(Records(saved.draws, None, None, saved.log_density, saved.info)))
+        store = MemoryStore(kept_of(Records(saved.draws, None, None, saved.log_density, saved.info)))
     else:
         store = DiskStore(kept.stream, total, done)
-        store.append(_kept(group.advance(0)))
-    return _sample(
-        group, store, kept, total - done, checkpoint, seconds, progress, begun - saved.seconds, False
-    )
-
-
-def _sample(
-    group: Chains, store: Any, kept: Continuation, left: int, checkpoint: Any, seconds: float, progress: bool,
-    begun: float, interrupted: bool,
-) -> Posterior:  # fmt: skip
-    """Draw in rounds; between them look at the clock and the keyboard."""
-    planned = kept.count // kept.thin + left if not interrupted else kept.planned
-    size, divergences, saved_at = min(BLOCK, 25), 0, time.monotonic()
-    bar_total = left * group.num_chains
-    try:
-        with progress_bar(bar_total, "Sampling", progress=progress) as bar:
-            while left > 0:
-                size, begun_round = min(size, left), time.monotonic()
-                records = group.advance(size)
-                store.append(_kept(records))
-                left -= size
-                divergences += int(np.sum(records.info.diverging))
-                bar.advance(size * group.num_chains, divergences=divergences)
-                now = time.monotonic()
-                size = _next_size(size, now - begun_round)
-                if checkpoint is not None and now - saved_at >= seconds:
-                    _posterior(group, store, kept, planned, begun, Status.interrupted).save(checkpoint)
-                    saved_at = now
-    except KeyboardInterrupt:
-        interrupted = True
-    status = Status.interrupted if interrupted else Status.completed
-    post = _posterior(group, store, kept, planned, begun, status, _jump_remarks(group))
-    if checkpoint is not None:
-        _without_streamed(post).save(checkpoint)
-    return post
-
-
-def _next_size(size: int, seconds: float) -> int:
-    """So many draws that a round takes about half a second, as far as a block reaches."""
-    return int(np.clip(size * _ROUND_SECONDS / max(seconds, 1e-6), 1, BLOCK))
-
-
-def _kept(records: Records) -> dict[str, Any]:
-    """What of a block goes into the posterior."""
-    return {"draws": records.draws, "log_density": records.log_density, "info": records.info}
-
-
-def _posterior(
-    group: Chains,
-    store: Any,
-    kept: Continuation,
-    planned: int,
-    begun: float,
-    status: Status,
-    remarks: tuple[str, ...] = (),
-) -> Posterior:
-    parts = store.joined()
-    shape = np.shape(parts["log_density"])
-    info = jax.tree.map(lambda leaf: np.broadcast_to(leaf, shape), parts["info"])
-    goes_on = Continuation(
-        kept.start, kept.supports, group.sampler, group.target.whitening, group.states, group.tunings,
-        kept.words, kept.warmup, group.count, kept.thin, planned, store.path, kept.mark,
-    )  # fmt: skip
-    tuned = group.sampler
-    if group.is_tuned:
-        tuned = eqx.tree_at(lambda s: s.step_size, tuned, np.asarray(group.step_sizes.mean()))
-    return Posterior(
-        parts["draws"], parts["log_density"], info, tuned, kept.warmup, time.monotonic() - begun, status,
-        _remarks(info) + remarks, goes_on,
-    )  # fmt: skip
-
-
-def _remarks(info: Info) -> tuple[str, ...]:
-    """What no diagnostic of the draws can see."""
-    undefined = np.asarray(info.undefined)
-    if not undefined.any():
-        return ()
-    return (
-        f"The density was not a number somewhere on {undefined.mean():.2%} of the trajectories: "
-        "what lies there is not explored. Give its support, or return -inf where the density is zero.",
-    )
-
-
-def _jump_remarks(group: Chains) -> tuple[str, ...]:
-    """A jump of the density between the chains, which a sampler that follows gradients cannot see."""
-    states = group.states
-    if (
-        group.sampler.space != "real"
-        or group.sampler.ensemble
-        or getattr(states[0], "gradient", None) is None
-    ):
-        return ()
-    target, whitening, word = group.target.target, group.target.whitening, group.words[:2]
-    points = np.stack([np.asarray(group.target.point(state.position)) for state in states])
-
-    def look(x: np.ndarray) -> tuple[float, np.ndarray]:
-        # behind the map of the chains, for which the density is compiled already
-        state = evaluate(group.target, group.sampler, x if whitening is None else whitening.inverse(x), word)
-        slope = np.asarray(state.gradient)
-        return float(state.log_density), slope if whitening is None else whitening.solve_transposed(slope)
-
-    jump = find_jump(look, points)
-    if jump is None:
-        return ()
-    where = ", ".join(f"`{target.rebuild.names[i]}`" for i in jump.coordinates) or "the variables together"
-    return (
-        f"The log-density jumps by {jump.size:.3g} along {where}: gradients do not see it. "
-        "Use a sampler without gradients (`SliceSampler`), or sum out what jumps.",
-    )
-
-
-def _without_streamed(post: Posterior) -> Posterior:
-    """Without draws that are on disk already."""
-    if post.continuation.stream is None:
-        return post
-    parts = jax.tree.map(lambda leaf: np.asarray(leaf[:, :0]), (post.draws, post.log_density, post.info))
-    return eqx.tree_at(lambda p: (p.draws, p.log_density, p.info), post, parts)
+        store.append(kept_of(group.advance(0)))
+    return draw(group, store, kept, total - done, upkeep._replace(begun=upkeep.begun - saved.seconds))
 
 
 def _load(path: str | os.PathLike) -> Posterior:

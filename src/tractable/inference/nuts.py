@@ -15,6 +15,7 @@ References.  Hoffman and Gelman (2014); Betancourt (2017), "A conceptual introdu
              Carlo"; Phan, Pradhan and Jankowiak (2019), for the iteration.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -38,7 +39,7 @@ class NUTS(Sampler):
     """
 
     step_size: Any = 0.1
-    target_acceptance: float = field(static=True, default=0.75)
+    target_acceptance: float = field(static=True, default=0.8)
     max_depth: int = field(static=True, default=10)
     max_energy_error: float = field(static=True, default=1000.0)
 
@@ -83,6 +84,7 @@ class _Branch(Module):
     """A path under construction, in one direction."""
 
     point: Float[Array, "3 d"]  # position, momentum, gradient of its last leaf
+    ahead: Float[Array, "2 d"]  # position of the next leaf, momentum half-way to it
     chosen: Float[Array, "2 d"]  # position and gradient of the draw
     log_density: Scalar  # of the draw
     log_weight: Scalar
@@ -180,29 +182,36 @@ def _grow(
         return (branch.leaf < size) & ~branch.turning & ~branch.diverging
 
     def advance(branch: _Branch) -> _Branch:
-        x, p, g = branch.point
-        p_half = p + 0.5 * step * g
-        x = x + step * p_half
-        value, g = jax.value_and_grad(log_density)(x)
-        p = p_half + 0.5 * step * g
-        log_leaf = energy - 0.5 * p @ p + value  # the log-weight of a leaf is minus its energy error
-        return _added(
-            branch, jnp.stack([x, p, g]), value, log_leaf, numbers.leaf(size + branch.leaf), sampler
-        )
+        value, g = jax.value_and_grad(log_density)(branch.ahead[0])
+
+        def add(branch: _Branch) -> _Branch:
+            x, p_half = branch.ahead
+            p = p_half + 0.5 * step * g
+            log_leaf = energy - 0.5 * p @ p + value  # the log-weight of a leaf is minus its energy error
+            choice = numbers.leaf(size + branch.leaf)
+            return _added(branch, jnp.stack([x, p, g]), value, log_leaf, choice, step, sampler)
+
+        return _as_one_kernel(add, branch, size)
 
     dim, zero, no = point.shape[1], jnp.zeros((), point.dtype), jnp.asarray(False)
     # one row more than there are subtrees: leaves that begin none write there
     rows = jnp.zeros((sampler.max_depth + 1, dim), point.dtype)
     none = jnp.full((), -jnp.inf, point.dtype)
     start = _Branch(
-        point, point[::2], zero, none, jnp.zeros(dim, point.dtype), rows, rows, zero,
+        point, _ahead(point, step), point[::2], zero, none, jnp.zeros(dim, point.dtype), rows, rows, zero,
         jnp.asarray(0, jnp.int32), no, no, no,
     )  # fmt: skip
     return lax.while_loop(proceed, advance, start)
 
 
 def _added(
-    branch: _Branch, point: Array, value: Scalar, log_leaf: Scalar, choice: Scalar, sampler: NUTS
+    branch: _Branch,
+    point: Array,
+    value: Scalar,
+    log_leaf: Scalar,
+    choice: Scalar,
+    step: Scalar,
+    sampler: NUTS,
 ) -> _Branch:
     """The branch with one more leaf."""
     p, n = point[1], branch.leaf
@@ -220,6 +229,7 @@ def _added(
     turning = _any_turns(first_momenta, first_sums, p, momenta, level, closed)
     return _Branch(
         point=point,
+        ahead=_ahead(point, step),
         chosen=jnp.where(take, point[::2], branch.chosen),
         log_density=jnp.where(take, value, branch.log_density),
         log_weight=log_weight,
@@ -232,6 +242,26 @@ def _added(
         diverging=-log_leaf > sampler.max_energy_error,
         undefined=undefined,
     )
+
+
+def _ahead(point: Float[Array, "3 d"], step: Scalar) -> Float[Array, "2 d"]:
+    """Half a kick and a drift: what the next gradient is needed for."""
+    x, p, g = point
+    p_half = p + 0.5 * step * g
+    return jnp.stack([x + step * p_half, p_half])
+
+
+def _as_one_kernel(function: Callable, carry: Any, size: Int[Array, ""]) -> Any:
+    """`function(carry)`, in a loop that runs once.
+
+    XLA compiles small loops whole, but starts other operations one by one: for densities that cannot be part
+    of such a loop (they scatter, or factorise), the forty operations around the gradient would take several
+    times its time. The bound of the loop, always one, must not be known to the compiler.
+    """
+    once = 1 + (size >> 30)
+    return lax.while_loop(
+        lambda c: c[0] < once, lambda c: (c[0] + 1, function(c[1])), (jnp.zeros_like(once), carry)
+    )[1]
 
 
 def _any_turns(

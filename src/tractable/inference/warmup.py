@@ -36,6 +36,7 @@ _AGREE = 1.1  # the largest R-hat of chains that agree, this early
 _TYPICAL_STEP = 1.5  # times d^(-1/4): the step with which a round Gaussian is accepted four times in five
 
 _WALKING_STEP = 2.4
+_FARTHEST = 1e100
 
 
 class WarmUp(Module):
@@ -128,7 +129,11 @@ class _Learner:
         dim = draws.shape[-1]
         flat = draws.reshape((-1, dim))
         slopes = None if slopes is None else slopes.reshape((-1, dim))
-        self.whitening = self.whitening.learn(flat, slopes, settled=self.num_steps >= sum(_FIRST_WINDOWS[:3]))
+        known = _within_reach(flat) if slopes is None else _within_reach(flat) & _within_reach(slopes)
+        if known.sum() > 1:  # chains of an improper density run away: nothing is learnt there
+            some = None if slopes is None else slopes[known]
+            settled = self.num_steps >= sum(_FIRST_WINDOWS[:3])
+            self.whitening = self.whitening.learn(flat[known], some, settled=settled)
         step = first_step(dim, slopes is not None)
         last = self.windows[-1][0][:, -1]
         chains.restart(self.whitening.inverse(last), self.whitening, step if chains.is_tuned else None)
@@ -140,6 +145,11 @@ class _Learner:
         r_hats = np.append(split_rhat(flat), split_rhat(values[..., None]))
         r_hats = np.where(np.isnan(r_hats), 1.0, r_hats)  # of what never moves nothing is to be said
         return bool(np.quantile(r_hats, 0.9) < _AGREE and r_hats[-1] < _AGREE)
+
+
+def _within_reach(rows: np.ndarray) -> np.ndarray:
+    """Which rows have squares that are numbers."""
+    return (np.abs(rows) < _FARTHEST).all(1)
 
 
 def first_step(dim: int, follows_gradients: bool) -> float:

@@ -187,9 +187,9 @@ def _centre(draws: np.ndarray) -> np.ndarray:
 def _scales(draws: np.ndarray, gradients: np.ndarray | None, settled: bool) -> np.ndarray:
     r"""The root of $\mathrm{sd}(x)/\mathrm{sd}(g)$ where $\mathrm{sd}(x)\,\mathrm{sd}(g) \approx 1$, as for
     a Gaussian; $\mathrm{sd}(x)$ where it is far more, or without gradients; 1 where there is no spread."""
-    scale = draws.std(0)
-    if gradients is not None:
-        with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(all="ignore"):  # chains of an improper density may be anywhere
+        scale = draws.std(0)
+        if gradients is not None:
             slope = gradients.std(0)
             scale = np.sqrt(
                 scale / slope * np.maximum(1.0, scale * slope / _surprise(1, len(draws), settled))

@@ -1,0 +1,50 @@
+"""Reference posteriors are met: every mean within four combined standard errors, every sd within 5 %."""
+
+import json
+
+import pytest
+
+from benchmarks._posterior_models import MODELS, model_of
+from benchmarks.posteriors import compare
+
+FAST = ["eight_schools-eight_schools_noncentered", "gp_pois_regr-gp_regr", "nes1980-nes"]
+SLOW = [
+    "arK-arK",
+    "diamonds-diamonds",
+    "eight_schools-eight_schools_noncentered",
+    "garch-garch11",
+    "gp_pois_regr-gp_regr",
+    "hmm_example-hmm_example",
+    "kidiq-kidscore_momiq",
+    "low_dim_gauss_mix-low_dim_gauss_mix",
+    "nes1980-nes",
+    "sblrc-blr",
+]
+
+
+def check(oracles, name, seed):
+    """Sample and compare one posterior."""
+    path = oracles / "posteriordb" / f"{name}.json"
+    if not path.is_file():
+        pytest.skip(f"no reference at {path}")
+    lines, post = compare(json.loads(path.read_text()), seed)
+    assert lines
+    assert all(line.ok for line in lines), [line for line in lines if not line.ok]
+    assert post.verdict.ok, post.verdict.sentence
+
+
+@pytest.mark.parametrize("name", FAST)
+def test_reference_is_met(oracles, name):
+    check(oracles, name, seed=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SLOW)
+def test_every_reference_is_met(oracles, name):
+    check(oracles, name, seed=2)
+
+
+def test_models_are_found_by_the_second_part_of_a_name():
+    assert model_of("sblri-blr") is MODELS["blr"]
+    assert model_of("nes1992-nes") is MODELS["nes"]
+    assert model_of("radon-nothing_known") is None
