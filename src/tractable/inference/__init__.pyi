@@ -1,342 +1,334 @@
 """Layer 5: inference. Algorithms act on whatever has the small protocol they need; they import no model."""
 
-from tractable.inference.adapters import NumpyroDensity, from_numpyro, from_stan
-from tractable.inference.adaptive_importance import Adapted, RareEvent, adaptive_importance, rare_event
-from tractable.inference.adaptive_metropolis import AdaptiveMetropolis, AdaptiveState
-from tractable.inference.adaptive_rejection import AdaptiveRejection, adaptive_rejection
-from tractable.inference.ancestral import WeightedStates, ancestral, likelihood_weighting, logic_sampling
-from tractable.inference.annealed import Annealed, RandomWalk, annealed_importance, temperature_ladder
-from tractable.inference.asymptotics import NormalLimit, beta_bernoulli_limit, posterior_limit
-from tractable.inference.autocorrelation import autocorrelation_time, autocovariance
-from tractable.inference.bridge import bridge_evidence
-from tractable.inference.calibration import (
-    Coverage,
-    Reliability,
-    Uniformity,
-    coverage_curve,
-    interval_coverage,
-    pit,
-    reliability,
-    uniformity,
-)
-from tractable.inference.cavi import MeanFieldRun, discrete_cavi, factor_cavi
-from tractable.inference.cavi_mixture import BayesianMixture, bayesian_mixture, prune
-from tractable.inference.cavi_regression import VariationalRegression, variational_regression
-from tractable.inference.cavi_topics import TopicShares, expected_log_topics, topic_shares
-from tractable.inference.chain_report import ChainReport, examine
-from tractable.inference.chees import ChEES
-from tractable.inference.comparison import (
-    BayesFactor,
-    ModelPosterior,
-    average_log_prob,
-    average_predictive,
-    bayes_factor,
-    expected_log_bayes_factor,
-    model_posterior,
-    polynomial_evidences,
-)
-from tractable.inference.contrastive import (
-    DensityRatio,
-    NoiseContrastiveFit,
-    density_ratio,
-    improper_objective,
-    nce_gradient,
-    nce_gradient_variance,
-    nce_logit,
-    nce_objective,
-    nce_objective_exact,
-    nce_posterior,
-    negative_sampling_objective,
-    noise_contrastive_fit,
-    optimal_ratio,
-    softmax_gradient,
-)
-from tractable.inference.contrastive_noise import (
-    AliasNoise,
-    ContrastiveSet,
-    check_noise_support,
-    contrastive_set,
-    frequency_noise,
-)
-from tractable.inference.cross_validation import PredictiveFit, k_fold, loo, waic
-from tractable.inference.curvature import DensePrecision, DiagonalPrecision, LowRankPrecision, Precision
-from tractable.inference.diagnostics import (
-    ChainVariances,
-    chain_variances,
-    classic_rhat,
-    faults_of,
-    nested_rhat,
-    rhat,
-    split_chains,
-    split_rhat,
-)
+from tractable.inference.adapters import NumpyroDensity as NumpyroDensity
+from tractable.inference.adapters import from_numpyro as from_numpyro
+from tractable.inference.adapters import from_stan as from_stan
+from tractable.inference.adaptive_importance import Adapted as Adapted
+from tractable.inference.adaptive_importance import RareEvent as RareEvent
+from tractable.inference.adaptive_importance import adaptive_importance as adaptive_importance
+from tractable.inference.adaptive_importance import rare_event as rare_event
+from tractable.inference.adaptive_metropolis import AdaptiveMetropolis as AdaptiveMetropolis
+from tractable.inference.adaptive_metropolis import AdaptiveState as AdaptiveState
+from tractable.inference.adaptive_rejection import AdaptiveRejection as AdaptiveRejection
+from tractable.inference.adaptive_rejection import adaptive_rejection as adaptive_rejection
+from tractable.inference.ancestral import WeightedStates as WeightedStates
+from tractable.inference.ancestral import ancestral as ancestral
+from tractable.inference.ancestral import likelihood_weighting as likelihood_weighting
+from tractable.inference.ancestral import logic_sampling as logic_sampling
+from tractable.inference.annealed import Annealed as Annealed
+from tractable.inference.annealed import RandomWalk as RandomWalk
+from tractable.inference.annealed import annealed_importance as annealed_importance
+from tractable.inference.annealed import temperature_ladder as temperature_ladder
+from tractable.inference.asymptotics import NormalLimit as NormalLimit
+from tractable.inference.asymptotics import beta_bernoulli_limit as beta_bernoulli_limit
+from tractable.inference.asymptotics import posterior_limit as posterior_limit
+from tractable.inference.autocorrelation import autocorrelation_time as autocorrelation_time
+from tractable.inference.autocorrelation import autocovariance as autocovariance
+from tractable.inference.bridge import bridge_evidence as bridge_evidence
+from tractable.inference.calibration import Coverage as Coverage
+from tractable.inference.calibration import Reliability as Reliability
+from tractable.inference.calibration import Uniformity as Uniformity
+from tractable.inference.calibration import coverage_curve as coverage_curve
+from tractable.inference.calibration import interval_coverage as interval_coverage
+from tractable.inference.calibration import pit as pit
+from tractable.inference.calibration import reliability as reliability
+from tractable.inference.calibration import uniformity as uniformity
+from tractable.inference.cavi import MeanFieldRun as MeanFieldRun
+from tractable.inference.cavi import discrete_cavi as discrete_cavi
+from tractable.inference.cavi import factor_cavi as factor_cavi
+from tractable.inference.cavi_mixture import BayesianMixture as BayesianMixture
+from tractable.inference.cavi_mixture import bayesian_mixture as bayesian_mixture
+from tractable.inference.cavi_mixture import prune as prune
+from tractable.inference.cavi_regression import VariationalRegression as VariationalRegression
+from tractable.inference.cavi_regression import variational_regression as variational_regression
+from tractable.inference.cavi_topics import TopicShares as TopicShares
+from tractable.inference.cavi_topics import expected_log_topics as expected_log_topics
+from tractable.inference.cavi_topics import topic_shares as topic_shares
+from tractable.inference.chain_report import ChainReport as ChainReport
+from tractable.inference.chain_report import examine as examine
+from tractable.inference.chees import ChEES as ChEES
+from tractable.inference.comparison import BayesFactor as BayesFactor
+from tractable.inference.comparison import ModelPosterior as ModelPosterior
+from tractable.inference.comparison import average_log_prob as average_log_prob
+from tractable.inference.comparison import average_predictive as average_predictive
+from tractable.inference.comparison import bayes_factor as bayes_factor
+from tractable.inference.comparison import expected_log_bayes_factor as expected_log_bayes_factor
+from tractable.inference.comparison import model_posterior as model_posterior
+from tractable.inference.comparison import polynomial_evidences as polynomial_evidences
+from tractable.inference.contrastive import DensityRatio as DensityRatio
+from tractable.inference.contrastive import NoiseContrastiveFit as NoiseContrastiveFit
+from tractable.inference.contrastive import density_ratio as density_ratio
+from tractable.inference.contrastive import improper_objective as improper_objective
+from tractable.inference.contrastive import nce_gradient as nce_gradient
+from tractable.inference.contrastive import nce_gradient_variance as nce_gradient_variance
+from tractable.inference.contrastive import nce_logit as nce_logit
+from tractable.inference.contrastive import nce_objective as nce_objective
+from tractable.inference.contrastive import nce_objective_exact as nce_objective_exact
+from tractable.inference.contrastive import nce_posterior as nce_posterior
+from tractable.inference.contrastive import negative_sampling_objective as negative_sampling_objective
+from tractable.inference.contrastive import noise_contrastive_fit as noise_contrastive_fit
+from tractable.inference.contrastive import optimal_ratio as optimal_ratio
+from tractable.inference.contrastive import softmax_gradient as softmax_gradient
+from tractable.inference.contrastive_noise import AliasNoise as AliasNoise
+from tractable.inference.contrastive_noise import ContrastiveSet as ContrastiveSet
+from tractable.inference.contrastive_noise import check_noise_support as check_noise_support
+from tractable.inference.contrastive_noise import contrastive_set as contrastive_set
+from tractable.inference.contrastive_noise import frequency_noise as frequency_noise
+from tractable.inference.cross_validation import PredictiveFit as PredictiveFit
+from tractable.inference.cross_validation import k_fold as k_fold
+from tractable.inference.cross_validation import loo as loo
+from tractable.inference.cross_validation import waic as waic
+from tractable.inference.curvature import DensePrecision as DensePrecision
+from tractable.inference.curvature import DiagonalPrecision as DiagonalPrecision
+from tractable.inference.curvature import LowRankPrecision as LowRankPrecision
+from tractable.inference.curvature import Precision as Precision
+from tractable.inference.diagnostics import ChainVariances as ChainVariances
+from tractable.inference.diagnostics import chain_variances as chain_variances
+from tractable.inference.diagnostics import classic_rhat as classic_rhat
+from tractable.inference.diagnostics import faults_of as faults_of
+from tractable.inference.diagnostics import nested_rhat as nested_rhat
+from tractable.inference.diagnostics import rhat as rhat
+from tractable.inference.diagnostics import split_chains as split_chains
+from tractable.inference.diagnostics import split_rhat as split_rhat
+from tractable.inference.discrete_gradients import discrete_expectation as discrete_expectation
 from tractable.inference.discrete_gradients import (
-    discrete_expectation,
-    discrete_expectation_gradient,
-    discrete_race,
-    gumbel_expectation,
-    reinforce_gradient,
-    relaxed_gradient,
+    discrete_expectation_gradient as discrete_expectation_gradient,
 )
-from tractable.inference.dual_averaging import DualAveraging
-from tractable.inference.effective_size import (
-    bulk_effective_size,
-    effective_size,
-    energy_information,
-    mcse_mean,
-    mcse_quantile,
-    mcse_sd,
-    quantile_effective_size,
-    tail_effective_size,
-    variogram,
-    variogram_effective_size,
-)
-from tractable.inference.elbo import (
-    ElboReport,
-    discrete_elbo,
-    elbo_estimate,
-    gaussian_elbo,
-    importance_weighted_bound,
-    renyi_bound,
-)
-from tractable.inference.elliptical import EllipticalSlice
-from tractable.inference.em import EM, best_of, em, expected_statistics, objective
-from tractable.inference.em_gradient import EvidenceAscent
-from tractable.inference.em_labels import HardEM, LabelTrace, MonteCarloEM, StochasticEM, emptied_components
-from tractable.inference.em_prior import Partial, WithPrior
-from tractable.inference.em_report import Decomposition, HalfSteps, decompose, half_steps
-from tractable.inference.em_streams import IncrementalEM, OnlineEM
-from tractable.inference.evidence import Evidence, aic, bic
-from tractable.inference.families import make_family
-from tractable.inference.finite_chains import (
-    KernelReport,
-    check_kernel,
-    detailed_balance_error,
-    gibbs_kernel,
-    gibbs_matrix,
-    is_aperiodic,
-    is_irreducible,
-    metropolis_matrix,
-    mixing_time,
-    period,
-    return_times,
-    stationary,
-    stationary_error,
-    total_variation_path,
-)
-from tractable.inference.fit import fit
-from tractable.inference.flow_families import Flow
-from tractable.inference.gauss_newton import ggn, ggn_curvature
-from tractable.inference.gaussian_families import (
-    FullRank,
-    GaussianFamily,
-    LowRank,
-    MeanField,
-    Structured,
-    VariationalFamily,
-)
-from tractable.inference.gibbs import (
-    ExactDraw,
-    FromConditional,
-    Gibbs,
-    GibbsState,
-    RejectionWithinGibbs,
-    WithinGibbs,
-    gibbs_log_ratio,
-)
-from tractable.inference.gibbs_factors import FactorDraws, FactorGibbs, factor_gibbs
-from tractable.inference.gibbs_mixture import (
-    CollapsedMixtureGibbs,
-    MixtureGibbs,
-    MixtureState,
-    label_predictive,
-)
-from tractable.inference.gibbs_noisy_or import NoisyOrGibbs, NoisyOrNetwork, noisy_or_network
-from tractable.inference.gradients import (
-    GradientEstimate,
-    Race,
-    descents,
-    leave_one_out,
-    pathwise_gradient,
-    race,
-    score_gradient,
-    scores,
-)
-from tractable.inference.grid import GridPosterior, grid_posterior
-from tractable.inference.hmc import HMC
-from tractable.inference.importance import (
-    Proposal,
-    Weighted,
-    importance,
-    monte_carlo,
-    optimal_proposal,
-    relative_variance,
-)
-from tractable.inference.kronecker import KroneckerPrecision, dense_network, kronecker_curvature
-from tractable.inference.labels import (
-    LabelSymmetry,
-    Relabelled,
-    co_clustering,
-    equivalent_solutions,
-    label_symmetry,
-    match_components,
-    matched_distance,
-    relabel,
-)
-from tractable.inference.langevin import (
-    MALA,
-    ULA,
-    LangevinDraws,
-    annealed_langevin,
-    langevin,
-    unadjusted_variance,
-)
-from tractable.inference.laplace import laplace
-from tractable.inference.laplace_posterior import LaplacePosterior
-from tractable.inference.leapfrog import Mass, Phase, euler, leapfrog
-from tractable.inference.mams import MAMS, EnsembleMAMS
-from tractable.inference.mcmc import mcmc, resume
-from tractable.inference.mean_field import (
-    inclusive_mean_field,
-    inclusive_mean_field_table,
-    kl_directions,
-    mean_field_gaussian,
-    mean_field_path,
-)
-from tractable.inference.metropolis import (
-    IndependenceMetropolis,
-    Metropolis,
-    MultiplicativeWalk,
-    RandomWalkMetropolis,
-    accept,
-)
-from tractable.inference.nuts import NUTS
-from tractable.inference.pareto import Smoothed, fit_generalised_pareto, k_threshold, k_verdict, smooth
-from tractable.inference.particle_filter import Filtered, History, particle_filter
-from tractable.inference.particle_smoothing import Smoothed, backward_sample, lineages
-from tractable.inference.pathfinder import InverseHessian, PathfinderPosterior, pathfinder
-from tractable.inference.posterior import Posterior
-from tractable.inference.recommend import Recommendation, recommend_vi
-from tractable.inference.rejection import Envelope, Rejection, find_envelope, gaussian_log_bound, rejection
-from tractable.inference.replicates import evidence_of_replicates, mean_of_replicates
-from tractable.inference.sampler import ChainState, Info, Sampler
-from tractable.inference.scale_sweep import ScaleSweep, scale_sweep
-from tractable.inference.scorematching import (
-    denoising_loss,
-    denoising_score_matching,
-    fit_score,
-    implicit_loss,
-    implicit_score_matching,
-    noise_from_score,
-    perturb,
-    score_from_noise,
-    sliced_loss,
-    sliced_score_matching,
-    stein_score,
-)
-from tractable.inference.simulation_checks import (
-    Calibration,
-    JointTest,
-    geweke,
-    simulation_based_calibration,
-    transition_of,
-)
-from tractable.inference.slice import SliceSampler
-from tractable.inference.smc import TemperedParticles, smc
-from tractable.inference.smoothness import Jump, find_jump
-from tractable.inference.stacking import Comparison, Stacked, compare, pseudo_bma, stack
-from tractable.inference.stopping import (
-    Enough,
-    Plateau,
-    drop_burn_in,
-    enough,
-    over_dispersed_starts,
-    plateau,
-    protocol_sequences,
-    scalar_summaries,
-)
-from tractable.inference.swendsen_wang import SwendsenWang, grid_edges
-from tractable.inference.tempering import ParallelTempering, TemperingState, temperatures_up_to
-from tractable.inference.thermodynamic import (
-    Thermodynamic,
-    power_log_likelihoods,
-    stepping_stone_evidence,
-    thermodynamic_evidence,
-)
-from tractable.inference.uncertainty import (
-    RiskCoverage,
-    UncertaintySplit,
-    risk_coverage,
-    split_entropy,
-    split_variance,
-)
-from tractable.inference.variance_reduction import (
-    control_variate,
-    mean_field_gradient,
-    rao_blackwell,
-    score_coefficients,
-)
-from tractable.inference.verdict import Fault, Verdict, judge, movement, where_diverging
-from tractable.inference.vi import VariationalPosterior, vi
-from tractable.inference.warmup import WarmUp
-from tractable.inference.weights import effective_sample_size, log_mean_weight, normalise, resample
-from tractable.inference.whitening import DenseWhitening, DiagonalWhitening, LowRankWhitening, Whitening
-
-__all__ = [
-    "Adapted", "AdaptiveMetropolis", "AdaptiveRejection", "AdaptiveState", "AliasNoise", "Annealed",
-    "BayesFactor", "BayesianMixture", "Calibration", "ChEES", "ChainReport", "ChainState", "ChainVariances",
-    "CollapsedMixtureGibbs", "Comparison", "ContrastiveSet", "Coverage", "Decomposition", "DensePrecision",
-    "DenseWhitening", "DensityRatio", "DiagonalPrecision", "DiagonalWhitening", "DualAveraging", "EM",
-    "ElboReport", "EllipticalSlice", "Enough", "EnsembleMAMS", "Envelope", "Evidence", "EvidenceAscent",
-    "ExactDraw", "FactorDraws", "FactorGibbs", "Fault", "Filtered", "Flow", "FromConditional", "FullRank",
-    "GaussianFamily", "Gibbs", "GibbsState", "GradientEstimate", "GridPosterior", "HMC", "HalfSteps",
-    "HardEM", "History", "IncrementalEM", "IndependenceMetropolis", "Info", "InverseHessian", "JointTest",
-    "Jump", "KernelReport", "KroneckerPrecision", "LabelSymmetry", "LabelTrace", "LangevinDraws",
-    "LaplacePosterior", "LowRank", "LowRankPrecision", "LowRankWhitening", "MALA", "MAMS", "Mass",
-    "MeanField", "MeanFieldRun", "Metropolis", "MixtureGibbs", "MixtureState", "ModelPosterior",
-    "MonteCarloEM", "MultiplicativeWalk", "NUTS", "NoiseContrastiveFit", "NoisyOrGibbs", "NoisyOrNetwork",
-    "NormalLimit", "NumpyroDensity", "OnlineEM", "ParallelTempering", "Partial", "PathfinderPosterior",
-    "Phase", "Plateau", "Posterior", "Precision", "PredictiveFit", "Proposal", "Race", "RandomWalk",
-    "RandomWalkMetropolis", "RareEvent", "Recommendation", "Rejection", "RejectionWithinGibbs",
-    "Relabelled", "Reliability", "RiskCoverage", "Sampler", "ScaleSweep", "SliceSampler", "Smoothed",
-    "Stacked", "StochasticEM", "Structured", "SwendsenWang", "TemperedParticles", "TemperingState",
-    "Thermodynamic", "TopicShares", "ULA", "UncertaintySplit", "Uniformity", "VariationalFamily",
-    "VariationalPosterior", "VariationalRegression", "Verdict", "WarmUp", "Weighted", "WeightedStates",
-    "Whitening", "WithPrior", "WithinGibbs", "accept", "adaptive_importance", "adaptive_rejection", "aic",
-    "ancestral", "annealed_importance", "annealed_langevin", "autocorrelation_time", "autocovariance",
-    "average_log_prob", "average_predictive", "backward_sample", "bayes_factor", "bayesian_mixture",
-    "best_of", "beta_bernoulli_limit", "bic", "bridge_evidence", "bulk_effective_size", "chain_variances",
-    "check_kernel", "check_noise_support", "classic_rhat", "co_clustering", "compare", "contrastive_set",
-    "control_variate", "coverage_curve", "decompose", "denoising_loss", "denoising_score_matching",
-    "dense_network", "density_ratio", "descents", "detailed_balance_error", "discrete_cavi",
-    "discrete_elbo", "discrete_expectation", "discrete_expectation_gradient", "discrete_race",
-    "drop_burn_in", "effective_sample_size", "effective_size", "elbo_estimate", "em", "emptied_components",
-    "energy_information", "enough", "equivalent_solutions", "euler", "evidence_of_replicates", "examine",
-    "expected_log_bayes_factor", "expected_log_topics", "expected_statistics", "factor_cavi",
-    "factor_gibbs", "faults_of", "find_envelope", "find_jump", "fit", "fit_generalised_pareto", "fit_score",
-    "frequency_noise", "from_numpyro", "from_stan", "gaussian_elbo", "gaussian_log_bound", "geweke", "ggn",
-    "ggn_curvature", "gibbs_kernel", "gibbs_log_ratio", "gibbs_matrix", "grid_edges", "grid_posterior",
-    "gumbel_expectation", "half_steps", "implicit_loss", "implicit_score_matching", "importance",
-    "importance_weighted_bound", "improper_objective", "inclusive_mean_field", "inclusive_mean_field_table",
-    "interval_coverage", "is_aperiodic", "is_irreducible", "judge", "k_fold", "k_threshold", "k_verdict",
-    "kl_directions", "kronecker_curvature", "label_predictive", "label_symmetry", "langevin", "laplace",
-    "leapfrog", "leave_one_out", "likelihood_weighting", "lineages", "log_mean_weight", "logic_sampling",
-    "loo", "make_family", "match_components", "matched_distance", "mcmc", "mcse_mean", "mcse_quantile",
-    "mcse_sd", "mean_field_gaussian", "mean_field_gradient", "mean_field_path", "mean_of_replicates",
-    "metropolis_matrix", "mixing_time", "model_posterior", "monte_carlo", "movement", "nce_gradient",
-    "nce_gradient_variance", "nce_logit", "nce_objective", "nce_objective_exact", "nce_posterior",
-    "negative_sampling_objective", "nested_rhat", "noise_contrastive_fit", "noise_from_score",
-    "noisy_or_network", "normalise", "objective", "optimal_proposal", "optimal_ratio",
-    "over_dispersed_starts", "particle_filter", "pathfinder", "pathwise_gradient", "period", "perturb",
-    "pit", "plateau", "polynomial_evidences", "posterior_limit", "power_log_likelihoods",
-    "protocol_sequences", "prune", "pseudo_bma", "quantile_effective_size", "race", "rao_blackwell",
-    "rare_event", "recommend_vi", "reinforce_gradient", "rejection", "relabel", "relative_variance",
-    "relaxed_gradient", "reliability", "renyi_bound", "resample", "resume", "return_times", "rhat",
-    "risk_coverage", "scalar_summaries", "scale_sweep", "score_coefficients", "score_from_noise",
-    "score_gradient", "scores", "simulation_based_calibration", "sliced_loss", "sliced_score_matching",
-    "smc", "smooth", "softmax_gradient", "split_chains", "split_entropy", "split_rhat", "split_variance",
-    "stack", "stationary", "stationary_error", "stein_score", "stepping_stone_evidence",
-    "tail_effective_size", "temperature_ladder", "temperatures_up_to", "thermodynamic_evidence",
-    "topic_shares", "total_variation_path", "transition_of", "unadjusted_variance", "uniformity",
-    "variational_regression", "variogram", "variogram_effective_size", "vi", "waic", "where_diverging",
-]  # fmt: skip
+from tractable.inference.discrete_gradients import discrete_race as discrete_race
+from tractable.inference.discrete_gradients import gumbel_expectation as gumbel_expectation
+from tractable.inference.discrete_gradients import reinforce_gradient as reinforce_gradient
+from tractable.inference.discrete_gradients import relaxed_gradient as relaxed_gradient
+from tractable.inference.dual_averaging import DualAveraging as DualAveraging
+from tractable.inference.effective_size import bulk_effective_size as bulk_effective_size
+from tractable.inference.effective_size import effective_size as effective_size
+from tractable.inference.effective_size import energy_information as energy_information
+from tractable.inference.effective_size import mcse_mean as mcse_mean
+from tractable.inference.effective_size import mcse_quantile as mcse_quantile
+from tractable.inference.effective_size import mcse_sd as mcse_sd
+from tractable.inference.effective_size import quantile_effective_size as quantile_effective_size
+from tractable.inference.effective_size import tail_effective_size as tail_effective_size
+from tractable.inference.effective_size import variogram as variogram
+from tractable.inference.effective_size import variogram_effective_size as variogram_effective_size
+from tractable.inference.elbo import ElboReport as ElboReport
+from tractable.inference.elbo import discrete_elbo as discrete_elbo
+from tractable.inference.elbo import elbo_estimate as elbo_estimate
+from tractable.inference.elbo import gaussian_elbo as gaussian_elbo
+from tractable.inference.elbo import importance_weighted_bound as importance_weighted_bound
+from tractable.inference.elbo import renyi_bound as renyi_bound
+from tractable.inference.elliptical import EllipticalSlice as EllipticalSlice
+from tractable.inference.em import EM as EM
+from tractable.inference.em import best_of as best_of
+from tractable.inference.em import em as em
+from tractable.inference.em import expected_statistics as expected_statistics
+from tractable.inference.em import objective as objective
+from tractable.inference.em_gradient import EvidenceAscent as EvidenceAscent
+from tractable.inference.em_labels import HardEM as HardEM
+from tractable.inference.em_labels import LabelTrace as LabelTrace
+from tractable.inference.em_labels import MonteCarloEM as MonteCarloEM
+from tractable.inference.em_labels import StochasticEM as StochasticEM
+from tractable.inference.em_labels import emptied_components as emptied_components
+from tractable.inference.em_prior import Partial as Partial
+from tractable.inference.em_prior import WithPrior as WithPrior
+from tractable.inference.em_report import Decomposition as Decomposition
+from tractable.inference.em_report import HalfSteps as HalfSteps
+from tractable.inference.em_report import decompose as decompose
+from tractable.inference.em_report import half_steps as half_steps
+from tractable.inference.em_streams import IncrementalEM as IncrementalEM
+from tractable.inference.em_streams import OnlineEM as OnlineEM
+from tractable.inference.evidence import Evidence as Evidence
+from tractable.inference.evidence import aic as aic
+from tractable.inference.evidence import bic as bic
+from tractable.inference.families import make_family as make_family
+from tractable.inference.finite_chains import KernelReport as KernelReport
+from tractable.inference.finite_chains import check_kernel as check_kernel
+from tractable.inference.finite_chains import detailed_balance_error as detailed_balance_error
+from tractable.inference.finite_chains import gibbs_kernel as gibbs_kernel
+from tractable.inference.finite_chains import gibbs_matrix as gibbs_matrix
+from tractable.inference.finite_chains import is_aperiodic as is_aperiodic
+from tractable.inference.finite_chains import is_irreducible as is_irreducible
+from tractable.inference.finite_chains import metropolis_matrix as metropolis_matrix
+from tractable.inference.finite_chains import mixing_time as mixing_time
+from tractable.inference.finite_chains import period as period
+from tractable.inference.finite_chains import return_times as return_times
+from tractable.inference.finite_chains import stationary as stationary
+from tractable.inference.finite_chains import stationary_error as stationary_error
+from tractable.inference.finite_chains import total_variation_path as total_variation_path
+from tractable.inference.fit import fit as fit
+from tractable.inference.flow_families import Flow as Flow
+from tractable.inference.gauss_newton import ggn as ggn
+from tractable.inference.gauss_newton import ggn_curvature as ggn_curvature
+from tractable.inference.gaussian_families import FullRank as FullRank
+from tractable.inference.gaussian_families import GaussianFamily as GaussianFamily
+from tractable.inference.gaussian_families import LowRank as LowRank
+from tractable.inference.gaussian_families import MeanField as MeanField
+from tractable.inference.gaussian_families import Structured as Structured
+from tractable.inference.gaussian_families import VariationalFamily as VariationalFamily
+from tractable.inference.gibbs import ExactDraw as ExactDraw
+from tractable.inference.gibbs import FromConditional as FromConditional
+from tractable.inference.gibbs import Gibbs as Gibbs
+from tractable.inference.gibbs import GibbsState as GibbsState
+from tractable.inference.gibbs import RejectionWithinGibbs as RejectionWithinGibbs
+from tractable.inference.gibbs import WithinGibbs as WithinGibbs
+from tractable.inference.gibbs import gibbs_log_ratio as gibbs_log_ratio
+from tractable.inference.gibbs_factors import FactorDraws as FactorDraws
+from tractable.inference.gibbs_factors import FactorGibbs as FactorGibbs
+from tractable.inference.gibbs_factors import factor_gibbs as factor_gibbs
+from tractable.inference.gibbs_mixture import CollapsedMixtureGibbs as CollapsedMixtureGibbs
+from tractable.inference.gibbs_mixture import MixtureGibbs as MixtureGibbs
+from tractable.inference.gibbs_mixture import MixtureState as MixtureState
+from tractable.inference.gibbs_mixture import label_predictive as label_predictive
+from tractable.inference.gibbs_noisy_or import NoisyOrGibbs as NoisyOrGibbs
+from tractable.inference.gibbs_noisy_or import NoisyOrNetwork as NoisyOrNetwork
+from tractable.inference.gibbs_noisy_or import noisy_or_network as noisy_or_network
+from tractable.inference.gradients import GradientEstimate as GradientEstimate
+from tractable.inference.gradients import Race as Race
+from tractable.inference.gradients import descents as descents
+from tractable.inference.gradients import leave_one_out as leave_one_out
+from tractable.inference.gradients import pathwise_gradient as pathwise_gradient
+from tractable.inference.gradients import race as race
+from tractable.inference.gradients import score_gradient as score_gradient
+from tractable.inference.gradients import scores as scores
+from tractable.inference.grid import GridPosterior as GridPosterior
+from tractable.inference.grid import grid_posterior as grid_posterior
+from tractable.inference.hmc import HMC as HMC
+from tractable.inference.importance import Proposal as Proposal
+from tractable.inference.importance import Weighted as Weighted
+from tractable.inference.importance import importance as importance
+from tractable.inference.importance import monte_carlo as monte_carlo
+from tractable.inference.importance import optimal_proposal as optimal_proposal
+from tractable.inference.importance import relative_variance as relative_variance
+from tractable.inference.kronecker import KroneckerPrecision as KroneckerPrecision
+from tractable.inference.kronecker import dense_network as dense_network
+from tractable.inference.kronecker import kronecker_curvature as kronecker_curvature
+from tractable.inference.labels import LabelSymmetry as LabelSymmetry
+from tractable.inference.labels import Relabelled as Relabelled
+from tractable.inference.labels import co_clustering as co_clustering
+from tractable.inference.labels import equivalent_solutions as equivalent_solutions
+from tractable.inference.labels import label_symmetry as label_symmetry
+from tractable.inference.labels import match_components as match_components
+from tractable.inference.labels import matched_distance as matched_distance
+from tractable.inference.labels import relabel as relabel
+from tractable.inference.langevin import MALA as MALA
+from tractable.inference.langevin import ULA as ULA
+from tractable.inference.langevin import LangevinDraws as LangevinDraws
+from tractable.inference.langevin import annealed_langevin as annealed_langevin
+from tractable.inference.langevin import langevin as langevin
+from tractable.inference.langevin import unadjusted_variance as unadjusted_variance
+from tractable.inference.laplace import laplace as laplace
+from tractable.inference.laplace_posterior import LaplacePosterior as LaplacePosterior
+from tractable.inference.leapfrog import Mass as Mass
+from tractable.inference.leapfrog import Phase as Phase
+from tractable.inference.leapfrog import euler as euler
+from tractable.inference.leapfrog import leapfrog as leapfrog
+from tractable.inference.mams import MAMS as MAMS
+from tractable.inference.mams import EnsembleMAMS as EnsembleMAMS
+from tractable.inference.mcmc import mcmc as mcmc
+from tractable.inference.mcmc import resume as resume
+from tractable.inference.mean_field import inclusive_mean_field as inclusive_mean_field
+from tractable.inference.mean_field import inclusive_mean_field_table as inclusive_mean_field_table
+from tractable.inference.mean_field import kl_directions as kl_directions
+from tractable.inference.mean_field import mean_field_gaussian as mean_field_gaussian
+from tractable.inference.mean_field import mean_field_path as mean_field_path
+from tractable.inference.metropolis import IndependenceMetropolis as IndependenceMetropolis
+from tractable.inference.metropolis import Metropolis as Metropolis
+from tractable.inference.metropolis import MultiplicativeWalk as MultiplicativeWalk
+from tractable.inference.metropolis import RandomWalkMetropolis as RandomWalkMetropolis
+from tractable.inference.metropolis import accept as accept
+from tractable.inference.nuts import NUTS as NUTS
+from tractable.inference.pareto import Smoothed as Smoothed
+from tractable.inference.pareto import fit_generalised_pareto as fit_generalised_pareto
+from tractable.inference.pareto import k_threshold as k_threshold
+from tractable.inference.pareto import k_verdict as k_verdict
+from tractable.inference.pareto import smooth as smooth
+from tractable.inference.particle_filter import Filtered as Filtered
+from tractable.inference.particle_filter import History as History
+from tractable.inference.particle_filter import particle_filter as particle_filter
+from tractable.inference.particle_smoothing import SmoothedPaths as SmoothedPaths
+from tractable.inference.particle_smoothing import backward_sample as backward_sample
+from tractable.inference.particle_smoothing import lineages as lineages
+from tractable.inference.pathfinder import InverseHessian as InverseHessian
+from tractable.inference.pathfinder import PathfinderPosterior as PathfinderPosterior
+from tractable.inference.pathfinder import pathfinder as pathfinder
+from tractable.inference.posterior import Posterior as Posterior
+from tractable.inference.recommend import Recommendation as Recommendation
+from tractable.inference.recommend import recommend_vi as recommend_vi
+from tractable.inference.rejection import Envelope as Envelope
+from tractable.inference.rejection import Rejection as Rejection
+from tractable.inference.rejection import find_envelope as find_envelope
+from tractable.inference.rejection import gaussian_log_bound as gaussian_log_bound
+from tractable.inference.rejection import rejection as rejection
+from tractable.inference.replicates import evidence_of_replicates as evidence_of_replicates
+from tractable.inference.replicates import mean_of_replicates as mean_of_replicates
+from tractable.inference.sampler import ChainState as ChainState
+from tractable.inference.sampler import Info as Info
+from tractable.inference.sampler import Sampler as Sampler
+from tractable.inference.scale_sweep import ScaleSweep as ScaleSweep
+from tractable.inference.scale_sweep import scale_sweep as scale_sweep
+from tractable.inference.scorematching import denoising_loss as denoising_loss
+from tractable.inference.scorematching import denoising_score_matching as denoising_score_matching
+from tractable.inference.scorematching import fit_score as fit_score
+from tractable.inference.scorematching import implicit_loss as implicit_loss
+from tractable.inference.scorematching import implicit_score_matching as implicit_score_matching
+from tractable.inference.scorematching import noise_from_score as noise_from_score
+from tractable.inference.scorematching import perturb as perturb
+from tractable.inference.scorematching import score_from_noise as score_from_noise
+from tractable.inference.scorematching import sliced_loss as sliced_loss
+from tractable.inference.scorematching import sliced_score_matching as sliced_score_matching
+from tractable.inference.scorematching import stein_score as stein_score
+from tractable.inference.simulation_checks import Calibration as Calibration
+from tractable.inference.simulation_checks import JointTest as JointTest
+from tractable.inference.simulation_checks import geweke as geweke
+from tractable.inference.simulation_checks import simulation_based_calibration as simulation_based_calibration
+from tractable.inference.simulation_checks import transition_of as transition_of
+from tractable.inference.slice import SliceSampler as SliceSampler
+from tractable.inference.smc import TemperedParticles as TemperedParticles
+from tractable.inference.smc import smc as smc
+from tractable.inference.smoothness import Jump as Jump
+from tractable.inference.smoothness import find_jump as find_jump
+from tractable.inference.stacking import Comparison as Comparison
+from tractable.inference.stacking import Stacked as Stacked
+from tractable.inference.stacking import compare as compare
+from tractable.inference.stacking import pseudo_bma as pseudo_bma
+from tractable.inference.stacking import stack as stack
+from tractable.inference.stopping import Enough as Enough
+from tractable.inference.stopping import Plateau as Plateau
+from tractable.inference.stopping import drop_burn_in as drop_burn_in
+from tractable.inference.stopping import enough as enough
+from tractable.inference.stopping import over_dispersed_starts as over_dispersed_starts
+from tractable.inference.stopping import plateau as plateau
+from tractable.inference.stopping import protocol_sequences as protocol_sequences
+from tractable.inference.stopping import scalar_summaries as scalar_summaries
+from tractable.inference.swendsen_wang import SwendsenWang as SwendsenWang
+from tractable.inference.swendsen_wang import grid_edges as grid_edges
+from tractable.inference.tempering import ParallelTempering as ParallelTempering
+from tractable.inference.tempering import TemperingState as TemperingState
+from tractable.inference.tempering import temperatures_up_to as temperatures_up_to
+from tractable.inference.thermodynamic import Thermodynamic as Thermodynamic
+from tractable.inference.thermodynamic import power_log_likelihoods as power_log_likelihoods
+from tractable.inference.thermodynamic import stepping_stone_evidence as stepping_stone_evidence
+from tractable.inference.thermodynamic import thermodynamic_evidence as thermodynamic_evidence
+from tractable.inference.uncertainty import RiskCoverage as RiskCoverage
+from tractable.inference.uncertainty import UncertaintySplit as UncertaintySplit
+from tractable.inference.uncertainty import risk_coverage as risk_coverage
+from tractable.inference.uncertainty import split_entropy as split_entropy
+from tractable.inference.uncertainty import split_variance as split_variance
+from tractable.inference.variance_reduction import control_variate as control_variate
+from tractable.inference.variance_reduction import mean_field_gradient as mean_field_gradient
+from tractable.inference.variance_reduction import rao_blackwell as rao_blackwell
+from tractable.inference.variance_reduction import score_coefficients as score_coefficients
+from tractable.inference.verdict import Fault as Fault
+from tractable.inference.verdict import Verdict as Verdict
+from tractable.inference.verdict import judge as judge
+from tractable.inference.verdict import movement as movement
+from tractable.inference.verdict import where_diverging as where_diverging
+from tractable.inference.vi import VariationalPosterior as VariationalPosterior
+from tractable.inference.vi import vi as vi
+from tractable.inference.warmup import WarmUp as WarmUp
+from tractable.inference.weights import effective_sample_size as effective_sample_size
+from tractable.inference.weights import log_mean_weight as log_mean_weight
+from tractable.inference.weights import normalise as normalise
+from tractable.inference.weights import resample as resample
+from tractable.inference.whitening import DenseWhitening as DenseWhitening
+from tractable.inference.whitening import DiagonalWhitening as DiagonalWhitening
+from tractable.inference.whitening import LowRankWhitening as LowRankWhitening
+from tractable.inference.whitening import Whitening as Whitening

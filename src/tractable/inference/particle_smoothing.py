@@ -28,12 +28,12 @@ from tractable.inference.particle_steps import History, check_density
 from tractable.inference.replicates import mean_of_replicates
 from tractable.inference.weights import resample
 
-__all__ = ["Smoothed", "backward_sample", "lineages"]
+__all__ = ["SmoothedPaths", "backward_sample", "lineages"]
 
 _FEW = 10  # distinct particles below which the smoothing distribution of a time is not represented
 
 
-class Smoothed(Module):
+class SmoothedPaths(Module):
     """Weighted paths of the state given all observations, shape (replicates, times, paths, ...)."""
 
     paths: PyTree
@@ -65,21 +65,21 @@ class Smoothed(Module):
 
     def __repr__(self) -> str:
         if not has_values(self):
-            return "Smoothed(...)"
+            return "SmoothedPaths(...)"
         (replicates, count), times = self.log_weights.shape, self.num_distinct.shape[1]
         return f"{replicates} x {count} paths of {times} times by {self.method}. {self.verdict}"
 
 
-def lineages(filtered: Filtered) -> Smoothed:
+def lineages(filtered: Filtered) -> SmoothedPaths:
     """The paths by which the last particles came about, with the weights of the last particles."""
     history = filtered.full_history()
     paths, distinct = _trace_back(history)
-    return Smoothed(paths, history.log_weights[:, -1], distinct, "genealogy")
+    return SmoothedPaths(paths, history.log_weights[:, -1], distinct, "genealogy")
 
 
 def backward_sample(
     filtered: Filtered, transition: Callable[..., Any], *, key: Key, num_paths: int = 100, args: tuple = ()
-) -> Smoothed:
+) -> SmoothedPaths:
     """Equally weighted paths drawn backwards, `num_paths` from each replicate of the filter.
 
     `transition(x, t, *args)` is that of the filter, and must have `log_prob`.
@@ -89,7 +89,7 @@ def backward_sample(
     args = jax.tree.map(lambda leaf: jnp.asarray(leaf) if eqx.is_array_like(leaf) else leaf, args)
     paths, distinct = _sample_back(transition, history, key, num_paths, args)
     weights = jnp.full((filtered.ess.shape[0], num_paths), -np.log(num_paths), history.log_weights.dtype)
-    return Smoothed(paths, weights, distinct, "backward sampling")
+    return SmoothedPaths(paths, weights, distinct, "backward sampling")
 
 
 @eqx.filter_jit

@@ -149,7 +149,7 @@ class _Learner:
 
 def _within_reach(rows: np.ndarray) -> np.ndarray:
     """Which rows have squares that are numbers."""
-    return (np.abs(rows) < _FARTHEST).all(1)
+    return np.all(np.abs(rows) < _FARTHEST, axis=1)
 
 
 def first_step(dim: int, follows_gradients: bool) -> float:

@@ -1,90 +1,84 @@
 """Layer 4: optimisers, line searches, projections, constrained and convex problems, rates,
 differentiation."""
 
-from tractable.optim import autodiff
-from tractable.optim.constrained import ConstrainedMinimum, minimise_constrained, proportions
-from tractable.optim.convex import ConvexProgram, DualValue, SlaterPoint
-from tractable.optim.convexity import (
-    ConvexityReport,
-    Curvature,
-    InequalityReport,
-    check_convexity,
-    check_inequalities,
-    curvature,
-)
-from tractable.optim.duality import DualSolution, dual_ascent, saddle_point
-from tractable.optim.gradient import (
-    Adagrad,
-    Adam,
-    ExponentialAverage,
-    GradientDescent,
-    LineSearchDescent,
-    Momentum,
-    Nesterov,
-    NormalisedGradient,
-    RMSProp,
-)
-from tractable.optim.kkt import KKTReport, Outcome, kkt_report
-from tractable.optim.linear_program import LinearProgram, LinearSolution, linear_program
-from tractable.optim.lipschitz import (
-    LipschitzGrowth,
-    LipschitzReport,
-    layer_bound,
-    lipschitz,
-    lipschitz_growth,
-)
-from tractable.optim.minimise import Minimum, Trajectory, minimise, trajectory
-from tractable.optim.newton import GaussNewton, Newton
-from tractable.optim.objective import Method
-from tractable.optim.projected import (
-    AffineSet,
-    Box,
-    ConvexSet,
-    HalfSpace,
-    L1Ball,
-    L2Ball,
-    ProbabilitySimplex,
-    ProjectedGradient,
-    PsdCone,
-)
-from tractable.optim.proximal import L1Penalty, Penalty, ProximalGradient, coordinate_descent, soft_threshold
-from tractable.optim.quadratic_program import QuadraticSolution, quadratic_program
-from tractable.optim.quasi_newton import BFGS, LBFGS
-from tractable.optim.rates import (
-    DescentReport,
-    PowerFit,
-    StochasticRate,
-    descent_bound,
-    fit_linear_rate,
-    fit_power,
-    linear_bound,
-    stochastic_rate,
-    verify_descent,
-)
-from tractable.optim.schedules import (
-    PowerLaw,
-    ScheduleReport,
-    check_schedule,
-    constant,
-    inverse_root,
-    inverse_time,
-)
-from tractable.optim.steepest import SteepestDirection, distance_to_line, steepest_direction
-from tractable.optim.stochastic import batch_gradient, minimise_batches
-
-__all__ = [
-    "BFGS", "LBFGS", "Adagrad", "Adam", "AffineSet", "Box", "ConstrainedMinimum", "ConvexProgram",
-    "ConvexSet", "ConvexityReport", "Curvature", "DescentReport", "DualSolution", "DualValue",
-    "ExponentialAverage", "GaussNewton", "GradientDescent", "HalfSpace", "InequalityReport", "KKTReport",
-    "L1Ball", "L1Penalty", "L2Ball", "LineSearchDescent", "LinearProgram", "LinearSolution",
-    "LipschitzGrowth", "LipschitzReport", "Method", "Minimum", "Momentum", "Nesterov", "Newton",
-    "NormalisedGradient", "Outcome", "Penalty", "PowerFit", "PowerLaw", "ProbabilitySimplex",
-    "ProjectedGradient", "ProximalGradient", "PsdCone", "QuadraticSolution", "RMSProp", "ScheduleReport",
-    "SlaterPoint", "SteepestDirection", "StochasticRate", "Trajectory", "autodiff", "batch_gradient",
-    "check_convexity", "check_inequalities", "check_schedule", "constant", "coordinate_descent", "curvature",
-    "descent_bound", "distance_to_line", "dual_ascent", "fit_linear_rate", "fit_power", "inverse_root",
-    "inverse_time", "kkt_report", "layer_bound", "linear_bound", "linear_program", "lipschitz",
-    "lipschitz_growth", "minimise", "minimise_batches", "minimise_constrained", "proportions",
-    "quadratic_program", "saddle_point", "soft_threshold", "steepest_direction", "stochastic_rate",
-    "trajectory", "verify_descent",
-]  # fmt: skip
+from tractable.optim import autodiff as autodiff
+from tractable.optim.constrained import ConstrainedMinimum as ConstrainedMinimum
+from tractable.optim.constrained import minimise_constrained as minimise_constrained
+from tractable.optim.constrained import proportions as proportions
+from tractable.optim.convex import ConvexProgram as ConvexProgram
+from tractable.optim.convex import DualValue as DualValue
+from tractable.optim.convex import SlaterPoint as SlaterPoint
+from tractable.optim.convexity import ConvexityReport as ConvexityReport
+from tractable.optim.convexity import Curvature as Curvature
+from tractable.optim.convexity import InequalityReport as InequalityReport
+from tractable.optim.convexity import check_convexity as check_convexity
+from tractable.optim.convexity import check_inequalities as check_inequalities
+from tractable.optim.convexity import curvature as curvature
+from tractable.optim.duality import DualSolution as DualSolution
+from tractable.optim.duality import dual_ascent as dual_ascent
+from tractable.optim.duality import saddle_point as saddle_point
+from tractable.optim.gradient import Adagrad as Adagrad
+from tractable.optim.gradient import Adam as Adam
+from tractable.optim.gradient import ExponentialAverage as ExponentialAverage
+from tractable.optim.gradient import GradientDescent as GradientDescent
+from tractable.optim.gradient import LineSearchDescent as LineSearchDescent
+from tractable.optim.gradient import Momentum as Momentum
+from tractable.optim.gradient import Nesterov as Nesterov
+from tractable.optim.gradient import NormalisedGradient as NormalisedGradient
+from tractable.optim.gradient import RMSProp as RMSProp
+from tractable.optim.kkt import KKTReport as KKTReport
+from tractable.optim.kkt import Outcome as Outcome
+from tractable.optim.kkt import kkt_report as kkt_report
+from tractable.optim.linear_program import LinearProgram as LinearProgram
+from tractable.optim.linear_program import LinearSolution as LinearSolution
+from tractable.optim.linear_program import linear_program as linear_program
+from tractable.optim.lipschitz import LipschitzGrowth as LipschitzGrowth
+from tractable.optim.lipschitz import LipschitzReport as LipschitzReport
+from tractable.optim.lipschitz import layer_bound as layer_bound
+from tractable.optim.lipschitz import lipschitz as lipschitz
+from tractable.optim.lipschitz import lipschitz_growth as lipschitz_growth
+from tractable.optim.minimise import Minimum as Minimum
+from tractable.optim.minimise import Trajectory as Trajectory
+from tractable.optim.minimise import minimise as minimise
+from tractable.optim.minimise import trajectory as trajectory
+from tractable.optim.newton import GaussNewton as GaussNewton
+from tractable.optim.newton import Newton as Newton
+from tractable.optim.objective import Method as Method
+from tractable.optim.projected import AffineSet as AffineSet
+from tractable.optim.projected import Box as Box
+from tractable.optim.projected import ConvexSet as ConvexSet
+from tractable.optim.projected import HalfSpace as HalfSpace
+from tractable.optim.projected import L1Ball as L1Ball
+from tractable.optim.projected import L2Ball as L2Ball
+from tractable.optim.projected import ProbabilitySimplex as ProbabilitySimplex
+from tractable.optim.projected import ProjectedGradient as ProjectedGradient
+from tractable.optim.projected import PsdCone as PsdCone
+from tractable.optim.proximal import L1Penalty as L1Penalty
+from tractable.optim.proximal import Penalty as Penalty
+from tractable.optim.proximal import ProximalGradient as ProximalGradient
+from tractable.optim.proximal import coordinate_descent as coordinate_descent
+from tractable.optim.proximal import soft_threshold as soft_threshold
+from tractable.optim.quadratic_program import QuadraticSolution as QuadraticSolution
+from tractable.optim.quadratic_program import quadratic_program as quadratic_program
+from tractable.optim.quasi_newton import BFGS as BFGS
+from tractable.optim.quasi_newton import LBFGS as LBFGS
+from tractable.optim.rates import DescentReport as DescentReport
+from tractable.optim.rates import PowerFit as PowerFit
+from tractable.optim.rates import StochasticRate as StochasticRate
+from tractable.optim.rates import descent_bound as descent_bound
+from tractable.optim.rates import fit_linear_rate as fit_linear_rate
+from tractable.optim.rates import fit_power as fit_power
+from tractable.optim.rates import linear_bound as linear_bound
+from tractable.optim.rates import stochastic_rate as stochastic_rate
+from tractable.optim.rates import verify_descent as verify_descent
+from tractable.optim.schedules import PowerLaw as PowerLaw
+from tractable.optim.schedules import ScheduleReport as ScheduleReport
+from tractable.optim.schedules import check_schedule as check_schedule
+from tractable.optim.schedules import constant as constant
+from tractable.optim.schedules import inverse_root as inverse_root
+from tractable.optim.schedules import inverse_time as inverse_time
+from tractable.optim.steepest import SteepestDirection as SteepestDirection
+from tractable.optim.steepest import distance_to_line as distance_to_line
+from tractable.optim.steepest import steepest_direction as steepest_direction
+from tractable.optim.stochastic import batch_gradient as batch_gradient
+from tractable.optim.stochastic import minimise_batches as minimise_batches
