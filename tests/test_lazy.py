@@ -1,0 +1,64 @@
+"""Packages that import on demand."""
+
+import ast
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import tractable as tr
+
+ROOT = Path(tr.__file__).parent
+LAZY = [path.parent.name for path in ROOT.glob("*/__init__.pyi")]
+
+
+@pytest.mark.parametrize("package", LAZY)
+def test_every_export_is_there_once(package):
+    stub = ast.parse((ROOT / package / "__init__.pyi").read_text())
+    names = Counter(a.name for node in stub.body if isinstance(node, ast.ImportFrom) for a in node.names)
+    assert [name for name, count in names.items() if count > 1] == []
+    module = getattr(tr, package)
+    assert set(module.__all__) == set(names)
+    for name in names:
+        assert getattr(module, name) is not None
+
+
+def test_an_export_with_the_name_of_its_module_is_the_export():
+    from tractable.inference.mcmc import mcmc
+    from tractable.inference.pathfinder import pathfinder
+
+    assert tr.inference.mcmc is mcmc is tr.mcmc
+    assert tr.inference.pathfinder is pathfinder
+
+
+def test_unknown_names_are_refused_and_known_ones_listed():
+    with pytest.raises(AttributeError, match=r"'tractable.inference' has no attribute 'nonsense'"):
+        tr.inference.nonsense
+    assert "NUTS" in dir(tr.inference)
+
+
+def test_a_sampler_does_not_cost_the_import_of_everything():
+    code = "import sys, tractable.inference.mcmc; print([m for m in %r if m in sys.modules])"
+    heavy = ["scipy.stats", "optax", "sklearn", "pandas", "matplotlib", "numba", "tractable.distributions"]
+    done = subprocess.run([sys.executable, "-c", code % heavy], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("", "small_while_loop"),
+        ("--xla_dump_to=/tmp/x", "--xla_dump_to=/tmp/x --xla_backend_extra_options="),
+        ("--xla_backend_extra_options=a=1", "--xla_backend_extra_options=a=1"),
+    ],
+)
+def test_flags_of_the_user_are_kept(given, expected):
+    code = "import os, tractable; print(os.environ['XLA_FLAGS'])"
+    environment = {"XLA_FLAGS": given, "PATH": "", "PYTHONPATH": str(ROOT.parent), "HOME": "/tmp"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
+    )
+    assert expected in done.stdout
+    assert done.stdout.count("xla_backend_extra_options") == 1
