@@ -100,3 +100,16 @@ def test_jumps_are_measured_and_placed(size):
 def test_smooth_densities_and_kinks_do_not_jump(log_density):
     draws = np.random.default_rng(1).normal(size=(50, 3))
     assert find_jump(_look(log_density), draws, seconds=10.0) is None
+
+
+def test_many_short_chains_are_judged_by_groups_that_began_together():
+    post = mcmc(
+        lambda x: -0.5 * x @ x, np.zeros(2), key=jr.key(1), chains=32, draws=60, warmup=60, progress=False
+    )
+    assert post.warmup.superchains == 8
+    assert post.verdict.ok
+    modes = lambda x: jnp.logaddexp(-0.5 * (x[0] - 9) ** 2, -0.5 * (x[0] + 9) ** 2)  # noqa: E731
+    stuck = mcmc(
+        modes, np.zeros(1), key=jr.key(1), chains=32, draws=60, warmup=60, spread=8.0, progress=False
+    )
+    assert not stuck.verdict.ok

@@ -43,7 +43,7 @@ from tractable.inference.run_draws import Continuation, Upkeep, draw, kept_of
 from tractable.inference.sampler import Sampler
 from tractable.inference.starts import approximate_starts, scattered_starts
 from tractable.inference.target import FlatTarget
-from tractable.inference.warmup import WarmUp, first_step, first_whitening, warm_up
+from tractable.inference.warmup import WarmUp, first_step, first_whitening, num_superchains, warm_up
 from tractable.inference.whitening import identity_whitening
 
 __all__ = ["mcmc", "resume"]
@@ -187,7 +187,9 @@ def _warmed(group: Chains, free: Any, plan: dict[str, Any], bar: Bar) -> WarmUp:
     by_itself = "dense" if free.size <= _DENSE_UP_TO else "diagonal"
     kind = by_itself if plan["metric"] in ("auto", "none") else plan["metric"]
     identity = identity_whitening(free, kind) if learns else None
-    count = max(plan["chains"], _SCATTERED) if learns else plan["chains"]
+    groups = num_superchains(plan["chains"])
+    distinct = groups or plan["chains"]
+    count = max(distinct, _SCATTERED) if learns else distinct
     target = Whitened(group.target.target, identity)
     group.target = target
     with ThreadPoolExecutor(2) as aside:  # the block compiles while the starts are looked at
@@ -199,7 +201,7 @@ def _warmed(group: Chains, free: Any, plan: dict[str, Any], bar: Bar) -> WarmUp:
         else:
             points, slopes = approximate_starts(plan["begin"], target, single, free, group.words, count)
         compiled.result()
-    positions, step = points[: plan["chains"]], None
+    positions, step = np.repeat(points[:distinct], plan["chains"] // distinct, axis=0), None
     if identity is not None:
         whitening = first_whitening(identity, points, slopes)
         group.target = Whitened(target.target, whitening)

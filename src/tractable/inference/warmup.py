@@ -28,7 +28,7 @@ from tractable.inference.chains import BLOCK, Chains, Records
 from tractable.inference.diagnostics import split_rhat
 from tractable.inference.whitening import Whitening
 
-__all__ = ["WarmUp", "first_step", "first_whitening", "warm_up"]
+__all__ = ["WarmUp", "first_step", "first_whitening", "num_superchains", "warm_up"]
 
 _FIRST_WINDOWS = (10, 15, 25, 50)
 _LAST_WINDOW = 40
@@ -37,6 +37,7 @@ _TYPICAL_STEP = 1.5  # times d^(-1/4): the step with which a round Gaussian is a
 
 _WALKING_STEP = 2.4
 _FARTHEST = 1e100
+_MANY, _GROUPS = 32, 8
 
 
 class WarmUp(Module):
@@ -47,6 +48,7 @@ class WarmUp(Module):
     step_size: Any  # of each chain
     seconds: float
     agreed: bool
+    superchains: int | None = None  # groups that began at one point each: compared instead of many chains
 
     @property
     def sentence(self) -> str:
@@ -85,7 +87,12 @@ def warm_up(
     steps_found = np.exp([float(tuning.log_average) for tuning in chains.tunings])
     chains.freeze(float(np.exp(np.log(steps_found).mean())) if chains.is_tuned and limit else None)
     return WarmUp(
-        learner.num_steps, learner.num_gradients, chains.step_sizes, time.monotonic() - begun, agreed
+        learner.num_steps,
+        learner.num_gradients,
+        chains.step_sizes,
+        time.monotonic() - begun,
+        agreed,
+        num_superchains(chains.num_chains),
     )
 
 
@@ -150,6 +157,11 @@ class _Learner:
 def _within_reach(rows: np.ndarray) -> np.ndarray:
     """Which rows have squares that are numbers."""
     return np.all(np.abs(rows) < _FARTHEST, axis=1)
+
+
+def num_superchains(num_chains: int) -> int | None:
+    """How many groups many chains begin in: short chains cannot agree one by one, but their groups can."""
+    return _GROUPS if num_chains >= _MANY and num_chains % _GROUPS == 0 else None
 
 
 def first_step(dim: int, follows_gradients: bool) -> float:
