@@ -38,7 +38,7 @@ from tractable.distributions.normal_priors import NormalInverseWishart
 from tractable.distributions.wishart import multidigamma
 from tractable.inference.em import EM, best_of
 
-__all__ = ["BayesianMixture", "bayesian_mixture", "prune"]
+__all__ = ["BayesianMixture", "bayesian_mixture", "default_prior", "prune"]
 
 _LOG_2PI = float(np.log(2 * np.pi))
 
@@ -146,7 +146,7 @@ def bayesian_mixture(
     check_finite("rows", xs)
     k = check_count("num_components", num_components, 2)
     check(concentration > 0, "concentration", "positive", concentration)
-    prior = _default_prior(xs, k) if prior_component is None else prior_component
+    prior = default_prior(xs, k) if prior_component is None else prior_component
     weights = Dirichlet(jnp.full(k, concentration))
     keys = jr.split(key, check_count("restarts", restarts))
     starts = [BayesianMixture.start(keys[i], xs, weights, prior) for i in range(restarts)]
@@ -173,7 +173,7 @@ def _expected_log_density(c: NormalInverseWishart, rows: Array) -> Array:
     return -0.5 * (d * _LOG_2PI + log_det + d / c.mean_scale + c.degrees * distance)
 
 
-def _default_prior(xs: Array, k: int) -> NormalInverseWishart:
+def default_prior(xs: Array, k: int) -> NormalInverseWishart:
     d = xs.shape[1]
     spread = xs.var(0)
     constant = np.flatnonzero(np.asarray(spread) == 0).tolist()

@@ -31,7 +31,7 @@ from tractable.distributions.gaussian import Gaussian
 from tractable.distributions.mixture import Mixture
 from tractable.distributions.multivariate import Dirichlet
 from tractable.distributions.normal_priors import NormalInverseWishart
-from tractable.inference.cavi_mixture import BayesianMixture, _default_prior
+from tractable.inference.cavi_mixture import BayesianMixture, default_prior
 from tractable.inference.sampler import ChainState, Info, LogDensity, Sampler
 
 __all__ = ["CollapsedMixtureGibbs", "MixtureGibbs", "MixtureState", "label_predictive"]
@@ -74,7 +74,7 @@ class _MixtureSampler(Sampler):
             ok = np.asarray((alpha > 0) & (alpha < jnp.inf))
             check(bool(ok.all()), "concentration", "positive", "" if ok.all() else offender(alpha, ok))
         self.concentration = jnp.broadcast_to(alpha, (k,))
-        self.prior = _default_prior(self.rows, k) if prior is None else prior
+        self.prior = default_prior(self.rows, k) if prior is None else prior
         dim, wanted = self.prior.loc.shape, (self.rows.shape[1],)
         check(dim == wanted, "prior", f"one of {wanted[0]} dimensions, as the rows", f"shape {dim}")
 

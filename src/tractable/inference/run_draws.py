@@ -68,7 +68,7 @@ def draw(group: Chains, store: Any, kept: Continuation, left: int, upkeep: Upkee
                 store.append(kept_of(records))
                 left -= size
                 divergences += int(np.sum(records.info.diverging))
-                bar.advance(size * group.num_chains, divergences=divergences)
+                bar.advance(size * group.num_chains, divergences=divergences, **_step_field(group))
                 now = time.monotonic()
                 size = _next_size(size, now - begun)
                 if upkeep.checkpoint is not None and now - saved_at >= upkeep.seconds:
@@ -88,6 +88,11 @@ def draw(group: Chains, store: Any, kept: Continuation, left: int, upkeep: Upkee
 def kept_of(records: Records) -> dict[str, Any]:
     """What of a block goes into the posterior."""
     return {"draws": records.draws, "log_density": records.log_density, "info": records.info}
+
+
+def _step_field(group: Chains) -> dict[str, float]:
+    """The step size, for the progress bar, where there is one."""
+    return {"step_size": float(group.step_sizes.mean())} if group.is_tuned else {}
 
 
 def _next_size(size: int, seconds: float) -> int:
