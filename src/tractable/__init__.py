@@ -13,7 +13,9 @@ from tractable._version import __version__
 
 __all__ = ["__version__"]
 
-_SUBPACKAGES = ("bijections", "core", "datasets", "distributions", "inference", "optim", "plots")
+_SUBPACKAGES = (
+    "bijections", "core", "datasets", "distributions", "graphs", "inference", "messages", "optim", "plots",
+)  # fmt: skip
 _VERBS = {
     "fit": "tractable.inference.fit",
     "load": "tractable.core.storage",

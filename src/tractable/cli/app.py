@@ -48,6 +48,33 @@ def demo(
     run_demo(picture, level, seed)
 
 
+@app.command()
+def query(
+    file: Annotated[Path, typer.Argument(help="A network: BIF, XMLBIF or UAI.", show_default=False)],
+    target: Annotated[
+        list[str] | None, typer.Option("--target", "-t", help="A variable to ask for; may be repeated.")
+    ] = None,
+    evidence: Annotated[
+        list[str] | None, typer.Option("--evidence", "-e", help="What was seen, name=state; may be repeated.")
+    ] = None,
+    evidence_file: Annotated[Path | None, typer.Option(help="Evidence in a UAI .evid file.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Ask for all variables not observed.")] = False,
+    mpe: Annotated[bool, typer.Option("--mpe", help="The most probable joint state.")] = False,
+    samples: Annotated[int, typer.Option(min=0, help="Draws given the evidence, printed as CSV.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="The random seed of the draws.")] = 0,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="The algorithm, and its predicted and actual cost.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+) -> None:
+    """Ask a network in a file: probabilities given evidence, the most probable state, draws."""
+    from tractable.cli.query import run_query
+
+    run_query(
+        file, target or [], evidence or [], evidence_file, everything, mpe, samples, seed, explain, as_json
+    )
+
+
 def main() -> None:
     """Entry point of the console script."""
     app()

@@ -35,7 +35,7 @@ import safetensors.numpy
 from tractable._version import __version__
 from tractable.core.checks import is_key
 
-__all__ = ["StorageError", "load", "save"]
+__all__ = ["StorageError", "load", "save", "write_atomically"]
 
 _FORMAT = "tractable"
 _FORMAT_VERSION = 1
@@ -72,7 +72,7 @@ def save(path: str | os.PathLike, obj: Any) -> None:
     data = safetensors.numpy.save(writer.tensors, metadata)
     stop = _header_stop(data)
     header = _with_digest(data[:stop], _NO_DIGEST, hashlib.sha256(data).hexdigest())
-    _write_atomically(Path(path), header, memoryview(data)[stop:])
+    write_atomically(Path(path), header, memoryview(data)[stop:])
 
 
 def load(path: str | os.PathLike, types: Iterable[type] = ()) -> Any:
@@ -281,7 +281,8 @@ def _check_metadata(path: Path, metadata: Any) -> None:
         raise StorageError(f"`{path}` is damaged: its header lacks the manifest or the checksum.")
 
 
-def _write_atomically(path: Path, *parts: bytes | memoryview) -> None:
+def write_atomically(path: Path, *parts: bytes | memoryview) -> None:
+    """Replace the file at `path` at once or not at all: written beside it, flushed to disk and renamed."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     try:
         with open(temporary, "xb") as file:

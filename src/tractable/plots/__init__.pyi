@@ -14,6 +14,13 @@ from tractable.plots.evidence import plot_k_hat as plot_k_hat
 from tractable.plots.evidence import plot_reliability as plot_reliability
 from tractable.plots.evidence import plot_risk_coverage as plot_risk_coverage
 from tractable.plots.evidence import plot_weights as plot_weights
+from tractable.plots.graph_layout import layered_layout as layered_layout
+from tractable.plots.graphs import plot_dag as plot_dag
+from tractable.plots.graphs import plot_factor_graph as plot_factor_graph
+from tractable.plots.graphs import plot_junction_tree as plot_junction_tree
+from tractable.plots.graphs import plot_model as plot_model
+from tractable.plots.graphs import plot_moral_steps as plot_moral_steps
+from tractable.plots.graphs import plot_undirected as plot_undirected
 from tractable.plots.optim import plot_bounds as plot_bounds
 from tractable.plots.optim import plot_descent as plot_descent
 from tractable.plots.optim import plot_rate as plot_rate

@@ -1,0 +1,299 @@
+r"""`tractable query`: questions to a network in a file, answered exactly where that fits.
+
+Questions.   $P(x_i \mid e)$ for some variables or all, $\log P(e)$, $\arg\max_x P(x, e)$, draws of
+             $P(x \mid e)$.
+Errors.      One line on the error stream: exit code 2 for a request that names what is not there, 1 for a
+             malformed file, evidence of probability zero, or an answer that does not fit.
+"""
+
+import difflib
+import json
+import math
+import time
+import tracemalloc
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple, NoReturn
+
+import jax.random as jr
+import numpy as np
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from tractable.core.checks import ImpossibleEvidence
+from tractable.graphs.answers import Report
+from tractable.graphs.bayes_net import BayesNet
+from tractable.graphs.files import FileError, RoundedTables, read, read_evidence
+from tractable.graphs.markov_field import MarkovField
+from tractable.graphs.queries import Cost
+from tractable.messages.junction import TooLarge
+
+__all__ = ["Request", "Result", "WrongRequest", "answer", "parse_evidence", "run_query"]
+
+_MAX_BYTES, _MAX_SECONDS = 2e9, 300.0
+_BAR = 24
+
+
+class WrongRequest(ValueError):
+    """A question about a variable, a state or a file that is not there."""
+
+
+class Request(NamedTuple):
+    """What is asked of a network: names and states that it has."""
+
+    targets: tuple[str, ...] = ()
+    evidence: Mapping[str, Any] = MappingProxyType({})
+    mpe: bool = False
+    samples: int = 0
+    seed: int = 0
+    explain: bool = False
+
+
+class Actual(NamedTuple):
+    """What the same question takes when it is asked again: nothing is loaded or compiled any more."""
+
+    seconds: float
+    peak_bytes: int
+
+
+@dataclass
+class Result:
+    """The answers, how they were found, and what that cost."""
+
+    log_evidence: float
+    report: Report
+    marginals: dict[str, dict[Any, float]] = field(default_factory=dict)
+    errors: dict[str, dict[Any, float]] = field(default_factory=dict)
+    mpe: tuple[dict[str, Any], float] | None = None
+    samples: Any = None
+    actual: Actual | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain containers, as `--json` prints them."""
+        found: dict[str, Any] = {
+            "marginals": {
+                name: {str(s): p for s, p in each.items()} for name, each in self.marginals.items()
+            },
+            "log_evidence": self.log_evidence if math.isfinite(self.log_evidence) else None,
+            "algorithm": self.report.algorithm,
+            "exact": self.report.exact,
+            "seconds": self.report.seconds,
+        }
+        if self.mpe is not None:
+            found["mpe"] = {"assignment": self.mpe[0], "log_probability": self.mpe[1]}
+        if self.samples is not None:
+            found["samples"] = self.samples.to_dict(orient="list")
+        if self.actual is not None and self.report.cost is not None:
+            cost = self.report.cost
+            predicted = {"seconds": cost.seconds, "bytes": cost.bytes, "cells": cost.cells}
+            actual = {"seconds": self.actual.seconds, "bytes": self.actual.peak_bytes}
+            explained = {"verdict": self.report.verdict, "treewidth": cost.treewidth}
+            found["explain"] = {**explained, "predicted": predicted, "actual": actual}
+        return found
+
+
+def run_query(
+    path: Path,
+    targets: Sequence[str],
+    evidence: Sequence[str],
+    evidence_file: Path | None,
+    everything: bool,
+    mpe: bool,
+    samples: int,
+    seed: int,
+    explain: bool,
+    as_json: bool,
+) -> None:
+    """Read, ask and print; what the user got wrong is one line and an exit code."""
+    try:
+        model = _read(path)
+        observed = read_evidence(_existing(evidence_file), model) if evidence_file else {}
+        observed |= parse_evidence(evidence, model.states)
+        wanted = _wanted(targets, model, observed, everything or not (targets or mpe or samples))
+        result = answer(model, Request(wanted, observed, mpe, samples, seed, explain))
+    except (WrongRequest, OSError) as error:
+        _stop(error, 2)
+    except (FileError, ImpossibleEvidence, TooLarge) as error:
+        _stop(error, 1)
+    if as_json:
+        typer.echo(json.dumps(result.to_json(), indent=2, ensure_ascii=False))
+    else:
+        _print(result, observed)
+
+
+def answer(model: BayesNet | MarkovField, request: Request) -> Result:
+    """Answer a request: exactly where that fits, else marginals by an approximation that the report names."""
+    result = _marginals(model, request) if request.targets else _evidence_alone(model, request.evidence)
+    if request.explain and result.report.exact:
+        result.actual = _measured(lambda: model.marginals(request.evidence, method="exact"))
+    if request.mpe:
+        result.mpe = model.mpe(request.evidence)
+    if request.samples:
+        draws = model.sample(jr.key(request.seed), request.samples, request.evidence)
+        result.samples = draws[list(request.targets)] if request.targets else draws
+    return result
+
+
+def parse_evidence(texts: Iterable[str], states: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+    """`name=state` texts as evidence; both may hold `=` where only one reading names a variable."""
+    found: dict[str, Any] = {}
+    for text in texts:
+        splits = [(text[:i], text[i + 1 :]) for i, character in enumerate(text) if character == "="]
+        if not splits:
+            raise WrongRequest(f"`--evidence` must be name=state; got {text!r}.")
+        known = [(name, state) for name, state in splits if name in states]
+        name, state = next(
+            (pair for pair in known if pair[1] in map(str, states[pair[0]])), (known or splits)[0]
+        )
+        if name not in states:
+            raise WrongRequest(f"`--evidence` must name a variable; got {name!r}.{_nearest(name, states)}")
+        labels = {str(label): label for label in states[name]}
+        if state not in labels:
+            listed = ", ".join(labels)
+            raise WrongRequest(f"`--evidence` must give {name!r} one of its states: {listed}; got {state!r}.")
+        if found.setdefault(name, labels[state]) != labels[state]:
+            raise WrongRequest(
+                f"`--evidence` must give {name!r} one state; got {found[name]!r} and {state!r}."
+            )
+    return found
+
+
+def _marginals(model: BayesNet | MarkovField, request: Request) -> Result:
+    """One calibration for all; where that does not fit, one target in the part of the network it needs."""
+    key, evidence = jr.fold_in(jr.key(request.seed), 1), request.evidence
+    fits = model.cost(evidence).fits(_MAX_BYTES, _MAX_SECONDS)
+    if not fits and isinstance(model, BayesNet) and len(request.targets) == 1:
+        target = request.targets[0]
+        table = model.query([target], evidence, key=key)
+        probs = dict(zip(model.states[target], np.asarray(table.probs).tolist()))
+        log_evidence = model.log_evidence(evidence) if table.report.exact else math.nan
+        return Result(log_evidence, table.report, {target: probs})
+    found = model.marginals(evidence, key=key)
+    log_evidence = found.log_evidence
+    if isinstance(model, MarkovField):
+        log_evidence -= float(model.log_partition()) if found.exact else math.nan
+    errors = {name: dict(found.errors[name]) for name in request.targets if name in found.errors}
+    return Result(log_evidence, found.report, {name: dict(found[name]) for name in request.targets}, errors)
+
+
+def _evidence_alone(model: BayesNet | MarkovField, evidence: Mapping[str, Any]) -> Result:
+    began, cost = time.perf_counter(), model.cost(evidence)
+    if isinstance(model, MarkovField):
+        value = float(model.log_partition(evidence)) - float(model.log_partition())
+    else:
+        value = model.log_evidence(evidence)
+    report = Report("junction tree", True, "Exact.", time.perf_counter() - began, cost)
+    return Result(value, report)
+
+
+def _measured(call: Callable[[], Any]) -> Actual:
+    """The time of a call, and in another the most memory that its arrays and objects take at once."""
+    began = time.perf_counter()
+    call()
+    seconds = time.perf_counter() - began
+    tracemalloc.start()
+    try:
+        call()
+        return Actual(seconds, tracemalloc.get_traced_memory()[1])
+    finally:
+        tracemalloc.stop()
+
+
+def _read(path: Path) -> BayesNet | MarkovField:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", RoundedTables)
+        model = read(_existing(path))
+    for warning in caught:
+        typer.echo(f"note: {warning.message}", err=True)
+    return model
+
+
+def _existing(path: Path) -> Path:
+    if not path.is_file():
+        raise WrongRequest(f"`file` must be a file that is there; got {str(path)!r}.")
+    return path
+
+
+def _wanted(
+    targets: Sequence[str], model: BayesNet | MarkovField, evidence: Mapping[str, Any], everything: bool
+) -> tuple[str, ...]:
+    for name in targets:
+        if name not in model.states:
+            raise WrongRequest(
+                f"`--target` must name a variable; got {name!r}.{_nearest(name, model.states)}"
+            )
+    return tuple(name for name in model.names if name not in evidence) if everything else tuple(targets)
+
+
+def _nearest(name: str, names: Iterable[str]) -> str:
+    """The names meant, perhaps, or the first of them."""
+    known = list(names)
+    close = difflib.get_close_matches(name, known, 3, 0.5)
+    if close:
+        return f" Did you mean {' or '.join(close)}?"
+    return f" It has {', '.join(known[:12])}{', ...' if len(known) > 12 else ''}."
+
+
+def _stop(error: BaseException, code: int) -> NoReturn:
+    typer.echo(f"tractable query: {' '.join(str(error).split())}", err=True)
+    raise typer.Exit(code)
+
+
+def _print(result: Result, evidence: Mapping[str, Any]) -> None:
+    console = Console()
+    given = ", ".join(f"{name}={state}" for name, state in evidence.items())
+    if result.marginals:
+        console.print(_marginal_table(result, given))
+    if result.mpe is not None:
+        console.print(_assignment_table(result.mpe[0], evidence))
+        console.print(f"Its log-probability, with the evidence: {result.mpe[1]:.6f}.", highlight=False)
+    if result.samples is None or result.marginals or result.mpe is not None:
+        console.print(_sentence(result, given), soft_wrap=True, highlight=False)
+    if result.actual is not None and result.report.cost is not None:
+        console.print(_cost_table(result.report.cost, result.actual))
+    if result.samples is not None:
+        typer.echo(result.samples.to_csv(index=False), nl=False)
+
+
+def _marginal_table(result: Result, given: str) -> Table:
+    table = Table(title=f"P(variable{' | ' + escape(given) if given else ''})", title_justify="left")
+    for column in ("variable", "state", "probability", ""):
+        table.add_column(column, justify="right" if column == "probability" else "left")
+    for name, states in result.marginals.items():
+        for i, (state, p) in enumerate(states.items()):
+            error = result.errors.get(name, {}).get(state)
+            shown = f"{p:.6f}" if error is None else f"{p:.4f} ± {error:.4f}"
+            table.add_row(escape(name) if i == 0 else "", escape(str(state)), shown, "█" * round(_BAR * p))
+        table.add_section()
+    return table
+
+
+def _assignment_table(found: Mapping[str, Any], evidence: Mapping[str, Any]) -> Table:
+    table = Table(title="Most probable joint state", title_justify="left")
+    for column in ("variable", "state", ""):
+        table.add_column(column)
+    for name, state in found.items():
+        table.add_row(escape(name), escape(str(state)), "observed" if name in evidence else "")
+    return table
+
+
+def _sentence(result: Result, given: str) -> str:
+    report, value = result.report, result.log_evidence
+    how = f"{report.algorithm}, {report.seconds:.2g} s: {report.verdict}"
+    known = given and not math.isnan(value)
+    return escape(f"log P({given}) = {value:.6f}, P = {math.exp(value):.6g}. {how}" if known else how)
+
+
+def _cost_table(cost: Cost, actual: Actual) -> Table:
+    table = Table(title=f"Cost, treewidth {cost.treewidth}", title_justify="left")
+    for column in ("", "predicted", "actual"):
+        table.add_column(column, justify="right" if column else "left")
+    table.add_row("seconds", f"{cost.seconds:.2g}", f"{actual.seconds:.2g}")
+    table.add_row("megabytes", f"{cost.bytes / 1e6:.3g}", f"{actual.peak_bytes / 1e6:.3g}")
+    table.add_row("cells of tables", f"{cost.cells:,.0f}", "")
+    return table

@@ -1,0 +1,220 @@
+r"""Junction trees: exact marginals, evidence, maxima and draws of discrete models, planned once.
+
+Model.       $p(x) = \frac1Z \prod_f f(x_f)$ over variables $0, 1, \dots$ with finitely many states.
+Identity.    After a pass to the roots and one back, $p(x) = \prod_b \beta_b(x_b) / \prod_s \beta_s(x_s)$:
+             every bag and separator of the tree holds its marginal.
+Plan.        Bags, separators, axes and the assignment of factors are index arrays; new numbers and new
+             evidence reuse them. Clamped variables leave the tables; what is left is planned anew where its
+             tables are large.
+Used by.     graphs.bayes_net, graphs.markov_field; anything that is a product of tables.
+Cost.        Known beforehand (`cost`); refused above a limit of memory. See messages.elimination.
+References.  Lauritzen and Spiegelhalter (1988); Jensen, Lauritzen and Olesen (1990); Koller and Friedman
+             (2009) chapter 10.
+"""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tractable.core.checks import check
+from tractable.messages.elimination import (
+    Bags,
+    Cost,
+    Order,
+    bags_of_order,
+    best_order,
+    cost_of_bags,
+    count_factor_cells,
+    index_scopes,
+)
+from tractable.messages.junction_loops import Plan
+from tractable.messages.junction_potentials import Potentials, load_tables, read_evidence
+from tractable.messages.junction_queries import Calibrated
+from tractable.messages.tree_decomposition import TreeDecomposition
+
+__all__ = ["Calibrated", "JunctionTree", "TooLarge", "junction_tree"]
+
+REPLAN_FROM = 20_000  # cells from which a new plan for evidence costs less than it can save
+MOST_PLANS = 32
+
+
+class TooLarge(MemoryError):
+    """The tables of an exact answer would not fit into the memory that is allowed."""
+
+
+class JunctionTree:
+    """A tree of bags for a set of scopes; `calibrate` it with tables and evidence as often as you like.
+
+    `bags[b]` lists variables with the separator to `parents[b]` (-1: a root) first; `factor_bags[f]` is the
+    bag that factor `f` is multiplied into (-1 for a factor without variables).
+    """
+
+    def __init__(self, scopes: Sequence[Sequence[int]], order: Order, bags: Bags, sizes: np.ndarray):
+        self.scopes = tuple(tuple(int(v) for v in scope) for scope in scopes)
+        self.order, self._bags = order, bags
+        self.plan, self.factor_bags = _plan(self.scopes, bags, sizes)
+        self._shapes = [tuple(int(sizes[v]) for v in scope) for scope in self.scopes]
+        self._plans: dict[tuple[int, ...], tuple[Plan, Cost]] = {}
+
+    @property
+    def bags(self) -> tuple[tuple[int, ...], ...]:
+        """The variables of each bag; children come before parents."""
+        return tuple(tuple(row.tolist()) for row in np.split(self._bags.variables, self._bags.start[1:-1]))
+
+    @property
+    def parents(self) -> tuple[int, ...]:
+        """The parent of each bag; -1 for the root of each component."""
+        return tuple(self._bags.parent.tolist())
+
+    @property
+    def separators(self) -> tuple[tuple[int, ...], ...]:
+        """What each bag shares with its parent."""
+        return tuple(bag[:shared] for bag, shared in zip(self.bags, self._bags.separator.tolist()))
+
+    @property
+    def decomposition(self) -> TreeDecomposition:
+        """The bags and the edges between them, as sets."""
+        edges = tuple((b, p) for b, p in enumerate(self.parents) if p >= 0)
+        return TreeDecomposition(tuple(map(frozenset, self.bags)), edges)
+
+    @property
+    def treewidth(self) -> int:
+        """The size of the largest bag less one."""
+        return self.order.treewidth
+
+    def __repr__(self) -> str:
+        return f"JunctionTree({len(self.scopes)} factors, {self._bags.parent.size} bags, {self.order.cost})"
+
+    def cost(self, evidence: Iterable[int] = ()) -> Cost:
+        """The predicted cost of a calibration when the variables of `evidence` are clamped."""
+        return self._plan_for(tuple(sorted({int(v) for v in evidence})))[1]
+
+    def load(self, tables: Sequence[Any]) -> Potentials:
+        """Check log tables and lay them out once, for many calibrations."""
+        return load_tables(tables, self._shapes)
+
+    def calibrate(
+        self,
+        tables: Sequence[Any] | Potentials,
+        evidence: Mapping[int, Any] | None = None,
+        memory_limit: float | None = None,
+    ) -> Calibrated:
+        """Answers for log tables (axes as in the scopes; -inf is impossible) and evidence.
+
+        `evidence[v]` is a state, or an array of likelihoods. Raises `TooLarge` if the prediction is above
+        `memory_limit` bytes (half of the machine's memory by default).
+
+        >>> tree = junction_tree([(0,), (0, 1)], [2, 2])
+        >>> tables = [np.log([0.2, 0.8]), np.log([[0.9, 0.1], [0.5, 0.5]])]
+        >>> found = tree.calibrate(tables, {1: 1})
+        >>> round(float(np.exp(found.log_total)), 6), found.marginal(0).round(6).tolist()
+        (0.42, [0.047619, 0.952381])
+        """
+        given = read_evidence(evidence or {}, self.plan.sizes)
+        plan, cost = self._plan_for(given.clamped)
+        _check_fits(cost, _memory() if memory_limit is None else memory_limit)
+        potentials = tables if isinstance(tables, Potentials) else self.load(tables)
+        return Calibrated(plan, potentials, given)
+
+    def _plan_for(self, clamped: tuple[int, ...]) -> tuple[Plan, Cost]:
+        """This tree with clamped variables of one state, or a new one for what is left if that is smaller."""
+        if not clamped:
+            return self.plan, self.order.cost
+        if clamped not in self._plans:
+            sizes = self.plan.sizes.copy()
+            sizes[list(clamped)] = 1
+            factors = (
+                count_factor_cells(self.plan.scope_start, self.plan.scope_variables, self.plan.sizes),
+                len(self.scopes),
+            )
+            found = self.plan, cost_of_bags(self._bags, sizes, *factors)
+            if found[1].num_cells > REPLAN_FROM:
+                order, bags = best_order(self.plan.scope_start, self.plan.scope_variables, sizes, "best")
+                if order.num_cells < found[1].num_cells:
+                    found = (
+                        _plan(self.scopes, bags, self.plan.sizes, sizes)[0],
+                        cost_of_bags(bags, sizes, *factors),
+                    )
+            if len(self._plans) >= MOST_PLANS:
+                self._plans.pop(next(iter(self._plans)))
+            self._plans[clamped] = found
+        return self._plans[clamped]
+
+
+def junction_tree(
+    scopes: Sequence[Sequence[int]],
+    sizes: Sequence[int] | np.ndarray,
+    order: Iterable[int] | Order | str | None = None,
+) -> JunctionTree:
+    """The tree of maximal bags of an elimination order: an order, a rule, or by default the best found.
+
+    >>> tree = junction_tree([(0, 1), (1, 2), (1, 3), (2, 3), (3, 4)], [2] * 5)
+    >>> sorted(sorted(bag) for bag in tree.bags), tree.treewidth
+    ([[0, 1], [1, 2, 3], [3, 4]], 2)
+    """
+    starts, flat, counts = index_scopes(scopes, sizes)
+    if order is None or isinstance(order, str):
+        return JunctionTree(scopes, *best_order(starts, flat, counts, order or "best"), counts)
+    given = order.order if isinstance(order, Order) else order
+    bags = bags_of_order(starts, flat, counts, given)
+    cost = cost_of_bags(bags, counts, count_factor_cells(starts, flat, counts), len(scopes))
+    return JunctionTree(scopes, Order(tuple(bags.order.tolist()), cost, "given"), bags, counts)
+
+
+def _plan(
+    scopes: tuple[tuple[int, ...], ...], bags: Bags, sizes: np.ndarray, left: np.ndarray | None = None
+) -> tuple[Plan, tuple[int, ...]]:
+    """Index arrays; each factor goes to the bag that the first of its variables to be eliminated leaves.
+
+    `left` are the sizes that the bags were planned for: variables with one state count as gone.
+    """
+    left = sizes if left is None else left
+    position = np.empty(sizes.size, np.int64)
+    position[bags.order] = np.arange(sizes.size)
+    homes = []
+    for scope in scopes:
+        live = [v for v in scope if left[v] > 1] or list(scope[:1])
+        homes.append(int(bags.bucket[min(live, key=position.__getitem__)]) if live else -1)
+    num = bags.parent.size
+    child_start, children = _grouped(bags.parent, num)
+    factor_start, factors = _grouped(np.asarray(homes, np.int64), num)
+    starts, flat, _ = index_scopes(scopes, sizes)
+    plan = Plan(
+        bags.start, bags.variables, bags.parent, bags.separator, child_start, children,
+        factor_start, factors, starts, flat, sizes,
+    )  # fmt: skip
+    return plan, tuple(homes)
+
+
+def _grouped(group: np.ndarray, num: int) -> tuple[np.ndarray, np.ndarray]:
+    """Members by group (those below zero left out): where each group starts, and the members."""
+    members = np.argsort(group, kind="stable")
+    members = members[np.searchsorted(group[members], 0) :]
+    return np.searchsorted(group[members], np.arange(num + 1)), members
+
+
+def _memory() -> float:
+    """Half of the memory of the machine; no limit where the system does not tell."""
+    if not hasattr(os, "sysconf"):
+        return np.inf
+    return 0.5 * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def _check_fits(cost: Cost, limit: float) -> None:
+    fix = (
+        "Give evidence on more variables, ask for few variables after dropping barren ones "
+        "(messages.elimination.relevant_factors), or approximate: messages.loopy, likelihood weighting, "
+        "Gibbs sampling."
+    )
+    if cost.predicted_bytes > limit:
+        got = f"a prediction of {cost.predicted_bytes:.4g} bytes ({cost})"
+        check(
+            False,
+            "memory_limit",
+            f"at least what the exact answer takes, {limit:.4g} bytes",
+            got,
+            fix,
+            TooLarge,
+        )

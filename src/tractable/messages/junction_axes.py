@@ -1,0 +1,160 @@
+r"""Products into and sums out of a contiguous table along any of its axes, as compiled loops.
+
+Axes.        An operand is known by its stride along each axis of the table (0: it lacks the axis).
+             Neighbouring axes along which it runs on, or which it lacks, merge: few long loops are left.
+Used by.     messages.junction_loops.
+Cost.        One pass over the table.
+References.  Huang and Darwiche (1996), inference in belief networks: a procedural guide.
+"""
+
+from typing import no_type_check
+
+import numba
+
+__all__ = ["apply_operand", "merge_axes", "sum_into"]
+
+# `no_type_check` keeps run-time type checkers from wrapping what numba has to read
+_compiled = numba.njit(nogil=True, cache=True)
+_reassociated = numba.njit(nogil=True, cache=True, fastmath={"reassoc"})
+
+
+@_compiled
+@no_type_check
+def merge_axes(variables, low, high, sizes, stride_of, dims, strides):
+    """Fill `dims` and `strides` with the merged axes of `variables[low:high]`; how many there are."""
+    m = 0
+    for k in range(low, high):
+        n, stride = sizes[variables[k]], stride_of[variables[k]]
+        if n == 1:
+            continue
+        if m > 0 and strides[m - 1] == stride * n:
+            dims[m - 1] *= n
+            strides[m - 1] = stride
+        else:
+            dims[m], strides[m] = n, stride
+            m += 1
+    if m == 0:
+        dims[0], strides[0], m = 1, 0, 1
+    return m
+
+
+@_compiled
+@no_type_check
+def apply_operand(add, fresh, table, operand, at, dims, strides, steps, m):
+    """Set (if `fresh`), multiply or add the operand into the table, for all cells."""
+    rows, row_stride = (dims[m - 2], strides[m - 2]) if m > 1 else (1, 0)
+    columns, stride = dims[m - 1], strides[m - 1]
+    tile = rows * columns
+    for cell in range(0, table.size, tile):
+        part = table[cell : cell + tile]
+        if fresh:
+            _set_tile(part, operand, at, rows, row_stride, columns, stride)
+        elif add:
+            _add_tile(part, operand, at, rows, row_stride, columns, stride)
+        else:
+            _multiply_tile(part, operand, at, rows, row_stride, columns, stride)
+        at = _advance(at, dims, strides, steps, m)
+
+
+@_compiled
+@no_type_check
+def sum_into(table, out, at, dims, strides, steps, m):
+    """Add every cell of the table to its entry of `out`."""
+    rows, row_stride = (dims[m - 2], strides[m - 2]) if m > 1 else (1, 0)
+    columns, stride = dims[m - 1], strides[m - 1]
+    tile = rows * columns
+    for cell in range(0, table.size, tile):
+        _sum_tile(table[cell : cell + tile], out, at, rows, row_stride, columns, stride)
+        at = _advance(at, dims, strides, steps, m)
+
+
+@_compiled
+@no_type_check
+def _advance(at, dims, strides, steps, m):
+    """The operand's place after the next step of the outer axes, all but the last two."""
+    d = m - 3
+    while d >= 0:
+        steps[d] += 1
+        at += strides[d]
+        if steps[d] < dims[d]:
+            return at
+        at -= strides[d] * dims[d]
+        steps[d] = 0
+        d -= 1
+    return at
+
+
+@_compiled
+@no_type_check
+def _set_tile(table, operand, at, rows, row_stride, columns, stride):
+    cell = 0
+    for i in range(rows):
+        place = at + i * row_stride
+        for j in range(columns):
+            table[cell + j] = operand[place + j * stride]
+        cell += columns
+
+
+@_compiled
+@no_type_check
+def _add_tile(table, operand, at, rows, row_stride, columns, stride):
+    cell = 0
+    for i in range(rows):
+        place = at + i * row_stride
+        for j in range(columns):
+            table[cell + j] += operand[place + j * stride]
+        cell += columns
+
+
+@_compiled
+@no_type_check
+def _multiply_tile(table, operand, at, rows, row_stride, columns, stride):
+    cell = 0
+    if columns == 2:  # two states are common: a loop over two columns costs more than its body
+        for i in range(rows):
+            place = at + i * row_stride
+            table[cell] *= operand[place]
+            table[cell + 1] *= operand[place + stride]
+            cell += 2
+        return
+    for i in range(rows):
+        place = at + i * row_stride
+        if stride == 0:
+            number = operand[place]
+            for j in range(columns):
+                table[cell + j] *= number
+        elif stride == 1:
+            for j in range(columns):
+                table[cell + j] *= operand[place + j]
+        else:
+            for j in range(columns):
+                table[cell + j] *= operand[place + j * stride]
+        cell += columns
+
+
+@_reassociated
+@no_type_check
+def _sum_tile(table, out, at, rows, row_stride, columns, stride):
+    cell = 0
+    if columns == 2 and row_stride == 0:
+        first, second = 0.0, 0.0
+        for i in range(rows):
+            first += table[2 * i]
+            second += table[2 * i + 1]
+        out[at] += first
+        out[at + stride] += second
+        return
+    for i in range(rows):
+        place = at + i * row_stride
+        if stride == 0:
+            total = 0.0
+            for j in range(columns):
+                total += table[cell + j]
+            out[place] += total
+        elif stride == 1:
+            for j in range(columns):
+                out[place + j] += table[cell + j]
+        else:
+            for j in range(columns):
+                out[place + j * stride] += table[cell + j]
+        cell += columns

@@ -1,0 +1,77 @@
+r"""Treewidth: the exact value for small graphs, bounds from both sides for large ones.
+
+Definition.  The least width of a tree decomposition: 1 for a tree, 2 for a cycle, $n - 1$ for $K_n$.
+Exact.       $T(S \cup \{v\}) = \min_v \max(T(S), |Q(S, v)|)$ over sets $S$ of eliminated vertices, where
+             $Q(S, v)$ are the vertices outside that $v$ reaches through $S$: $O(2^n n^2)$, NP-hard.
+Upper bound. The width of a greedy elimination order.
+Lower bound. Contract a vertex of least degree into its neighbour with the fewest common neighbours; the
+             largest least degree on the way bounds the treewidth of a minor from below, hence that of $G$.
+Used by.     Tests of elimination orders; `treewidth_bounds` before a plan is made.
+Cost.        20 vertices exactly: about a second; bounds of 1000 vertices: well below a second.
+References.  Bodlaender, Fomin, Koster, Kratsch and Thilikos (2006); Gogate and Dechter (2004).
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from tractable.core.checks import check_count
+from tractable.messages.elimination import elimination_order
+from tractable.messages.treewidth_loops import least_widths
+
+__all__ = ["exact_treewidth", "treewidth_bounds"]
+
+MOST_VERTICES = 22
+
+
+def exact_treewidth(num: int, edges: Iterable[tuple[int, int]]) -> int:
+    """The treewidth of the graph on 0, ..., num - 1, by dynamic programming over sets of vertices.
+
+    >>> exact_treewidth(5, [(0, 1), (1, 2), (2, 3), (3, 4), (4, 0)])
+    2
+    """
+    check_count("num", num, 1, MOST_VERTICES)
+    rows = np.zeros(num, np.int64)
+    for u, v in _checked(num, edges):
+        rows[u] |= 1 << v
+        rows[v] |= 1 << u
+    return int(least_widths(rows)[-1])
+
+
+def treewidth_bounds(num: int, edges: Iterable[tuple[int, int]]) -> tuple[int, int]:
+    """A lower and an upper bound on the treewidth; where they agree it is known.
+
+    >>> treewidth_bounds(4, [(0, 1), (1, 2), (2, 3)])
+    (1, 1)
+    """
+    pairs = _checked(num, edges)
+    upper = min(elimination_order(pairs, [2] * num, rule).treewidth for rule in ("min_fill", "min_degree"))
+    return _contraction_degree(num, pairs), upper
+
+
+def _contraction_degree(num: int, edges: list[tuple[int, int]]) -> int:
+    near: dict[int, set[int]] = {v: set() for v in range(num)}
+    for u, v in edges:
+        near[u].add(v)
+        near[v].add(u)
+    bound = 0
+    while near:
+        v = min(near, key=lambda w: (len(near[w]), w))
+        bound = max(bound, len(near[v]))
+        around = near.pop(v)
+        for u in around:
+            near[u].discard(v)
+        if around:
+            into = min(around, key=lambda w: (len(near[w] & around), w))
+            for u in around - {into} - near[into]:
+                near[u].add(into)
+                near[into].add(u)
+    return bound
+
+
+def _checked(num: int, edges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    pairs = [(int(u), int(v)) for u, v in edges]
+    for u, v in pairs:
+        check_count("edges", u, 0, num - 1)
+        check_count("edges", v, 0, num - 1)
+    return [(u, v) for u, v in pairs if u != v]
