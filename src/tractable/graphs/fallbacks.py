@@ -10,7 +10,7 @@ References.  Koller and Friedman (2009) chapters 11 and 12.
 """
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ import numpy as np
 
 from tractable.core.checks import ImpossibleEvidence, check, check_count, check_option
 from tractable.core.types import Key
-from tractable.graphs.answers import Report
+from tractable.graphs.answers import Marginals, Report
 from tractable.graphs.forward import as_generator, forward_draws
 from tractable.graphs.queries import Cost, Observed, Posterior, Potentials, posterior, predict_cost
 from tractable.inference.ancestral import WeightedStates
@@ -30,7 +30,7 @@ from tractable.inference.weights import weighted_mean
 from tractable.messages.junction import TooLarge
 from tractable.messages.loopy import loopy
 
-__all__ = ["METHODS", "Approximation", "Choice", "require_fit", "solve"]
+__all__ = ["METHODS", "Approximation", "Choice", "marginals_of", "require_fit", "solve"]
 
 METHODS = ("likelihood_weighting", "gibbs", "loopy")
 _LEAST_WORTH = 100
@@ -79,6 +79,21 @@ class Approximation:
         table = np.zeros([self.potentials.sizes[i] for i in variables])
         np.add.at(table, tuple(self.rows[:, i] for i in variables), self.weights)
         return table / table.sum()
+
+
+def marginals_of(potentials: Potentials, observed: Observed, choice: Choice) -> Marginals:
+    """The distribution of every variable that was not observed, by the chosen method."""
+    found, report = solve(potentials, observed, None, choice)
+    free = [i for i in range(len(potentials.names)) if i not in observed.hard]
+    certain = {i: np.eye(potentials.sizes[i])[place] for i, place in observed.hard.items()}
+    errors = {i: found.errors[i] for i in free if i in found.errors}
+
+    def by_state(probs: Mapping[int, np.ndarray]) -> dict[str, dict[Any, float]]:
+        named = ((potentials.names[i], potentials.states[i], p) for i, p in probs.items())
+        return {name: dict(zip(states, map(float, p))) for name, states, p in named}
+
+    tables = [by_state(each) for each in (found.marginals(free), certain, errors)]
+    return Marginals(tables[0], report, found.log_total, *tables[1:])
 
 
 def solve(

@@ -22,7 +22,7 @@ from tractable.distributions.contraction import contract
 from tractable.distributions.table_axes import Event, Names, TableAxes
 from tractable.distributions.tables import JointTable
 from tractable.graphs.answers import Marginals
-from tractable.graphs.fallbacks import Choice, solve
+from tractable.graphs.fallbacks import Choice, marginals_of
 from tractable.graphs.forward import as_generator
 from tractable.graphs.queries import Cost, Posterior, Potentials, posterior, predict_cost, read_evidence
 from tractable.inference.gibbs_draws import FactorDraws
@@ -91,14 +91,8 @@ class FieldInference(Module):
         if method == "auto":
             fits = predict_cost(self.potentials, observed).fits(max_bytes, max_seconds)
             method = "exact" if fits else "loopy" if key is None else "gibbs"
-        found, report = solve(
-            self.potentials, observed, None, Choice(method, key, num_draws, max_bytes, max_seconds)
-        )
-        free = [i for i in range(len(self.names)) if i not in observed.hard]
-        certain = {i: np.eye(self.axes.shape[i])[place] for i, place in observed.hard.items()}
-        errors = {i: found.errors[i] for i in free if i in found.errors}
-        tables = (self._by_state(each) for each in (found.marginals(free), certain, errors))
-        return Marginals(next(tables), report, found.log_total, *tables)
+        choice = Choice(method, key, num_draws, max_bytes, max_seconds)
+        return marginals_of(self.potentials, observed, choice)
 
     def query(self, names: Names, evidence: Evidence = None) -> JointTable:
         """The joint distribution of `names` given evidence."""
@@ -159,7 +153,3 @@ class FieldInference(Module):
 
     def _possible(self, evidence: Evidence) -> Posterior:
         return self._posterior(evidence).require_possible()
-
-    def _by_state(self, tables: Mapping[int, np.ndarray]) -> dict[str, dict[Any, float]]:
-        pairs = ((self.names[i], zip(self.axes.states[i], map(float, probs))) for i, probs in tables.items())
-        return {name: dict(each) for name, each in pairs}

@@ -17,7 +17,7 @@ from tractable.core.types import Key, Scalar
 from tractable.distributions.table_axes import Names, as_names
 from tractable.graphs.answers import Answer, Marginals
 from tractable.graphs.dag import DAG
-from tractable.graphs.fallbacks import Choice, require_fit, solve
+from tractable.graphs.fallbacks import Choice, marginals_of, require_fit, solve
 from tractable.graphs.forward import as_generator, forward_draws
 from tractable.graphs.marginal_map import marginal_map
 from tractable.graphs.queries import (
@@ -72,17 +72,7 @@ class NetworkQueries(ABC):
         """
         observed = read_evidence(self.potentials, evidence)
         choice = Choice(method, key, num_draws, max_bytes, max_seconds)
-        found, report = solve(self.potentials, observed, None, choice)
-        free = [i for i in range(len(self.potentials.names)) if i not in observed.hard]
-        certain = {i: np.eye(self.potentials.sizes[i])[state] for i, state in observed.hard.items()}
-        errors = {i: found.errors[i] for i in free if i in found.errors}
-        return Marginals(
-            self._by_state(found.marginals(free)),
-            report,
-            found.log_total,
-            self._by_state(certain),
-            self._by_state(errors),
-        )
+        return marginals_of(self.potentials, observed, choice)
 
     def query(
         self,
@@ -192,7 +182,7 @@ class NetworkQueries(ABC):
 
     def _table(self, name: str, evidence: Evidence) -> dict[Any, float]:
         i = self.potentials.index(name)
-        return self._by_state({i: np.asarray(self.query(name, evidence).probs)})[name]
+        return dict(zip(self.potentials.states[i], map(float, np.asarray(self.query(name, evidence).probs))))
 
     def _fitting(self, evidence: Evidence) -> Observed:
         """Evidence whose exact posterior over all variables fits."""
@@ -205,10 +195,6 @@ class NetworkQueries(ABC):
         names = [self.potentials.names[i] for i in {*targets, *observed.variables}]
         kept = {*names, *self.dag.ancestors(names)}
         return tuple(i for i, name in enumerate(self.potentials.names) if name in kept)
-
-    def _by_state(self, probs: Mapping[int, np.ndarray]) -> dict[str, dict[Any, float]]:
-        states, names = self.potentials.states, self.potentials.names
-        return {names[i]: dict(zip(states[i], map(float, p))) for i, p in probs.items()}
 
     def _explanation(self, places: Mapping[int, int], value: float) -> Explanation:
         states, names = self.potentials.states, self.potentials.names
