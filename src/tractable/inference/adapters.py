@@ -39,13 +39,13 @@ class NumpyroDensity(Module):
 
     def __call__(self, x: Mapping[str, Any]) -> Scalar:
         """The log-density of latent sites `x` together with everything observed."""
-        from numpyro.infer.util import log_density
+        from numpyro.infer.util import log_density  # pyright: ignore[reportMissingImports]
 
         return jnp.asarray(log_density(self.model, self.args, self.kwargs, dict(x))[0])
 
     def deterministic(self, x: Mapping[str, Any]) -> dict[str, Any]:
         """The deterministic sites at `x`."""
-        from numpyro import handlers
+        from numpyro import handlers  # pyright: ignore[reportMissingImports]
 
         fixed = handlers.substitute(handlers.seed(self.model, rng_seed=0), data=dict(x))
         sites = handlers.trace(fixed).get_trace(*self.args, **self.kwargs)
@@ -197,8 +197,8 @@ _NUMPYRO = {
 
 def _sites(model: Callable, seed: int, args: tuple, kwargs: dict[str, Any]) -> dict[str, Any]:
     """The sites of one pass through the model, at free numbers that differ from seed to seed."""
-    from numpyro import handlers
-    from numpyro.infer import init_to_uniform
+    from numpyro import handlers  # pyright: ignore[reportMissingImports]
+    from numpyro.infer import init_to_uniform  # pyright: ignore[reportMissingImports]
 
     begun = handlers.substitute(handlers.seed(model, rng_seed=seed), substitute_fn=init_to_uniform(radius=1))
     return handlers.trace(begun).get_trace(*args, **kwargs)
@@ -206,7 +206,7 @@ def _sites(model: Callable, seed: int, args: tuple, kwargs: dict[str, Any]) -> d
 
 def _support_of(name: str, site: dict[str, Any]) -> Support:
     """The support of one latent site."""
-    from numpyro.distributions import constraints
+    from numpyro.distributions import constraints  # pyright: ignore[reportMissingImports]
 
     constraint, shape = site["fn"].support, np.shape(site["value"])
     while isinstance(constraint, type(constraints.independent(constraints.real, 0))):
