@@ -45,8 +45,8 @@ class Choice:
     method: str = "auto"
     key: Key | None = None
     num_draws: int = 10_000
-    max_bytes: float = 2e9
-    max_seconds: float = 300.0
+    max_bytes: float | int = 2e9
+    max_seconds: float | int = 300.0
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def solve(
     return rough, Report(rough.algorithm, False, rough.verdict, time.perf_counter() - began, cost)
 
 
-def require_fit(cost: Cost, max_bytes: float = 2e9, max_seconds: float = 300.0) -> None:
+def require_fit(cost: Cost, max_bytes: float | int = 2e9, max_seconds: float | int = 300.0) -> None:
     """Refuse, with alternatives, what would not fit."""
     if not cost.fits(max_bytes, max_seconds):
         fix = (

@@ -78,8 +78,8 @@ class FieldInference(Module):
         method: str = "auto",
         key: Key | None = None,
         num_draws: int = 10_000,
-        max_bytes: float = 2e9,
-        max_seconds: float = 300.0,
+        max_bytes: float | int = 2e9,
+        max_seconds: float | int = 300.0,
     ) -> Marginals:
         """The distribution of every variable that was not observed, `{variable: {state: probability}}`.
 

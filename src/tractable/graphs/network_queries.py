@@ -61,8 +61,8 @@ class NetworkQueries(ABC):
         method: str = "auto",
         key: Key | None = None,
         num_draws: int = 10_000,
-        max_bytes: float = 2e9,
-        max_seconds: float = 300.0,
+        max_bytes: float | int = 2e9,
+        max_seconds: float | int = 300.0,
     ) -> Marginals:
         """The distribution of every variable that was not observed, `{variable: {state: probability}}`.
 
@@ -82,8 +82,8 @@ class NetworkQueries(ABC):
         method: str = "auto",
         key: Key | None = None,
         num_draws: int = 10_000,
-        max_bytes: float = 2e9,
-        max_seconds: float = 300.0,
+        max_bytes: float | int = 2e9,
+        max_seconds: float | int = 300.0,
     ) -> Answer:
         """The joint table of `names` given evidence; options as for `marginals`."""
         observed, targets = read_evidence(self.potentials, evidence), self.potentials.numbers(names)

@@ -108,7 +108,7 @@ class Cost:
     treewidth: int
     cells: float
 
-    def fits(self, max_bytes: float, max_seconds: float) -> bool:
+    def fits(self, max_bytes: float | int, max_seconds: float | int) -> bool:
         """Whether the prediction is within a budget."""
         return self.bytes <= max_bytes and self.seconds <= max_seconds
 
