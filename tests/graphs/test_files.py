@@ -191,7 +191,7 @@ WHOLE["field"] = render_uai(
 ).encode()
 
 
-def outcome(data, suffix):
+def assert_error_or_network(data, suffix):
     """What comes of a damaged file: a model that can be asked, or a `FileError` with a line of that file."""
     try:
         model, fault = through_a_file(data, suffix), None
@@ -211,7 +211,7 @@ def outcome(data, suffix):
 @pytest.mark.parametrize("kind", WHOLE)
 def test_every_truncation_ends_in_an_error_or_a_network(kind):
     for length in range(0, len(WHOLE[kind]), 1 + (len(WHOLE[kind]) > 1000) * 4):
-        outcome(WHOLE[kind][:length], "uai" if kind == "field" else kind)
+        assert_error_or_network(WHOLE[kind][:length], "uai" if kind == "field" else kind)
 
 
 @pytest.mark.filterwarnings("ignore::tractable.graphs.files.RoundedTables")
@@ -226,7 +226,7 @@ def test_flipped_bytes_end_in_an_error_or_a_network(kind, flips):
     data = bytearray(WHOLE[kind])
     for place, byte in flips:
         data[int(place * len(data))] = byte
-    outcome(bytes(data), "uai" if kind == "field" else kind)
+    assert_error_or_network(bytes(data), "uai" if kind == "field" else kind)
 
 
 @pytest.mark.filterwarnings("ignore::tractable.graphs.files.RoundedTables")
@@ -237,8 +237,8 @@ def test_pieces_lost_or_doubled_end_in_an_error_or_a_network(kind, cut, moved):
     data = WHOLE[kind]
     start, stop, place = (int(x * len(data)) for x in (*sorted(cut), moved))
     suffix = "uai" if kind == "field" else kind
-    outcome(data[:start] + data[stop:], suffix)
-    outcome(data[:place] + data[start:stop] + data[place:], suffix)
+    assert_error_or_network(data[:start] + data[stop:], suffix)
+    assert_error_or_network(data[:place] + data[start:stop] + data[place:], suffix)
 
 
 @settings(max_examples=100)

@@ -23,7 +23,7 @@ def elements(semiring, kind=np):
     return semiring.plus(a, semiring.times(a, a[::-1]))
 
 
-def same(a, b):
+def assert_same(a, b):
     a, b = np.asarray(a, float), np.asarray(b, float)
     np.testing.assert_allclose(a, b, rtol=1e-13, atol=1e-13)
 
@@ -37,23 +37,23 @@ def test_laws(semiring, kind):
     b = kind.concatenate([values.repeat(size, 0)] * size)
     c = kind.concatenate([values] * (size * size))
     plus, times = semiring.plus, semiring.times
-    same(plus(a, b), plus(b, a))
-    same(times(a, b), times(b, a))
-    same(plus(plus(a, b), c), plus(a, plus(b, c)))
-    same(times(times(a, b), c), times(a, times(b, c)))
-    same(times(a, plus(b, c)), plus(times(a, b), times(a, c)))
+    assert_same(plus(a, b), plus(b, a))
+    assert_same(times(a, b), times(b, a))
+    assert_same(plus(plus(a, b), c), plus(a, plus(b, c)))
+    assert_same(times(times(a, b), c), times(a, times(b, c)))
+    assert_same(times(a, plus(b, c)), plus(times(a, b), times(a, c)))
 
 
 @pytest.mark.parametrize("semiring", MEMBERS, ids=lambda s: type(s).__name__)
 def test_zero_and_one_are_neutral_and_zero_absorbs(semiring):
     a = elements(semiring)
     zero, one = (np.broadcast_to(e, a.shape) for e in (semiring.zero, semiring.one))
-    same(semiring.plus(a, zero), a)
-    same(semiring.times(a, one), a)
-    same(semiring.times(a, zero), zero)
-    same(semiring.lift(np.array([0.0, -np.inf]))[1], semiring.zero)
+    assert_same(semiring.plus(a, zero), a)
+    assert_same(semiring.times(a, one), a)
+    assert_same(semiring.times(a, zero), zero)
+    assert_same(semiring.lift(np.array([0.0, -np.inf]))[1], semiring.zero)
     if not isinstance(semiring, Expectation):
-        same(semiring.lift(np.array([0.0]))[0], semiring.one)
+        assert_same(semiring.lift(np.array([0.0]))[0], semiring.one)
 
 
 @pytest.mark.parametrize("semiring", MEMBERS, ids=lambda s: type(s).__name__)
@@ -62,8 +62,8 @@ def test_a_total_is_a_fold_of_plus(semiring):
     folded = values[:, 0]
     for i in range(1, 5):
         folded = semiring.plus(folded, values[:, i])
-    same(semiring.total(values, (1,)), folded)
-    same(semiring.total(values, (0, 1)), semiring.total(folded, (0,)))
+    assert_same(semiring.total(values, (1,)), folded)
+    assert_same(semiring.total(values, (0, 1)), semiring.total(folded, (0,)))
 
 
 def test_distributivity_as_on_paper():

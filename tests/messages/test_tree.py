@@ -27,7 +27,7 @@ JOINT = np.einsum("ac,bc,cde->abcde", F1, F2, F3)
 NODES = (*FIVE, "f1", "f2", "f3")
 
 
-def close(a, b, tol=5e-8):
+def assert_close(a, b, tol=5e-8):
     np.testing.assert_allclose(np.asarray(a, float), b, rtol=0, atol=tol)
 
 
@@ -46,91 +46,91 @@ def test_every_message_of_the_worked_example():
     }  # fmt: skip
     assert set(beliefs.messages) == set(expected)  # each once, in both directions
     for edge, values in expected.items():
-        close(beliefs.message(*edge), values, 1e-15)
+        assert_close(beliefs.message(*edge), values, 1e-15)
     assert list(beliefs.plan.towards) == list(beliefs.messages)[:7]  # the leaves first
 
 
 def test_marginals_and_total_of_the_worked_example():
     beliefs = propagate(FACTORS)
-    close(np.exp(beliefs.total), 0.33, 1e-15)
-    close(beliefs.marginal("x1").probs, [0.3787879, 0.6212121])
-    close(beliefs.marginal("x2").probs, [0.6727273, 0.3272727])
-    close(beliefs.marginal("x3").probs, [0.1090909, 0.8909091])
-    close(beliefs.marginal("x4").probs, [0.1636364, 0.8363636])
-    close(beliefs.marginal("x5").probs, [0.4545455, 0.5454545])
-    close(beliefs.factor_marginal("f1").probs, [[0.0818182, 0.2969697], [0.0272727, 0.5939394]])
-    close(beliefs.factor_marginal("f2").probs, np.array([[0.012, 0.21], [0.024, 0.084]]) / 0.33, 1e-15)
+    assert_close(np.exp(beliefs.total), 0.33, 1e-15)
+    assert_close(beliefs.marginal("x1").probs, [0.3787879, 0.6212121])
+    assert_close(beliefs.marginal("x2").probs, [0.6727273, 0.3272727])
+    assert_close(beliefs.marginal("x3").probs, [0.1090909, 0.8909091])
+    assert_close(beliefs.marginal("x4").probs, [0.1636364, 0.8363636])
+    assert_close(beliefs.marginal("x5").probs, [0.4545455, 0.5454545])
+    assert_close(beliefs.factor_marginal("f1").probs, [[0.0818182, 0.2969697], [0.0272727, 0.5939394]])
+    assert_close(beliefs.factor_marginal("f2").probs, np.array([[0.012, 0.21], [0.024, 0.084]]) / 0.33, 1e-15)
     thirds = [0.0363636, 0, 0.0363636, 0.0363636, 0.1272727, 0, 0.2545455, 0.5090909]
-    close(beliefs.factor_marginal("f3").probs.reshape(-1), thirds)
+    assert_close(beliefs.factor_marginal("f3").probs.reshape(-1), thirds)
 
 
 @pytest.mark.parametrize("root", NODES)
 def test_the_total_is_the_same_at_every_node_for_every_root(root):
     beliefs = propagate(FACTORS, root=root)
-    close([np.exp(beliefs.total_at(node)) for node in NODES], np.full(8, 0.33), 1e-15)
-    close(beliefs.marginal("x3").probs, [0.036 / 0.33, 0.294 / 0.33], 1e-15)
+    assert_close([np.exp(beliefs.total_at(node)) for node in NODES], np.full(8, 0.33), 1e-15)
+    assert_close(beliefs.marginal("x3").probs, [0.036 / 0.33, 0.294 / 0.33], 1e-15)
 
 
 def test_clamping_of_the_worked_example():
     one = propagate(FACTORS, {"x5": 1})
-    close(np.exp(one.total), 0.18, 1e-15)
-    close(one.marginal("x1").probs, [0.361111, 0.638889], 5e-7)
-    close(one.marginal("x2").probs, [0.688889, 0.311111], 5e-7)
-    close(one.marginal("x3").probs, [0.066667, 0.933333], 5e-7)
-    close(one.marginal("x4").probs, [0, 1], 1e-15)
+    assert_close(np.exp(one.total), 0.18, 1e-15)
+    assert_close(one.marginal("x1").probs, [0.361111, 0.638889], 5e-7)
+    assert_close(one.marginal("x2").probs, [0.688889, 0.311111], 5e-7)
+    assert_close(one.marginal("x3").probs, [0.066667, 0.933333], 5e-7)
+    assert_close(one.marginal("x4").probs, [0, 1], 1e-15)
     zero = propagate(FACTORS, {"x5": 0})
-    close(np.exp(zero.total), 0.15, 1e-15)
-    close(zero.marginal("x1").probs, [0.4, 0.6], 1e-15)
-    close(zero.marginal("x3").probs, [0.16, 0.84], 1e-15)
-    close(zero.marginal("x4").probs, [0.36, 0.64], 1e-15)
+    assert_close(np.exp(zero.total), 0.15, 1e-15)
+    assert_close(zero.marginal("x1").probs, [0.4, 0.6], 1e-15)
+    assert_close(zero.marginal("x3").probs, [0.16, 0.84], 1e-15)
+    assert_close(zero.marginal("x4").probs, [0.36, 0.64], 1e-15)
     first = propagate(FACTORS, {"x1": 1})
-    close(np.exp(first.total), 0.205, 1e-15)
-    close(first.marginal("x5").probs, [0.4390244, 0.5609756])
+    assert_close(np.exp(first.total), 0.205, 1e-15)
+    assert_close(first.marginal("x5").probs, [0.4390244, 0.5609756])
 
 
 def test_joints_of_two_variables_by_clamping_one():
     for a, b in ((0, 4), (4, 0), (1, 3), (0, 1), (2, 3)):
         found = joint_by_clamping(FACTORS, FIVE[a], FIVE[b])
-        close(found.probs, marginal(JOINT, (a, b)), 1e-15)
+        assert_close(found.probs, marginal(JOINT, (a, b)), 1e-15)
     given_x4 = joint_by_clamping(FACTORS, "x1", "x5", {"x4": 1, "x1": [1]})
     part = JOINT[:, :, :, 1].sum((1, 2)) * np.array([[0.0], [1.0]])
-    close(given_x4.probs, part / part.sum(), 1e-15)
+    assert_close(given_x4.probs, part / part.sum(), 1e-15)
 
 
 def test_the_product_of_messages_that_were_not_clamped_forgets_the_dependence():
     beliefs = propagate(FACTORS)
     product = np.outer(beliefs.marginal("x1").probs, beliefs.marginal("x5").probs)
     wrong = np.outer(np.exp(beliefs.belief("x1")), np.exp(beliefs.belief("x5")))
-    close(wrong / wrong.sum(), product, 1e-15)
+    assert_close(wrong / wrong.sum(), product, 1e-15)
     assert np.abs(product - marginal(JOINT, (0, 4))).max() > 5e-3
 
 
 def test_likelihoods_multiply_and_events_restrict():
     beliefs = propagate(FACTORS, {"x2": [0, 1]}, likelihoods={"x4": [0.2, 3.0]})
     weighted = JOINT * np.array([0.2, 3.0])[:, None]
-    close(np.exp(beliefs.total), weighted.sum(), 1e-14)
-    close(beliefs.marginal("x1").probs, marginal(weighted, (0,)), 1e-14)
+    assert_close(np.exp(beliefs.total), weighted.sum(), 1e-14)
+    assert_close(beliefs.marginal("x1").probs, marginal(weighted, (0,)), 1e-14)
 
 
 def test_the_max_plus_chain():
     chain = [Table.from_values(["x1", "x2"], F1), Table.from_values(["x2", "x3"], F2)]
     run = propagate(chain, semiring="max_sum", root="x3")
-    close(np.exp(run.message("f1", "x2")), [0.3, 0.4], 1e-15)
-    close(np.exp(run.message("f2", "x3")), [0.08, 0.15], 1e-15)
+    assert_close(np.exp(run.message("f1", "x2")), [0.3, 0.4], 1e-15)
+    assert_close(np.exp(run.message("f2", "x3")), [0.08, 0.15], 1e-15)
     best = most_probable(chain, root="x3")
     assert best.pointers["f1", "x2"]["x1"].tolist() == [0, 1]
     assert best.pointers["f2", "x3"]["x2"].tolist() == [1, 0]
     assert best.assignment == {"x1": 0, "x2": 0, "x3": 1}
-    close([best.log_value, best.probability, np.exp(best.log_total)], [-1.8971200, 0.3125, 0.48])
+    assert_close([best.log_value, best.probability, np.exp(best.log_total)], [-1.8971200, 0.3125, 0.48])
     every = propagate(chain, semiring=KBest(8)).total
-    close(np.exp(every), sorted([0.03, 0.15, 0.04, 0.04, 0.01, 0.05, 0.08, 0.08], reverse=True), 1e-15)
+    assert_close(np.exp(every), sorted([0.03, 0.15, 0.04, 0.04, 0.01, 0.05, 0.08, 0.08], reverse=True), 1e-15)
 
 
 @pytest.mark.parametrize("root", NODES)
 def test_the_maximum_of_the_worked_example_from_every_root(root):
     best = most_probable(FACTORS, root=root)
     assert best.assignment == {"x1": 1, "x2": 0, "x3": 1, "x4": 1, "x5": 1}
-    close([best.log_value, best.probability], [-2.5257286, 0.2424242])
+    assert_close([best.log_value, best.probability], [-2.5257286, 0.2424242])
     assert float(propagate(FACTORS, semiring="max_product", root=root).total) == pytest.approx(
         0.08, abs=1e-15
     )
@@ -171,9 +171,9 @@ def test_forests_equal_enumeration(seed, num, zeros):
         return
     np.testing.assert_allclose(np.exp(beliefs.total), full.sum(), rtol=1e-12)
     for i in range(num):
-        close(beliefs.marginal(f"v{i}").probs, marginal(full, (i,)), 1e-13)
+        assert_close(beliefs.marginal(f"v{i}").probs, marginal(full, (i,)), 1e-13)
     for k, scope in enumerate(scopes, 1):
-        close(beliefs.factor_marginal(f"f{k}").probs, marginal(full, scope), 1e-13)
+        assert_close(beliefs.factor_marginal(f"f{k}").probs, marginal(full, scope), 1e-13)
     best = most_probable(factors, evidence, root=root)
     states = tuple(best.assignment[f"v{i}"] for i in range(num))
     np.testing.assert_allclose([np.exp(best.log_value), full[states]], full.max(), rtol=1e-12)
@@ -192,18 +192,18 @@ def test_gradients_of_the_total_are_marginals():
     slopes = jax.jit(jax.grad(log_total))(values)
     exact = propagate(FACTORS, {"x5": 1})
     for factor, slope in zip(FACTORS, slopes):
-        close(slope, exact.factor_marginal(factor).probs, 1e-14)  # finite where potentials are zero
+        assert_close(slope, exact.factor_marginal(factor).probs, 1e-14)  # finite where potentials are zero
 
 
 def test_networks_of_tables_and_a_long_star():
     rain = JointTable("rain", [0.8, 0.2], {"rain": ["no", "yes"]})
     wet = ConditionalTable("wet", "rain", [[0.9, 0.1], [0.2, 0.8]], {"rain": ["no", "yes"]})
     beliefs = propagate([rain, wet], {"wet": 1})
-    close(beliefs.marginal("rain").prob(rain="yes"), 0.16 / 0.24, 1e-15)
+    assert_close(beliefs.marginal("rain").prob(rain="yes"), 0.16 / 0.24, 1e-15)
     leaf = np.array([[0.6, 0.4], [0.3, 0.7]])
     star = [Table.from_values(["centre", f"leaf{i}"], leaf) for i in range(400)]
     wide = propagate(star, {f"leaf{i}": i % 2 for i in range(400)})
-    close(wide.total, np.log(((leaf[:, 0] * leaf[:, 1]) ** 200).sum()), 1e-9)
+    assert_close(wide.total, np.log(((leaf[:, 0] * leaf[:, 1]) ** 200).sum()), 1e-9)
     assert wide.num_operations < 40 * 400  # linear in the degree, not quadratic
 
 

@@ -37,7 +37,10 @@ from tractable.distributions.gaussian_parts import (
     split_indices,
 )
 
-__all__ = ["GaussianInformation", "GaussianPrecision", "to_covariance", "to_information", "to_precision"]
+__all__ = [
+    "GaussianInformation", "GaussianPrecision", "log_integral", "schur_complement", "to_covariance",
+    "to_information", "to_precision",
+]  # fmt: skip
 
 _LOG_2PI = float(np.log(2 * np.pi))
 
@@ -80,7 +83,7 @@ class GaussianPrecision(Distribution):
         r"""$x_a$ alone: $\Lambda_{aa} - \Lambda_{ab} \Lambda_{bb}^{-1} \Lambda_{ba}$, mean $\mu_a$."""
         one_unit(self)
         kept = as_indices("indices", indices, self.mean.size)
-        reduced, _ = _schur(self.precision, self.mean, kept, _others(kept, self.mean.size))
+        reduced, _ = schur_complement(self.precision, self.mean, kept, _others(kept, self.mean.size))
         return GaussianPrecision(self.mean[kept], reduced)
 
     def conditional(self, indices_known: Indices, values: ArrayLike) -> "GaussianPrecision":
@@ -140,14 +143,14 @@ class GaussianInformation(Distribution):
         It is $\frac12 (d \log 2\pi - \log|\Lambda| + h^\top \Lambda^{-1} h)$.
         """
         one_unit(self)
-        return _log_integral(self.precision, self.shift)
+        return log_integral(self.precision, self.shift)
 
     def marginal(self, indices: Indices) -> "GaussianInformation":
         r"""The integral over all coordinates but `indices`: two Schur complements."""
         one_unit(self)
         kept = as_indices("indices", indices, self.shift.size)
         dropped = _others(kept, self.shift.size)
-        return GaussianInformation(*_schur(self.precision, self.shift, kept, dropped))
+        return GaussianInformation(*schur_complement(self.precision, self.shift, kept, dropped))
 
     def conditional(self, indices_known: Indices, values: ArrayLike) -> "GaussianInformation":
         r"""$x_a \mid x_b = v$: $\Lambda_{aa}$ and $h_a - \Lambda_{ab} v$; no solve is needed."""
@@ -192,7 +195,7 @@ _inverses = jax.jit(jnp.vectorize(psd_inverse, signature="(d,d)->(d,d)"))
 
 
 @jax.jit
-def _log_integral(precision: Array, shift: Array) -> Scalar:
+def log_integral(precision: Array, shift: Array) -> Scalar:
     factor = positive_definite_factor(precision)
     z = factor.half_solve(shift)
     return 0.5 * (shift.size * _LOG_2PI - factor.log_det() + z @ z)
@@ -206,7 +209,7 @@ def _given(g: GaussianPrecision, known: Array, rest: Array, values: Array) -> Ga
 
 
 @jax.jit
-def _schur(precision: Array, shift: Array, kept: Array, dropped: Array) -> tuple[Array, Array]:
+def schur_complement(precision: Array, shift: Array, kept: Array, dropped: Array) -> tuple[Array, Array]:
     """Precision and shift of the coordinates `kept` after those `dropped` are integrated out."""
     block, rest = precision[kept[:, None], kept[None]], shift[kept]
     if dropped.size == 0:

@@ -25,9 +25,7 @@ __all__ = [
     "UndirectedGraph",
     "as_places",
     "check_disjoint",
-    "closure",
     "dependency_graph",
-    "traced",
 ]
 
 

@@ -214,6 +214,7 @@ class Stage(Module):
         totals = jnp.zeros_like(stretches).at[turn].add(accepted.astype(stretches.dtype))
         rates = totals / jnp.bincount(turn, length=stretches.size)
         order = jnp.argsort(-stretches)  # from the longest step, of the lowest rate
+        # equal rates are told apart by a billionth: interpolation wants them to rise
         rising = jax.lax.cummax(rates[order]) + 1e-9 * jnp.arange(stretches.size)
         target = getattr(self.sampler, "target_acceptance", 0.5)
         return jnp.exp(jnp.interp(target, rising, jnp.log(stretches[order])))

@@ -20,8 +20,8 @@ from tractable.core.types import Array, Float, Scalar
 from tractable.distributions.gaussian import Gaussian
 from tractable.distributions.gaussian_forms import (
     GaussianInformation,
-    _log_integral,
-    _schur,
+    log_integral,
+    schur_complement,
     to_covariance,
     to_information,
 )
@@ -80,7 +80,7 @@ class Quadratic(Module):
     def from_gaussian(cls, names: Names, gaussian: Any, dims: Sequence[int] | None = None) -> "Quadratic":
         """The density of a Gaussian in any form, as a potential of total one."""
         form = to_information(gaussian)
-        return cls(names, form.precision, form.shift, -_log_integral(form.precision, form.shift), dims)
+        return cls(names, form.precision, form.shift, -log_integral(form.precision, form.shift), dims)
 
     @classmethod
     def linear(
@@ -124,8 +124,8 @@ class Quadratic(Module):
         if dropped.size == 0:
             moved = self.precision[kept[:, None], kept[None]]
             return Quadratic(kept_names, moved, self.shift[kept], self.constant, dims, validate=False)
-        inner = _log_integral(self.precision[dropped[:, None], dropped[None]], self.shift[dropped])
-        precision, shift = _schur(self.precision, self.shift, kept, dropped)
+        inner = log_integral(self.precision[dropped[:, None], dropped[None]], self.shift[dropped])
+        precision, shift = schur_complement(self.precision, self.shift, kept, dropped)
         return Quadratic(kept_names, precision, shift, self.constant + inner, dims, validate=False)
 
     def condition(self, values: Mapping[str, Any]) -> "Quadratic":
@@ -145,7 +145,7 @@ class Quadratic(Module):
 
     def log_total(self) -> Scalar:
         r"""$\log \int f(x)\,dx$; NaN where it diverges."""
-        inner = _log_integral(jnp.asarray(self.precision), jnp.asarray(self.shift)) if self.names else 0.0
+        inner = log_integral(jnp.asarray(self.precision), jnp.asarray(self.shift)) if self.names else 0.0
         return jnp.asarray(self.constant) + inner
 
     def normalised(self) -> Gaussian:

@@ -16,6 +16,7 @@ import numpy as np
 
 from tractable.core.checks import check, check_count
 from tractable.messages.elimination import elimination_order, index_scopes
+from tractable.messages.semirings import SumProduct
 
 __all__ = ["Eliminated", "enumerate_assignments", "sum_out"]
 
@@ -128,9 +129,4 @@ def _product(factors: Sequence[Factor], axes: tuple[int, ...], counts: np.ndarra
 
 def _log_sum(table: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
     """The log of the sum of exponentials along axes; a sum of zeros is minus infinity."""
-    if not axes:
-        return table
-    peak = table.max(axis=axes, keepdims=True)
-    shift = np.where(np.isneginf(peak), 0.0, peak)
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.log(np.exp(table - shift).sum(axis=axes)) + np.squeeze(shift, axes))
+    return np.asarray(SumProduct().total(table, axes))
