@@ -28,6 +28,7 @@ from tractable.graphs.separation import IndependenceStatement
 __all__ = ["BayesNet", "num_parameters", "num_states", "root_table"]
 
 _MOST_SHOWN = 12
+_ROUNDING = 1e-12  # rows nearer to one than this are exact; others were printed with few digits
 
 
 # Not a `Module`: a method of one flattens all of its tables at each call, longer than a query takes.
@@ -100,9 +101,13 @@ class BayesNet(NetworkQueries):
         """The tables as factors over numbered variables, in logarithms: what exact inference works on."""
         place = {name: i for i, name in enumerate(self.names)}
         scopes = tuple(tuple(place[name] for name in table.axes.names) for table in self.factors)
+        tables = [np.asarray(table.probs, float) for table in self.factors]
+        printed = {i: p for i, p in enumerate(tables) if (np.abs(p.sum(-1) - 1) > _ROUNDING).any()}
+        for i, p in printed.items():  # sums over barren variables must be one
+            tables[i] = p / p.sum(-1, keepdims=True)
         with np.errstate(divide="ignore"):
-            logs = tuple(np.log(np.asarray(table.probs, float)) for table in self.factors)
-        return Potentials(self.names, tuple(self.states.values()), scopes, logs)
+            logs = tuple(map(np.log, tables))
+        return Potentials(self.names, tuple(self.states.values()), scopes, logs, printed)
 
     @property
     def num_parameters(self) -> int:

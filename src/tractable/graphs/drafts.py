@@ -1,6 +1,7 @@
 r"""From the parts of a network file to a network: what every format checks, with file and line in each error.
 
-Identity.    A row of printed digits sums to one up to their rounding: $p_k \leftarrow p_k / \sum_j p_j$ where
+Identity.    A row of printed digits sums to one up to their rounding, and is kept as printed. A row that
+             misses one by more than six digits explain is divided: $p_k \leftarrow p_k / \sum_j p_j$ where
              $|\sum_j p_j - 1| \le 10^{-4}$; a row further off is refused.
 Used by.     graphs.bif, graphs.xmlbif, graphs.uai.
 Cost.        Linear in the file; lines are counted only for an error or a report.
@@ -55,7 +56,7 @@ class RoundedTables(UserWarning):
 
 
 class RoundedRow(NamedTuple):
-    """A row that was renormalised: whose, where, and what it summed to."""
+    """A row that is rounded: whose, where, and what it sums to."""
 
     variable: str
     line: int
@@ -153,13 +154,13 @@ class Draft:
         if not (gap <= _LARGEST_GAP).all() or not (probs >= 0).all():
             self._refuse_row(name, tuple(given), probs, rows)
         if (gap > _ROUNDING).any():
-            off = np.flatnonzero(gap > _ROUNDING).tolist()
-            self._rounded += [(name, rows[i], total.reshape(-1)[i]) for i in off]
+            self._rounded += [(name, rows[i], total.reshape(-1)[i]) for i in np.flatnonzero(gap > _ROUNDING)]
+            off = np.flatnonzero(gap > _QUIET_GAP)
             probs.reshape(-1, probs.shape[-1])[off] /= total.reshape(-1)[off, None]
         self._tables[name] = _Table(tuple(given), probs, position)
 
     def rounded_rows(self) -> tuple[RoundedRow, ...]:
-        """The rows that were renormalised, in the order of the file."""
+        """The rows that do not sum to one, in the order of the file."""
         rows = sorted(self._rounded, key=lambda row: row[1])
         return tuple(RoundedRow(name, self.source.line(at), float(total)) for name, at, total in rows)
 
@@ -208,7 +209,7 @@ class Draft:
             name, position, total = max(self._rounded, key=lambda row: abs(row[2] - 1))
             if abs(total - 1) > _QUIET_GAP:
                 where = f"{self.source.path}:{self.source.line(position)}"
-                rest = f"the {len(self._rounded)} rows like it were renormalised (`rounded_rows` lists them)"
+                rest = "such rows were renormalised (`rounded_rows` lists all that are rounded)"
                 warnings.warn(
                     f"{where}: `{name}` has a row with sum {total:.9g}; {rest}.", RoundedTables, stacklevel=4
                 )

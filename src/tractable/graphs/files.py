@@ -45,15 +45,15 @@ _MOST_BYTES = 2**30  # of a compressed file, once it is not
 def read(path: PathLike) -> Model:
     """The network or field in a file, in the format of its content, or where that is silent of its suffix.
 
-    Rows that sum to one only up to their printed digits (within 1e-4) are renormalised: a `RoundedTables`
-    warning says so beyond 1.5e-6, and `rounded_rows` lists them all. Others are refused.
+    Rows that sum to one up to six printed digits are kept as printed; beyond that, within 1e-4, they are
+    renormalised with a `RoundedTables` warning. `rounded_rows` lists both; others are refused.
     """
     found = _parsed(path)
     return found.network() if isinstance(found, Draft) else found
 
 
 def rounded_rows(path: PathLike) -> tuple[RoundedRow, ...]:
-    """The rows that `read` renormalises: variable, line and sum of each."""
+    """The rows that sum to one only up to their printed digits: variable, line and sum of each."""
     found = _parsed(path)
     return found.rounded_rows() if isinstance(found, Draft) else ()
 

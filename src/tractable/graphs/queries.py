@@ -12,7 +12,7 @@ References.  Lauritzen and Spiegelhalter (1988); Shachter (1986), barren nodes; 
 import heapq
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -39,6 +39,7 @@ class Potentials:
     states: tuple[tuple[Any, ...], ...]
     scopes: tuple[tuple[int, ...], ...]
     logs: tuple[np.ndarray, ...]
+    printed: Mapping[int, np.ndarray] = field(default_factory=dict)  # tables with rounded rows, as given
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -76,6 +77,15 @@ class Potentials:
     def axes(self, variables: Sequence[int]) -> TableAxes:
         """The names and states of some variables as the axes of a table."""
         return TableAxes(tuple(self.names[i] for i in variables), tuple(self.states[i] for i in variables))
+
+    def is_above(self, i: int, variables: Iterable[int]) -> bool:
+        """Whether variable `i` is one of the variables or an ancestor of one (scopes end with the child)."""
+        below, pending = set(), [i]
+        while pending:
+            below.add(pending[0])
+            children = [scope[-1] for scope in self.scopes if pending[0] in scope[:-1]]
+            pending = [*pending[1:], *(child for child in children if child not in below)]
+        return not below.isdisjoint(variables)
 
     def restricted(self, kept: Sequence[int]) -> "Potentials":
         """The factors of some variables alone, numbered anew."""
@@ -127,7 +137,7 @@ class Posterior:
     def __init__(self, potentials: Potentials, observed: Observed, kept: Sequence[int] | None):
         """`kept` are the variables that matter; None for all."""
         part, self._number = _part(potentials, kept)
-        self.observed = observed
+        self.potentials, self.observed = potentials, observed
         evidence = {self._at(i): value for i, value in {**observed.soft, **observed.hard}.items()}
         self.calibrated = part.tree.calibrate(part.loaded, evidence, np.inf)  # the cost was judged before
         self.log_total = float(self.calibrated.log_total)
@@ -143,10 +153,12 @@ class Posterior:
     def marginals(self, variables: Iterable[int]) -> dict[int, np.ndarray]:
         r"""$P(x_i \mid e)$ for each of the variables."""
         every = self.calibrated.marginals()
-        return {i: every[self._at(i)] for i in variables}
+        return {i: self._as_printed(i) if self._is_rounded(i) else every[self._at(i)] for i in variables}
 
     def joint(self, variables: Sequence[int]) -> np.ndarray:
         r"""$P(x_A \mid e)$, one axis per variable in their order."""
+        if len(variables) == 1 and self._is_rounded(variables[0]):
+            return self._as_printed(variables[0])
         return self.calibrated.joint([self._at(i) for i in variables])
 
     def most_probable(self) -> tuple[dict[int, int], float]:
@@ -157,6 +169,22 @@ class Posterior:
     def sample(self, generator: np.random.Generator, count: int) -> np.ndarray:
         """Independent draws of all variables, one row per draw."""
         return self.calibrated.sample(generator, count)
+
+    def _is_rounded(self, i: int) -> bool:
+        """Whether the rows of the variable are rounded, and nothing was observed that depends on it."""
+        potentials = self.potentials
+        return i in potentials.printed and not potentials.is_above(i, self.observed.variables)
+
+    def _as_printed(self, i: int) -> np.ndarray:
+        r"""$P(x_i \mid e) \propto \sum_{pa} P(pa \mid e)\,t(x_i \mid pa)$ with the rows $t$ as given.
+
+        The sum is divided once, at the end: three thirds of seven digits stay what they are.
+        """
+        table = self.potentials.printed[i]
+        parents = next(scope[:-1] for scope in self.potentials.scopes if scope[-1] == i)
+        weights = self.joint(parents) if parents else np.ones(())
+        cells = (weights[..., None] * table).reshape(-1, table.shape[-1]).sum(0)
+        return cells / cells.sum()
 
     def _at(self, i: int) -> int:
         return i if self._number is None else self._number[i]
