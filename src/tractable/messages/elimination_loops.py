@@ -47,31 +47,33 @@ def eliminate_vertices(bits, log_sizes, rule, rank, given):
     Equal scores go to the lighter table, then to the lower `rank`; by the rule `GIVEN`, `given` is the order.
     """
     num = log_sizes.size
-    order, starts = np.empty(num, np.int64), np.zeros(num + 1, np.int64)
-    kept = np.empty(max(16, 4 * num), np.int64)
+    order, starts = np.zeros(num, np.int64), np.zeros(num + 1, np.int64)
+    kept = np.zeros(16 + 4 * num, np.int64)
     score, weight = np.zeros(num), np.zeros(num)
-    alive, stale = np.ones(num, np.bool_), np.ones(num, np.bool_)
-    near, beyond = np.empty(num, np.int64), np.empty(num, np.int64)
+    gone, fresh = np.zeros(num, np.bool_), np.zeros(num, np.bool_)
+    near, beyond = np.zeros(num, np.int64), np.zeros(num, np.int64)
     for step in range(num):
         v = (
             given[step]
             if rule == GIVEN
-            else _least(bits, log_sizes, rule, rank, alive, stale, score, weight, near)
+            else _least(bits, log_sizes, rule, rank, gone, fresh, score, weight, near)
         )
         degree = _members(bits[v], near)
-        alive[v] = False
+        gone[v] = True
         while starts[step] + degree > kept.size:
-            longer = np.empty(2 * kept.size, np.int64)
-            longer[: kept.size] = kept
+            longer = np.zeros(2 * kept.size, np.int64)
+            for i in range(starts[step]):  # assigning a slice takes seconds to compile
+                longer[i] = kept[i]
             kept = longer
-        kept[starts[step] : starts[step] + degree] = near[:degree]
+        for i in range(degree):
+            kept[starts[step] + i] = near[i]
         order[step], starts[step + 1] = v, starts[step] + degree
         added = _join(bits, v, near, degree)
         for i in range(degree):
-            stale[near[i]] = True
+            fresh[near[i]] = False
             if added and rule == FILL:
                 for j in range(_members(bits[near[i]], beyond)):
-                    stale[beyond[j]] = True
+                    fresh[beyond[j]] = False
     return order, starts, kept[: starts[num]].copy()
 
 
@@ -99,7 +101,7 @@ def bag_tree(order, starts, kept, position):
         p = above[i]
         if p >= 0 and not taken[p] and starts[i + 1] - starts[i] == starts[p + 1] - starts[p] + 1:
             head[p], taken[p] = head[i], True
-    number, count = np.full(num, -1, np.int64), 0
+    number, count = np.full(num, -1, np.int64), np.int64(0)
     for i in range(num):
         if last[head[i]] == i:
             number[head[i]] = count
@@ -156,12 +158,12 @@ def _sort(numbers):
 
 @_compiled
 @no_type_check
-def _least(bits, log_sizes, rule, rank, alive, stale, score, weight, near):
+def _least(bits, log_sizes, rule, rank, gone, fresh, score, weight, near):
     best = -1
-    for v in range(alive.size):
-        if not alive[v]:
+    for v in range(gone.size):
+        if gone[v]:
             continue
-        if stale[v]:
+        if not fresh[v]:
             degree = _members(bits[v], near)
             weight[v] = log_sizes[v]
             for i in range(degree):
@@ -169,7 +171,7 @@ def _least(bits, log_sizes, rule, rank, alive, stale, score, weight, near):
             score[v] = (
                 degree if rule == DEGREE else (weight[v] if rule == WEIGHT else _fill(bits, v, near, degree))
             )
-            stale[v] = False
+            fresh[v] = True
         if best < 0 or score[v] < score[best]:
             best = v
         elif score[v] == score[best]:

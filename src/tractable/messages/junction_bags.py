@@ -133,7 +133,8 @@ def _apply_group(add, fresh, plan, b, begin, end, sizes, clamp, potentials, tabl
             table, stride_of, walk,
         )  # fmt: skip
         return
-    held, count, cells = np.empty(high - low, np.int64), 0, 1
+    zero = np.int64(0)  # a literal would be a type of its own, and compiled apart
+    held, count, cells = np.empty(high - low, np.int64), zero, 1
     for k in range(begin, end):
         f = plan.factors[k]
         for i in range(plan.scope_start[f], plan.scope_start[f + 1]):
@@ -153,7 +154,7 @@ def _apply_group(add, fresh, plan, b, begin, end, sizes, clamp, potentials, tabl
             plan,
             plan.factors[k],
             held,
-            0,
+            zero,
             count,
             sizes,
             clamp,
@@ -167,8 +168,8 @@ def _apply_group(add, fresh, plan, b, begin, end, sizes, clamp, potentials, tabl
         stride_of[held[k]] = stride
         stride *= sizes[held[k]]
     m = merge_axes(plan.bag_variables, low, high, sizes, stride_of, walk[0], walk[1])
-    apply_operand(add, fresh, table, product, 0, walk[0], walk[1], walk[2], m)
-    close(held, 0, count, stride_of)
+    apply_operand(add, fresh, table, product, zero, walk[0], walk[1], walk[2], m)
+    close(held, zero, count, stride_of)
 
 
 @_compiled

@@ -110,7 +110,7 @@ def distribute(plan, sizes, tables, table_at, messages, message_at, scales):
                 plan.bag_variables, plan.bag_start[p], plan.bag_start[p + 1], sizes, stride_of, dims, strides
             )
             close(plan.bag_variables, start, start + plan.separator[b], stride_of)
-            sum_into(tables[table_at[p] : table_at[p + 1]], above, 0, dims, strides, steps, m)
+            sum_into(tables[table_at[p] : table_at[p + 1]], above, np.int64(0), dims, strides, steps, m)
         _rescale(table, message, above, scales[b])
 
 
@@ -229,10 +229,13 @@ def _send(mode, table, message, block):
 @no_type_check
 def _scale(mode, message):
     """Bring the largest entry to one (zero in log space): the factor, the log-range that is left, its log."""
-    peak, least = message.max(), np.inf
+    peak, least = -np.inf, np.inf
+    for s in range(message.size):  # the library's maximum takes a second to compile
+        peak = max(peak, message[s])
     if mode != LINEAR:
         if peak > -np.inf:
-            message -= peak
+            for s in range(message.size):
+                message[s] -= peak
         return 1.0, 0.0, peak
     if peak == 0.0:
         return 1.0, 0.0, -np.inf
