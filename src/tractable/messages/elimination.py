@@ -27,6 +27,7 @@ RULES = ("min_fill", "min_degree", "min_weight", "best")
 _CODES = {"min_fill": loops.FILL, "min_degree": loops.DEGREE, "min_weight": loops.WEIGHT}
 LARGE = 1_000_000  # cells from which a search among random tie-breaks takes less time than it saves
 NUM_RESTARTS = 30
+BYTES_AT_LEAST, BYTES_PER_VARIABLE = 9_000, 220  # what Python itself needs for arrays and answers
 SECONDS_AT_LEAST, SECONDS_PER_BAG, SECONDS_PER_PASS = 1.5e-4, 1e-6, 1.2e-9
 SECONDS_PER_NEW_BYTE, BYTES_AT_HAND = 5e-10, 4e6  # large tables live in pages that the system clears first
 
@@ -137,7 +138,7 @@ def bags_of_order(starts: np.ndarray, flat: np.ndarray, sizes: np.ndarray, order
 def cost_of_bags(bags: Bags, sizes: np.ndarray, factor_cells: float, num_factors: int) -> Cost:
     """The predicted cost of a calibration of `bags` when the variables have `sizes` states."""
     if not bags.parent.size:
-        return Cost(-1, 0.0, 0.0, 24.0 * factor_cells, SECONDS_AT_LEAST)
+        return Cost(-1, 0.0, 0.0, BYTES_AT_LEAST + 24.0 * factor_cells, SECONDS_AT_LEAST)
     numbers = sizes[bags.variables].astype(float)
     lengths = np.diff(bags.start)
     place = np.arange(numbers.size) - np.repeat(bags.start[:-1], lengths)
@@ -148,6 +149,7 @@ def cost_of_bags(bags: Bags, sizes: np.ndarray, factor_cells: float, num_factors
     below = bags.parent[bags.parent >= 0]
     passes = 4 * cells.sum() + 2 * cells[below].sum() + factor_cells
     num_bytes = 8 * (cells.sum() + above.sum() + above.max() + 2 * factor_cells) + 64 * num_factors
+    num_bytes += BYTES_AT_LEAST + BYTES_PER_VARIABLE * sizes.size
     seconds = SECONDS_AT_LEAST + SECONDS_PER_BAG * (cells.size + num_factors) + SECONDS_PER_PASS * passes
     seconds += SECONDS_PER_NEW_BYTE * max(num_bytes - BYTES_AT_HAND, 0.0)
     return Cost(
