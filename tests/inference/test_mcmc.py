@@ -11,7 +11,10 @@ import tractable as tr
 from tractable.core.iterate import count_traces
 from tractable.core.storage import StorageError
 from tractable.core.support import positive
+from tractable.distributions.gaussian import Gaussian
+from tractable.inference.adaptive_metropolis import AdaptiveMetropolis
 from tractable.inference.chains import Chains, random_words
+from tractable.inference.elliptical import EllipticalSlice
 from tractable.inference.mcmc import mcmc, resume
 from tractable.inference.nuts import NUTS
 
@@ -219,6 +222,21 @@ def test_a_start_of_zero_density_names_the_variable_its_value_and_support():
 def test_bad_options_are_named(option, value):
     with pytest.raises(ValueError, match=f"`{option}` must be"):
         sample(**{option: value})
+
+
+@pytest.mark.parametrize(
+    "option", [{"metric": "dense"}, {"begin": "laplace"}, {"spread": 2.0}, {"supports": {"x": positive}}]
+)
+def test_options_without_effect_are_refused(option):
+    sampler = EllipticalSlice(Gaussian(np.zeros(1), np.eye(1)))
+    (name,) = option
+    with pytest.raises(ValueError, match=f"`{name}` must be left out: EllipticalSlice sees the start"):
+        mcmc(lambda x: 0.0 * x.sum(), jnp.zeros(1), sampler, key=jr.key(0), **option)
+
+
+def test_a_metric_for_a_sampler_that_tunes_itself_is_refused():
+    with pytest.raises(ValueError, match="`metric` must be left out: AdaptiveMetropolis tunes itself"):
+        mcmc(lambda x: -x @ x, jnp.zeros(2), AdaptiveMetropolis(), key=jr.key(0), metric="dense")
 
 
 def test_a_file_that_is_no_run_is_refused(tmp_path):

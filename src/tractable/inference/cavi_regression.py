@@ -29,6 +29,7 @@ from tractable.core.module import Module
 from tractable.core.types import Array, ArrayLike, Float, Scalar
 from tractable.distributions.continuous import StudentT
 from tractable.distributions.divergence import kl
+from tractable.distributions.expfam import row_weights
 from tractable.distributions.gaussian import Gaussian
 from tractable.distributions.positive import Gamma
 from tractable.inference.cavi import never_falls
@@ -69,6 +70,7 @@ class _Sums(Module):
 def variational_regression(
     design: ArrayLike,
     targets: ArrayLike,
+    weights: ArrayLike | None = None,
     *,
     prior_precision: Gamma | None = None,
     noise_precision: Gamma | None = None,
@@ -79,7 +81,8 @@ def variational_regression(
     """Climb the ELBO: `run.state` is a `VariationalRegression`, `run.trace` the ELBO of each sweep.
 
     The hyperpriors are Gamma distributions, by default of shape and rate 0.01; with `relevance` each
-    coefficient has its own precision, which grows without need and switches it off.
+    coefficient has its own precision, which grows without need and switches it off. A weight of two is the
+    row twice.
     """
     x, y = as_float("design", design), as_float("targets", targets)
     check(x.ndim == 2 and x.size > 0, "design", "a matrix with rows and columns", f"shape {x.shape}")
@@ -93,12 +96,13 @@ def variational_regression(
     )
     tau = vague if noise_precision is None else noise_precision
     steps = check_count("max_steps", max_steps)
-    return _climb(_sums(x, y), alpha, tau, jnp.asarray(tol), steps)
+    return _climb(_sums(x, y, row_weights(x, weights)), alpha, tau, jnp.asarray(tol), steps)
 
 
 @jax.jit
-def _sums(x: Array, y: Array) -> _Sums:
-    return _Sums(x.T @ x, x.T @ y, y @ y, jnp.asarray(float(y.shape[0]), y.dtype))
+def _sums(x: Array, y: Array, weights: Array) -> _Sums:
+    weighted = weights[:, None] * x
+    return _Sums(weighted.T @ x, weighted.T @ y, weights @ y**2, weights.sum())
 
 
 @eqx.filter_jit

@@ -95,6 +95,7 @@ def mcmc(
     """
     begun, sampler = time.monotonic(), NUTS() if sampler is None else sampler
     plan = _checked(chains, draws, thin, warmup, metric, begin, spread)
+    _refuse_idle(sampler, supports, plan)
     target, free = _target(log_density, start, args, supports, sampler)
     words = key_words(key)
     mark = _mark(start, free, sampler, words, plan, args)
@@ -157,6 +158,26 @@ def _checked(
     check(spread >= 0, "spread", "zero or positive", spread)
     plan = {"chains": chains, "thin": thin, "warmup": warmup, "metric": metric}
     return plan | {"begin": begin, "spread": float(spread)}
+
+
+def _refuse_idle(sampler: Sampler, supports: Any, plan: dict[str, Any]) -> None:
+    """Options that this sampler would not heed are errors, not silence."""
+    name = type(sampler).__name__
+    if sampler.space == "native":
+        idle = {"metric": "auto", "begin": "scattered", "spread": 1.0}
+        changed = [option for option, default in idle.items() if plan[option] != default]
+        changed += ["supports"] if supports is not None else []
+        must = f"left out: {name} sees the start as it is, in its own space"
+        check(not changed, changed[0] if changed else "", must, "a value", "Choose another sampler for it.")
+    elif hasattr(sampler, "adapting"):
+        fix = "Leave it out, or choose a sampler that the warm-up tunes, such as NUTS."
+        check(
+            plan["metric"] in ("auto", "none"),
+            "metric",
+            f"left out: {name} tunes itself",
+            plan["metric"],
+            fix,
+        )
 
 
 def _target(
