@@ -14,7 +14,8 @@ from tractable._version import __version__
 __all__ = ["__version__"]
 
 _SUBPACKAGES = (
-    "bijections", "core", "datasets", "distributions", "graphs", "inference", "messages", "optim", "plots",
+    "bijections", "core", "datasets", "distributions", "estimators", "gp", "graphs", "inference", "kernels",
+    "messages", "optim", "plots", "supervised",
 )  # fmt: skip
 _VERBS = {
     "fit": "tractable.inference.fit",

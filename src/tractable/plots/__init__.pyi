@@ -30,6 +30,9 @@ from tractable.plots.particles import plot_filter as plot_filter
 from tractable.plots.particles import plot_temperatures as plot_temperatures
 from tractable.plots.predictive import plot_coefficients as plot_coefficients
 from tractable.plots.predictive import plot_intervals as plot_intervals
+from tractable.plots.selection import BiasVarianceDisplay as BiasVarianceDisplay
+from tractable.plots.selection import LearningCurveDisplay as LearningCurveDisplay
+from tractable.plots.selection import ValidationCurveDisplay as ValidationCurveDisplay
 from tractable.plots.variational import plot_bound as plot_bound
 from tractable.plots.variational import plot_contours as plot_contours
 from tractable.plots.variational import plot_race as plot_race

@@ -1,0 +1,201 @@
+"""What all estimators share: checked rows, weights, classes, predictive distributions, files.
+
+Rows.        `sample_weight` of two is the row twice; a row of weight zero is left out before a model sees it.
+             Missing entries pass where a model marginalises them (`_accepts_missing`); elsewhere, and for
+             infinities, the error names the column.
+Prediction.  `predict_dist` gives a distribution per row; `predict_interval`, `sample_y`, `log_score` follow.
+Files.       `save` and `load` go through `core.storage`: parameters and fitted attributes, no pickle.
+Used by.     Every estimator of this package.
+"""
+
+import os
+from typing import Any, ClassVar, NamedTuple
+
+import jax.random as jr
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from tractable.core import storage
+from tractable.core.checks import check
+from tractable.core.types import Key
+from tractable.distributions.base import Distribution
+from tractable.distributions.categorical import Categorical
+
+__all__ = ["Classifier", "Estimator", "Regressor", "TrainingRows", "key_from"]
+
+
+class TrainingRows(NamedTuple):
+    """What a fit sees: rows, targets (numbers, or codes of classes) and positive weights."""
+
+    X: np.ndarray
+    y: np.ndarray
+    weights: np.ndarray
+
+
+def key_from(random_state: Any) -> Key:
+    """A random key from scikit-learn's `random_state` (None, a seed or a `RandomState`)."""
+    return jr.key(check_random_state(random_state).randint(2**31 - 1))
+
+
+class Estimator(BaseEstimator):
+    """Validation by name, weights, and files."""
+
+    _accepts_missing: ClassVar[bool] = False
+    expected_failed_checks: ClassVar[dict[str, str]] = {}
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self._accepts_missing
+        return tags
+
+    def _training_rows(self, X, y, sample_weight=None, *, reset: bool = True, **options) -> TrainingRows:
+        """Checked arrays of a fit; rows of weight zero are gone."""
+        self._validate_params()
+        X, y = validate_data(
+            self, X, y, dtype=np.float64, order="C", ensure_all_finite=False, reset=reset, **options
+        )
+        self._check_entries(X)
+        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        keep = weights > 0
+        check(bool(keep.any()), "sample_weight", "positive for at least one row", "zeros", "Weigh some rows.")
+        return TrainingRows(X, y, weights) if keep.all() else TrainingRows(X[keep], y[keep], weights[keep])
+
+    def _new_rows(self, X) -> np.ndarray:
+        """Checked rows for a prediction."""
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, order="C", ensure_all_finite=False, reset=False)
+        self._check_entries(X)
+        return X
+
+    def _check_entries(self, X: np.ndarray) -> None:
+        bad = np.isinf(X) if self._accepts_missing else ~np.isfinite(X)
+        if bad.any():
+            row, column = np.argwhere(bad)[0]
+            names = getattr(self, "feature_names_in_", None)
+            where = f"column {column}" if names is None else f"column {names[column]!r}"
+            what = "NaN" if np.isnan(X[row, column]) else "infinity (inf)"
+            fix = "Impute or drop it: this model cannot marginalise missing entries." if what == "NaN" else ""
+            raise ValueError(f"`X` must be finite; got {what} in {where}, row {row}. {fix}".rstrip())
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write parameters and fitted attributes to one file, which `load` reads back without pickle."""
+        storage.save(path, _encode(self))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike) -> Any:
+        """The estimator that `save` wrote; an estimator of another class is refused."""
+        found = _decode(storage.load(path))
+        check(isinstance(found, cls), "path", f"a file with a {cls.__name__}", f"a {type(found).__name__}")
+        return found
+
+
+class Regressor(RegressorMixin, Estimator):
+    """A regressor whose prediction is a distribution per row."""
+
+    def predict_dist(self, X) -> Distribution:
+        """The predictive distribution of the target, one unit per row."""
+        raise AttributeError(f"{type(self).__name__} has no predictive distribution.")
+
+    def predict(self, X) -> np.ndarray:
+        """The predictive mean of each row."""
+        return np.asarray(self.predict_dist(X).mean)
+
+    def predict_interval(self, X, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
+        """The central interval of each row that holds the target with probability `level`."""
+        check(0 < level < 1, "level", "between 0 and 1", level)
+        predicted: Any = self.predict_dist(X)
+        return np.asarray(predicted.icdf((1 - level) / 2)), np.asarray(predicted.icdf((1 + level) / 2))
+
+    def sample_y(self, X, n_samples: int = 1, random_state=None) -> np.ndarray:
+        """Draws of the target, one row per row of `X`, one column per draw."""
+        return np.asarray(self.predict_dist(X).sample(key_from(random_state), (n_samples,))).T
+
+    def log_score(self, X, y) -> float:
+        """The mean log predictive density of the targets: larger is better."""
+        targets = np.asarray(y, float)
+        return float(self.predict_dist(X).log_prob(targets)) / len(targets)
+
+
+class Classifier(ClassifierMixin, Estimator):
+    """A classifier with probabilities per class; subclasses give `predict_proba`."""
+
+    _least_classes: ClassVar[int] = 2
+
+    def _training_classes(self, X, y, sample_weight=None) -> TrainingRows:
+        """Checked arrays of a fit with `y` as codes of the sorted `classes_`."""
+        rows = self._training_rows(X, y, sample_weight)
+        check_classification_targets(rows.y)
+        self.classes_, codes = np.unique(rows.y, return_inverse=True)
+        if len(self.classes_) < self._least_classes:
+            raise ValueError(
+                f"`y` must have at least {self._least_classes} classes; got one class, {self.classes_[0]!r} "
+                "(among rows of positive weight). Add rows of another class."
+            )
+        return rows._replace(y=codes.astype(np.int64))
+
+    def predict_proba(self, X) -> np.ndarray:
+        """The probability of each class, in the order of `classes_`."""
+        raise AttributeError(f"{type(self).__name__} has no class probabilities.")
+
+    def predict_log_proba(self, X) -> np.ndarray:
+        """The log-probability of each class; an impossible class has -inf."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+    def predict(self, X) -> np.ndarray:
+        """The most probable class; of equals the first."""
+        codes = self.predict_proba(X).argmax(1)
+        return self.classes_[codes]
+
+    def predict_dist(self, X) -> Categorical:
+        """The predictive distribution over the codes 0, 1, ... of `classes_`, one unit per row."""
+        return Categorical(logits=self.predict_log_proba(X))
+
+    def sample_y(self, X, n_samples: int = 1, random_state=None) -> np.ndarray:
+        """Draws of the class, one row per row of `X`, one column per draw."""
+        generator = check_random_state(random_state)
+        cumulative = np.cumsum(self.predict_proba(X), axis=1)[:, None, :-1]
+        draws = generator.uniform(size=(len(cumulative), n_samples, 1))
+        return self.classes_[(draws > cumulative).sum(-1)]
+
+    def log_score(self, X, y) -> float:
+        """The mean log-probability of the true classes; a class never seen has -inf."""
+        codes = {label: code for code, label in enumerate(self.classes_.tolist())}
+        rows = self.predict_log_proba(X)
+        found = [codes.get(label, -1) for label in np.asarray(y).tolist()]
+        return float(np.mean([rows[i, c] if c >= 0 else -np.inf for i, c in enumerate(found)]))
+
+
+def _encode(x: Any) -> Any:
+    """Estimators and arrays of labels as what `core.storage` can write."""
+    if isinstance(x, Estimator):
+        fitted = {name: value for name, value in vars(x).items() if name.endswith("_")}
+        content = {"parameters": x.get_params(deep=False), "fitted": fitted}
+        return {"estimator": type(x).__name__, **{k: _encode(v) for k, v in content.items()}}
+    if isinstance(x, np.ndarray) and x.dtype.kind in "OUS":
+        return {"labels": x.tolist(), "kind": x.dtype.kind}
+    if isinstance(x, dict):
+        return {"entries": {key: _encode(value) for key, value in x.items()}}
+    if isinstance(x, list | tuple) and not hasattr(x, "_fields"):
+        return type(x)(_encode(value) for value in x)
+    return x.item() if isinstance(x, np.generic) else x
+
+
+def _decode(x: Any) -> Any:
+    from tractable import estimators
+
+    if isinstance(x, dict) and "estimator" in x:
+        check(x["estimator"] in estimators.__all__, "path", "a file with an estimator", x["estimator"])
+        made = getattr(estimators, x["estimator"])(**_decode(x["parameters"]))
+        vars(made).update(_decode(x["fitted"]))
+        return made
+    if isinstance(x, dict) and "labels" in x:
+        return np.array(x["labels"], dtype=object if x["kind"] == "O" else None)
+    if isinstance(x, dict) and "entries" in x:
+        return {key: _decode(value) for key, value in x["entries"].items()}
+    if isinstance(x, list | tuple) and not hasattr(x, "_fields"):
+        return type(x)(_decode(value) for value in x)
+    return x

@@ -1,0 +1,83 @@
+"""Nearest neighbours as scikit-learn estimators: validation, wiring, fitted attributes; the mathematics is in
+`supervised.neighbours`."""
+
+from numbers import Integral
+
+import jax.numpy as jnp
+import numpy as np
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from tractable.distributions.continuous import Normal
+from tractable.estimators.base import Classifier, Regressor
+from tractable.supervised.neighbours import NearestNeighbours
+
+__all__ = ["NeighboursClassifier", "NeighboursRegressor"]
+
+_CONSTRAINTS: dict = {
+    "n_neighbors": [Interval(Integral, 1, None, closed="left")],
+    "weights": [StrOptions({"uniform", "distance"})],
+}
+
+
+class NeighboursClassifier(Classifier):
+    """The shares of the classes among the nearest rows; equal distances are ordered by index.
+
+    A row of weight two is two neighbours: `n_neighbors` counts weights. With `weights="distance"` a vote is
+    worth one over its distance. Columns should be in comparable units.
+
+    >>> NeighboursClassifier(1).fit([[0.0], [1.0], [5.0]], ["a", "a", "b"]).predict([[3.1]]).item()
+    'b'
+    """
+
+    _least_classes = 1
+    _parameter_constraints = _CONSTRAINTS
+
+    def __init__(self, n_neighbors=5, *, weights="uniform"):
+        self.n_neighbors = n_neighbors
+        self.weights = weights
+
+    def fit(self, X, y, sample_weight=None):
+        """Keep the rows."""
+        rows = self._training_classes(X, y, sample_weight)
+        self.model_ = NearestNeighbours(rows.X, rows.y, rows.weights, int(self.n_neighbors), self.weights)
+        return self
+
+    def predict_proba(self, X) -> np.ndarray:
+        """The share of each class among the neighbours, in the order of `classes_`."""
+        rows = self._new_rows(X)
+        return self.model_.shares(rows, len(self.classes_))
+
+
+class NeighboursRegressor(Regressor):
+    """The average of the nearest rows' targets; equal distances are ordered by index.
+
+    `predict_dist` is a Normal about the average whose scale is the root mean square error of predicting each
+    training row from the others: what it promises is what it does on average, also with one neighbour.
+
+    >>> NeighboursRegressor(1).fit([[0.0], [2.0], [4.0]], [0.0, 1.0, 5.0]).predict([[0.9], [1.1]]).tolist()
+    [0.0, 1.0]
+    """
+
+    _parameter_constraints = _CONSTRAINTS
+
+    def __init__(self, n_neighbors=5, *, weights="uniform"):
+        self.n_neighbors = n_neighbors
+        self.weights = weights
+
+    def fit(self, X, y, sample_weight=None):
+        """Keep the rows."""
+        rows = self._training_rows(X, y, sample_weight, y_numeric=True)
+        targets = np.asarray(rows.y, float)
+        self.model_ = NearestNeighbours(rows.X, targets, rows.weights, int(self.n_neighbors), self.weights)
+        return self
+
+    def predict(self, X) -> np.ndarray:
+        """The average of the neighbours' targets."""
+        rows = self._new_rows(X)
+        return self.model_.regression(rows)
+
+    def predict_dist(self, X) -> Normal:
+        """A Normal per row: the average, with the leave-one-out error of the training rows as its scale."""
+        mean = self.predict(X)
+        scale = np.full(len(mean), self.model_.residual_scale())
+        return Normal(jnp.asarray(mean), jnp.asarray(scale))

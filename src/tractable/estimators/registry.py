@@ -1,0 +1,20 @@
+"""The list of all estimators, for checks and for tools that choose among them."""
+
+import inspect
+
+from sklearn.base import BaseEstimator
+
+__all__ = ["all_estimators"]
+
+
+def all_estimators() -> list[tuple[str, type[BaseEstimator]]]:
+    """Every estimator as (name, class), by name; each class can be made without arguments.
+
+    >>> "RidgeRegressor" in dict(all_estimators())
+    True
+    """
+    from tractable import estimators  # the package lists what it exports
+
+    found = [(name, getattr(estimators, name)) for name in estimators.__all__]
+    classes = [(name, c) for name, c in found if inspect.isclass(c) and issubclass(c, BaseEstimator)]
+    return [(name, c) for name, c in classes if not c.__module__.endswith(".base")]

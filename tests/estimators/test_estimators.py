@@ -1,0 +1,178 @@
+"""The laws of all estimators: scikit-learn's contract, errors by name, files, no programs for new rows."""
+
+import pickle
+
+import jax
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import check_estimator
+
+from tractable.distributions.base import Distribution
+from tractable.estimators import all_estimators
+from tractable.estimators.base import Estimator
+
+ESTIMATORS = dict(all_estimators())
+CLASSIFIERS = [name for name, c in ESTIMATORS.items() if is_classifier(c())]
+REGRESSORS = [name for name, c in ESTIMATORS.items() if is_regressor(c())]
+COUNTS = {
+    "BernoulliNaiveBayesClassifier",
+    "CategoricalNaiveBayesClassifier",
+    "MultinomialNaiveBayesClassifier",
+}
+every = pytest.mark.parametrize("name", ESTIMATORS)
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+def data(name: str, num_rows: int = 60) -> tuple[np.ndarray, np.ndarray]:
+    """Three columns and a target that depends on two of them; counts where the model is one of counts."""
+    generator = np.random.default_rng(3)
+    X = generator.normal(size=(num_rows, 3))
+    signal = X[:, 0] - 0.5 * X[:, 1] + 0.6 * generator.normal(size=num_rows)
+    if name in COUNTS:
+        X = (X > 0).astype(float)
+    return X, np.where(signal > 0, "yes", "no") if name in CLASSIFIERS else signal
+
+
+def answers(estimator, X) -> np.ndarray:
+    return estimator.predict_proba(X) if hasattr(estimator, "predict_proba") else estimator.predict(X)
+
+
+def seeded(name: str):
+    made = ESTIMATORS[name]()
+    return made.set_params(random_state=0) if "random_state" in made.get_params() else made
+
+
+def test_there_is_one_per_family():
+    assert len(CLASSIFIERS) + len(REGRESSORS) == len(ESTIMATORS)
+    assert len(ESTIMATORS) >= 25
+
+
+@every
+def test_scikit_learn_contract(name):
+    made = ESTIMATORS[name]()
+    check_estimator(made, on_skip=None, expected_failed_checks=made.expected_failed_checks)
+
+
+@every
+def test_clone_pipeline_grid_and_cross_validation(name):
+    X, y = data(name)
+    made = seeded(name)
+    parts = [made] if name in COUNTS else [StandardScaler(), made]
+    assert np.isfinite(cross_val_score(make_pipeline(*clone(parts)), X, y, cv=2, error_score="raise")).all()
+    found = GridSearchCV(made, {}, cv=2, error_score="raise").fit(X, y)
+    np.testing.assert_array_equal(found.predict(X), clone(made).fit(X, y).predict(X))
+
+
+@every
+def test_files_and_pickles_keep_every_prediction(name, tmp_path):
+    X, y = data(name)
+    made = seeded(name).fit(pd.DataFrame(X, columns=["a", "b", "c"]), y)
+    table = pd.DataFrame(X[:9], columns=["a", "b", "c"])
+    wanted = answers(made, table)
+    np.testing.assert_array_equal(answers(pickle.loads(pickle.dumps(made)), table), wanted)
+    made.save(tmp_path / "model")
+    again = ESTIMATORS[name].load(tmp_path / "model")
+    assert repr(again) == repr(made)
+    assert list(again.feature_names_in_) == ["a", "b", "c"]
+    np.testing.assert_array_equal(answers(again, table), wanted)
+    with pytest.raises(ValueError, match="`path` must be a file with a"):
+        ESTIMATORS[next(other for other in ESTIMATORS if other != name)].load(tmp_path / "model")
+
+
+@every
+def test_a_bad_entry_is_named_by_its_column(name):
+    X, y = data(name)
+    frame = pd.DataFrame(X, columns=["age", "height", "weight"])
+    made = seeded(name).fit(frame, y)
+    frame.loc[4, "height"] = np.inf
+    with pytest.raises(ValueError, match=r"inf.*column 'height', row 4"):
+        made.predict(frame)
+    frame.loc[4, "height"] = np.nan
+    if made._accepts_missing:
+        assert np.isfinite(answers(made, frame) if name in CLASSIFIERS else made.predict(frame)).all()
+    else:
+        with pytest.raises(ValueError, match=r"NaN in column 'height', row 4.*marginalise"):
+            made.predict(frame)
+
+
+@every
+def test_constant_columns_and_repeated_rows_are_harmless(name):
+    X, y = data(name, 40)
+    X = np.column_stack([X, np.ones(40)])
+    X, y = np.concatenate([X, X[:10]]), np.concatenate([y, y[:10]])
+    assert np.isfinite(np.asarray(answers(seeded(name).fit(X, y), X))).all()
+
+
+@every
+def test_one_row_or_one_class_is_answered_or_refused(name):
+    X, y = data(name, 8)
+    for rows, targets in ((X[:1], y[:1]), (X, np.repeat(y[:1], 8))):
+        refusal = ""
+        try:
+            found = seeded(name).fit(rows, targets).predict(rows)
+            assert (found == targets).all() if name in CLASSIFIERS else np.isfinite(found).all()
+        except ValueError as error:
+            refusal = str(error)
+        assert not refusal or any(word in refusal for word in REASONS)
+
+
+@every
+def test_a_new_number_of_rows_compiles_nothing(name):
+    X, y = data(name, 64)
+    for count in (60, 50):  # the first calls compile, and learn what else they need
+        answers(seeded(name).fit(X[:count], y[:count]), X[:count])
+    compiled = []
+    jax.monitoring.register_event_duration_secs_listener(
+        lambda event, seconds, **_: (
+            compiled.append(event) if event.endswith("backend_compile_duration") else None
+        )
+    )
+    answers(seeded(name).fit(X[:55], y[:55]), X[:57])
+    jax.monitoring.clear_event_listeners()
+    assert not compiled
+
+
+@pytest.mark.parametrize("name", [name for name in ESTIMATORS if name in REGRESSORS])
+def test_predictions_of_regressors_are_distributions(name):
+    X, y = data(name)
+    made = seeded(name).fit(X, y)
+    try:
+        found = made.predict_dist(X)
+    except AttributeError as error:
+        pytest.skip(str(error))
+    assert isinstance(found, Distribution)
+    np.testing.assert_allclose(np.asarray(found.mean), made.predict(X), rtol=1e-6, atol=1e-8)
+    lower, upper = made.predict_interval(X, 0.8)
+    np.testing.assert_allclose(np.asarray(found.cdf(upper)) - np.asarray(found.cdf(lower)), 0.8, atol=1e-6)
+    assert 0.5 < np.mean((lower <= y) & (y <= upper)) <= 1
+    draws = made.sample_y(X[:4], 4000, random_state=0)
+    sd = np.sqrt(np.asarray(found.variance)[:4])
+    assert np.abs((draws.mean(1) - np.asarray(found.mean)[:4]) / (sd / 4000**0.5)).max() < 5
+    assert np.isfinite(made.log_score(X, y))
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_predictions_of_classifiers_are_distributions(name):
+    X, y = data(name)
+    made = seeded(name).fit(X, y)
+    try:
+        probs = made.predict_proba(X)
+    except AttributeError as error:
+        pytest.skip(str(error))
+    np.testing.assert_array_equal(made.classes_, ["no", "yes"])
+    np.testing.assert_allclose(probs.sum(1), 1, rtol=1e-12)
+    np.testing.assert_array_equal(made.predict(X), made.classes_[probs.argmax(1)])
+    np.testing.assert_allclose(np.asarray(made.predict_dist(X).probs), probs, atol=1e-12)
+    draws = (made.sample_y(X[:5], 4000, random_state=0) == "yes").mean(1)
+    error = np.sqrt(probs[:5, 1] * probs[:5, 0] / 4000) + 1e-12
+    assert np.abs((draws - probs[:5, 1]) / error).max() < 5
+    assert np.isfinite(made.log_score(X, y)) or (probs == 0).any()
+
+
+def test_every_estimator_shares_the_base():
+    assert all(issubclass(c, Estimator) for c in ESTIMATORS.values())
