@@ -128,6 +128,7 @@ from tractable.distributions.mutual_information import (
     mutual_information,
     pointwise_mutual_information,
 )
+from tractable.distributions.normal_mixture import NormalMixture
 from tractable.distributions.normal_priors import NormalGamma, NormalInverseWishart
 from tractable.distributions.positive import HalfCauchy, HalfNormal, LogNormal
 from tractable.distributions.regression_conjugate import (
@@ -219,6 +220,7 @@ __all__ = [
     "Normal",
     "NormalGamma",
     "NormalInverseWishart",
+    "NormalMixture",
     "Pareto",
     "PermutationTest",
     "PointMass",

@@ -1,9 +1,18 @@
 """Layer 10: every model family as a scikit-learn estimator, with distributions as predictions."""
 
+from tractable.estimators.bagging import BaggingClassifier as BaggingClassifier
+from tractable.estimators.bagging import BaggingRegressor as BaggingRegressor
+from tractable.estimators.bayes_linear import BayesianLinearRegressor as BayesianLinearRegressor
+from tractable.estimators.bayes_linear import RelevanceRegressor as RelevanceRegressor
 from tractable.estimators.discriminant import LinearDiscriminantClassifier as LinearDiscriminantClassifier
 from tractable.estimators.discriminant import (
     QuadraticDiscriminantClassifier as QuadraticDiscriminantClassifier,
 )
+from tractable.estimators.linear import LassoRegressor as LassoRegressor
+from tractable.estimators.linear import LinearRegressor as LinearRegressor
+from tractable.estimators.linear import RecursiveRegressor as RecursiveRegressor
+from tractable.estimators.linear import RidgeRegressor as RidgeRegressor
+from tractable.estimators.linear import RobustRegressor as RobustRegressor
 from tractable.estimators.naive_bayes import BernoulliNaiveBayesClassifier as BernoulliNaiveBayesClassifier
 from tractable.estimators.naive_bayes import (
     CategoricalNaiveBayesClassifier as CategoricalNaiveBayesClassifier,
@@ -16,3 +25,9 @@ from tractable.estimators.naive_bayes import NaiveBayesClassifier as NaiveBayesC
 from tractable.estimators.neighbours import NeighboursClassifier as NeighboursClassifier
 from tractable.estimators.neighbours import NeighboursRegressor as NeighboursRegressor
 from tractable.estimators.registry import all_estimators as all_estimators
+from tractable.estimators.trees import AdaBoostClassifier as AdaBoostClassifier
+from tractable.estimators.trees import ForestClassifier as ForestClassifier
+from tractable.estimators.trees import ForestRegressor as ForestRegressor
+from tractable.estimators.trees import RotationForestClassifier as RotationForestClassifier
+from tractable.estimators.trees import TreeClassifier as TreeClassifier
+from tractable.estimators.trees import TreeRegressor as TreeRegressor

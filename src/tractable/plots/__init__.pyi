@@ -21,6 +21,7 @@ from tractable.plots.graphs import plot_junction_tree as plot_junction_tree
 from tractable.plots.graphs import plot_model as plot_model
 from tractable.plots.graphs import plot_moral_steps as plot_moral_steps
 from tractable.plots.graphs import plot_undirected as plot_undirected
+from tractable.plots.kernels import KernelDisplay as KernelDisplay
 from tractable.plots.optim import plot_bounds as plot_bounds
 from tractable.plots.optim import plot_descent as plot_descent
 from tractable.plots.optim import plot_rate as plot_rate
@@ -30,9 +31,14 @@ from tractable.plots.particles import plot_filter as plot_filter
 from tractable.plots.particles import plot_temperatures as plot_temperatures
 from tractable.plots.predictive import plot_coefficients as plot_coefficients
 from tractable.plots.predictive import plot_intervals as plot_intervals
+from tractable.plots.regression import EquivalentKernelDisplay as EquivalentKernelDisplay
+from tractable.plots.regression import EvidenceSurfaceDisplay as EvidenceSurfaceDisplay
+from tractable.plots.regression import PredictiveBandDisplay as PredictiveBandDisplay
 from tractable.plots.selection import BiasVarianceDisplay as BiasVarianceDisplay
 from tractable.plots.selection import LearningCurveDisplay as LearningCurveDisplay
 from tractable.plots.selection import ValidationCurveDisplay as ValidationCurveDisplay
+from tractable.plots.trees import ImportanceDisplay as ImportanceDisplay
+from tractable.plots.trees import TreeDisplay as TreeDisplay
 from tractable.plots.variational import plot_bound as plot_bound
 from tractable.plots.variational import plot_contours as plot_contours
 from tractable.plots.variational import plot_race as plot_race

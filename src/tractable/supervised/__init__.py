@@ -1,4 +1,4 @@
-"""Layer 6: regression and classification: linear, Bayesian, kernel and tree models, their selection and uncertainty."""
+"""Layer 6: regression and classification: linear, Bayesian, kernel and tree models, selection, trust."""
 
 from tractable._lazy import attach
 

@@ -1,0 +1,107 @@
+r"""Mixtures of normals on the line, one mixture per unit: predictions averaged over uncertain parameters.
+
+Model.       $p(x) = \sum_k w_k\,N(x \mid \mu_k, \sigma_k^2)$, with leading axes of the parameters as
+             independent units (`Mixture` draws one label for all its coordinates; here each coordinate
+             has its own).
+Quantiles.   By bisection between the least and the greatest quantile of the components.
+Used by.     supervised.bayes_linear_full: predictive distributions with hyperparameters integrated out.
+Cost.        $O(k)$ per point; 60 times that for a quantile.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+
+from tractable.core.checks import check
+from tractable.core.iterate import run
+from tractable.core.module import field
+from tractable.core.numerics import logsumexp, safe_log
+from tractable.core.support import Support, positive, real, simplex
+from tractable.core.types import Array, Float
+from tractable.distributions.base import Univariate
+
+__all__ = ["NormalMixture"]
+
+_HALVINGS = 60
+_LOG_2PI = float(np.log(2 * np.pi))
+
+
+class NormalMixture(Univariate):
+    r"""$\sum_k w_k\,N(\mu_k, \sigma_k^2)$: $w$ = `weights`, $\mu$ = `loc`, $\sigma$ = `scale`, last axes.
+
+    >>> two = NormalMixture([0.5, 0.5], [[-1.0, 1.0], [0.0, 0.0]], [1.0, 1.0])
+    >>> two.shape, two.variance.tolist()
+    ((2,), [2.0, 1.0])
+    """
+
+    weights: Float[Array, "... k"] = field(support=simplex)
+    loc: Float[Array, "... k"] = field(support=real, rank=1)
+    scale: Float[Array, "... k"] = field(support=positive, rank=1)
+
+    def __init__(self, weights: Any, loc: Any, scale: Any):
+        self.weights, self.loc, self.scale = weights, loc, scale
+
+    def __check_init__(self) -> None:
+        sizes = {jnp.shape(value)[-1] for value in (self.weights, self.loc, self.scale)}
+        check(len(sizes) == 1, "loc", "as long as `weights` along the last axis", f"lengths {sorted(sizes)}")
+
+    @property
+    def support(self) -> Support:
+        return real
+
+    def _standard(self, x: Array) -> Array:
+        return (x[..., None] - self.loc) / self.scale
+
+    def _log_prob(self, x: Array) -> Array:
+        each = -0.5 * self._standard(x) ** 2 - jnp.log(self.scale) - 0.5 * _LOG_2PI
+        return logsumexp(each + safe_log(self.weights), axis=-1)
+
+    def _sample(self, key: Any, n: Any) -> Array:
+        key_label, key_noise = jr.split(key)
+        ends = jnp.cumsum(self.weights, axis=-1)
+        label = (jr.uniform(key_label, n)[..., None] * ends[..., -1:] >= ends).sum(-1)
+
+        def chosen(values):
+            return jnp.take_along_axis(
+                jnp.broadcast_to(values, (*n, values.shape[-1])), label[..., None], -1
+            )[..., 0]
+
+        return chosen(self.loc) + chosen(self.scale) * jr.normal(key_noise, n)
+
+    def _mean(self) -> Array:
+        return (self.weights * self.loc).sum(-1)
+
+    def _variance(self) -> Array:
+        around = self.loc - self._mean()[..., None]
+        return (self.weights * (self.scale**2 + around**2)).sum(-1)
+
+    def _cdf(self, x: Array) -> Array:
+        return (self.weights * jax.scipy.special.ndtr(self._standard(x))).sum(-1)
+
+    def _survival(self, x: Array) -> Array:
+        return (self.weights * jax.scipy.special.ndtr(-self._standard(x))).sum(-1)
+
+    def _icdf(self, p: Array) -> Array:
+        return self._bisected(p, lambda x: self._cdf(x) >= p)
+
+    def _inverse_survival(self, q: Array) -> Array:
+        return self._bisected(1 - q, lambda x: self._survival(x) <= q)
+
+    def _bisected(self, p: Array, reached: Any) -> Array:
+        # an end is far enough out for the least probability that has a quantile at all
+        z = jnp.where(jnp.abs(p - 0.5) < 0.5 - 1e-12, jnp.abs(jax.scipy.special.ndtri(p)) + 1e-9, 40.0)[
+            ..., None
+        ]
+        ends = (self.loc - z * self.scale).min(-1), (self.loc + z * self.scale).max(-1)
+
+        def halve(bracket, _):
+            low, high = bracket
+            middle = low + (high - low) / 2
+            there = reached(middle)
+            return (jnp.where(there, low, middle), jnp.where(there, middle, high)), None
+
+        start = tuple(jnp.broadcast_to(end, p.shape) for end in ends)
+        return run(halve, start, num_steps=_HALVINGS).state[1]

@@ -1,0 +1,157 @@
+"""Bayesian linear regression as scikit-learn estimators; the mathematics is in `supervised.bayes_linear`.
+
+Used by.     Pipelines, grid searches, the command line.
+Cost.        One pass over the rows ($2nd^2$ operations, memory for one chunk), then $O(d^3)$.
+"""
+
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from tractable.distributions.base import Distribution
+from tractable.estimators.base import Regressor
+from tractable.inference.uncertainty import UncertaintySplit
+from tractable.supervised.bayes_linear_evidence import maximise_evidence
+from tractable.supervised.bayes_linear_full import full_bayes_linear
+from tractable.supervised.bayes_linear_noise import conjugate_linear, variational_noise_linear
+from tractable.supervised.bayes_linear_statistics import regression_statistics
+from tractable.supervised.relevance import relevance_regression
+
+__all__ = ["BayesianLinearRegressor", "RelevanceRegressor"]
+
+
+class _LinearBayes(Regressor):
+    """What both share: statistics that add, and predictions from `model_`."""
+
+    model_: Any
+    basis: Any
+    fit_intercept: Any
+    standardise: Any
+
+    def fit(self, X, y, sample_weight=None):
+        """Fit to rows and targets; a weight of two is the row twice."""
+        rows = self._training_rows(X, y, sample_weight, y_numeric=True)
+        self.statistics_ = self._statistics(rows)
+        return self._refit()
+
+    def partial_fit(self, X, y, sample_weight=None):
+        """Add rows to those seen before: the same fit as on all rows at once, whatever the parts."""
+        first = not hasattr(self, "statistics_")
+        rows = self._training_rows(X, y, sample_weight, reset=first, y_numeric=True)
+        more = self._statistics(rows)
+        self.statistics_ = more if first else self.statistics_ + more
+        return self._refit()
+
+    def _options(self) -> dict[str, Any]:
+        return {"intercept": self.fit_intercept, "standardise": self.standardise, "basis": self.basis}
+
+    def _statistics(self, rows):
+        weights = None if (rows.weights == 1).all() else rows.weights
+        return regression_statistics(rows.X, rows.y, weights, basis=self.basis)
+
+    def _refit(self):
+        raise AttributeError(f"{type(self).__name__} has no fit.")
+
+    def _set(self, model):
+        self.model_ = model
+        self.coef_, self.intercept_ = np.asarray(model.mean), float(model.offset)
+        self.sigma_, self.noise_precision_ = np.asarray(model.cov), float(model.noise_precision)
+        self.log_evidence_ = float(model.log_evidence)
+        return self
+
+    def predict(self, X, return_std=False):
+        """The predictive mean of each row; with `return_std` also the predictive standard deviation."""
+        X = self._new_rows(X)
+        mean = self.model_.predict(X)
+        return (mean, np.sqrt(np.asarray(self.model_.split(X).total))) if return_std else mean
+
+    def predict_dist(self, X) -> Distribution:
+        """The predictive distribution of the target, one unit per row."""
+        return self.model_.predictive(self._new_rows(X))
+
+    def predict_uncertainty(self, X) -> UncertaintySplit:
+        """The predictive variance of each row in its parts: noise (aleatoric) and weights (epistemic)."""
+        return self.model_.split(self._new_rows(X))
+
+
+class BayesianLinearRegressor(_LinearBayes):
+    r"""$y = b + w^\top\phi(x) + \epsilon$, $w \sim N(0, I/\alpha)$, $\epsilon \sim N(0, 1/\beta)$, flat $b$.
+
+    - `method="evidence"`: $\alpha, \beta$ of highest evidence; the predictive is normal.
+    - `"full"`: $\alpha, \beta$ integrated out on a grid; a mixture of normals.
+    - `"conjugate"`: $w \mid \beta \sim N(0, (\beta r)^{-1}I)$ with $r$ = `prior_rows`; Student's t, exact.
+    - `"variational"`: $q(w)\,q(\alpha)\,q(\beta)$; `log_evidence_` is a lower bound.
+
+    `basis` maps rows to features, `standardise` makes $\alpha$ speak of columns of unit standard deviation
+    (so units do not matter). Missing entries are refused by the name of their column.
+
+    >>> from tractable.estimators.bayes_linear import BayesianLinearRegressor
+    >>> model = BayesianLinearRegressor().fit([[0.0], [1.0], [2.0], [3.0]], [0.1, 0.9, 2.1, 2.9])
+    >>> float(model.predict([[4.0]])[0].round(2))
+    3.89
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        "method": [StrOptions({"evidence", "full", "conjugate", "variational"})],
+        "basis": [None, callable, list, tuple],
+        "fit_intercept": ["boolean"],
+        "standardise": ["boolean"],
+        "prior_rows": [Interval(Real, 0, None, closed="neither")],
+    }
+
+    def __init__(
+        self, method="evidence", *, basis=None, fit_intercept=True, standardise=True, prior_rows=1.0
+    ):
+        self.method = method
+        self.basis = basis
+        self.fit_intercept = fit_intercept
+        self.standardise = standardise
+        self.prior_rows = prior_rows
+
+    def _refit(self):
+        options = self._options()
+        if self.method == "full":
+            model = full_bayes_linear(self.statistics_, **options)
+            self.effective_parameters_ = float(model.effective_parameters)
+        elif self.method == "conjugate":
+            model = conjugate_linear(self.statistics_, prior_rows=self.prior_rows, **options)
+        elif self.method == "variational":
+            model, self.run_ = variational_noise_linear(self.statistics_, **options)
+        else:
+            self.run_ = maximise_evidence(self.statistics_, **options)
+            model, self.alpha_ = self.run_.model, float(self.run_.alpha)
+            self.effective_parameters_ = float(self.run_.effective_parameters)
+        return self._set(model)
+
+
+class RelevanceRegressor(_LinearBayes):
+    r"""Sparse Bayesian regression: $w_j \sim N(0, 1/\alpha_j)$, each $\alpha_j$ and the noise by evidence.
+
+    Columns whose $\alpha_j$ is best infinite are switched off: `kept_` says which remain. With a `basis` of
+    one bump per row this is the relevance vector machine.
+
+    >>> import numpy as np
+    >>> from tractable.estimators.bayes_linear import RelevanceRegressor
+    >>> X = np.random.default_rng(0).normal(size=(50, 4))
+    >>> RelevanceRegressor().fit(X, 3 * X[:, 2]).kept_.tolist()
+    [False, False, True, False]
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        "basis": [None, callable, list, tuple],
+        "fit_intercept": ["boolean"],
+        "standardise": ["boolean"],
+    }
+
+    def __init__(self, *, basis=None, fit_intercept=True, standardise=True):
+        self.basis = basis
+        self.fit_intercept = fit_intercept
+        self.standardise = standardise
+
+    def _refit(self):
+        options = self._options()
+        self.run_ = relevance_regression(self.statistics_, **options)
+        self.alpha_, self.kept_ = np.asarray(self.run_.alpha), self.run_.kept
+        return self._set(self.run_.model)

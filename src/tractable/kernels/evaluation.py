@@ -1,0 +1,76 @@
+r"""How kernels are evaluated: compiled once for each structure, in the precision of the points.
+
+Padding.     Rows are padded to a bucket size with copies of the last one, and the table is cut: a new number
+             of rows runs the same program.
+Used by.     kernels.base.
+Cost.        One program for each kind of kernel and each bucket.
+"""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tractable.core.checks import is_concrete
+from tractable.core.types import Array
+
+__all__ = ["compiled_diagonal", "compiled_gram", "compiled_pair", "describe", "from_pairs", "padded"]
+
+
+@eqx.filter_jit
+def compiled_gram(kernel: Any, x: Array, y: Array | None) -> Array:
+    """The table of all pairs of rows."""
+    return _cast(kernel, x)._gram(x, y)
+
+
+@eqx.filter_jit
+def compiled_diagonal(kernel: Any, x: Array) -> Array:
+    """The values of each row with itself."""
+    return _cast(kernel, x)._diagonal(x)
+
+
+@eqx.filter_jit
+def compiled_pair(kernel: Any, x: Array, y: Array) -> Array:
+    """The value of one pair."""
+    return _cast(kernel, x).pair(x, y)
+
+
+def describe(value: Any) -> str:
+    """A hyperparameter in few characters: its values to six digits, or its type where it has none yet."""
+    if isinstance(value, jax.Array | np.ndarray):
+        if not is_concrete(value):
+            return f"{value.dtype}{list(value.shape)}"
+        if value.size > 8:
+            return f"array{value.shape}"
+        return str(_rounded(np.asarray(value).tolist()))
+    return getattr(value, "__name__", repr(value)) if callable(value) else repr(value)
+
+
+def from_pairs(function: Any, x: Array, y: Array | None) -> Array:
+    """`function(x[i], y[j])` for all rows of two tables; `y` of None stands for `x`."""
+    other = x if y is None else y
+    return jax.vmap(lambda row: jax.vmap(lambda point: function(row, point))(other))(x)
+
+
+def padded(rows: Array, size: int) -> Array:
+    """`rows` with copies of the last one, made in NumPy: nothing is compiled."""
+    values = np.asarray(rows)
+    return jnp.asarray(np.concatenate([values, np.repeat(values[-1:], size - len(values), axis=0)]))
+
+
+def _cast(kernel: Any, x: Array) -> Any:
+    """The kernel in the precision of the points."""
+
+    def cast(leaf: Any) -> Any:
+        floating = eqx.is_array(leaf) and jnp.issubdtype(leaf.dtype, jnp.floating)
+        return leaf.astype(x.dtype) if floating else leaf
+
+    return jax.tree.map(cast, kernel)
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_rounded(item) for item in value]
+    return float(f"{value:.6g}") if isinstance(value, float) else value

@@ -1,0 +1,257 @@
+r"""Recursive least squares: one measurement at a time, with the covariance of the estimate.
+
+Model.       $y_k = X_k\theta + \eta_k$, $\eta_k \sim N(0, R_k)$, with $X_k$ of shape (m, d); a belief
+             $\theta \sim N(\theta_0, P_0)$ before the first.
+Update.      $S = X P X^\top + R$, $K = P X^\top S^{-1}$, $\theta \leftarrow \theta + K(y - X\theta)$, and one
+             of
+             joseph       $P \leftarrow (I - K X) P (I - K X)^\top + K R K^\top$ (right for any gain),
+             short        $P \leftarrow (I - K X) P$,
+             gain         $P \leftarrow P - P X^\top S^{-1} X P$,
+             information  $P^{-1} \leftarrow P^{-1} + X^\top R^{-1} X$, with $K = P X^\top R^{-1}$ after it:
+             equal at this gain, which minimises the trace of $P$; any gain leaves the estimate unbiased.
+Ridge.       $\theta_0 = 0$, $P_0 = (\sigma^2/\lambda) I$, $R = \sigma^2$ give batch ridge with penalty
+             $\lambda$ and
+             $P_n = \sigma^2 (X^\top X + \lambda I)^{-1}$; $P_0 \to \infty$ gives batch least squares.
+Forgetting.  $P \leftarrow P / \rho$ before each measurement: after $k$ more it counts $\rho^k$.
+Used by.     estimators.linear.
+Cost.        $O(d^2 m + m^3)$ per measurement (information: $O(d^3)$); one program for many row counts.
+References.  Simon (2006) chapter 3; Bierman (1977).
+"""
+
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tractable.core.checks import as_float, check, check_finite, check_option, check_shape
+from tractable.core.chunks import pad_rows
+from tractable.core.iterate import Run, run
+from tractable.core.linalg import psd_solve, symmetrise
+from tractable.core.module import Module, field
+from tractable.core.types import Array, ArrayLike, Float, Scalar
+from tractable.distributions.gaussian import Gaussian, condition
+from tractable.distributions.gaussian_parts import psd_inverse
+from tractable.distributions.linear_gaussian import LinearGaussian
+from tractable.distributions.student import StudentT
+
+__all__ = ["RecursiveModel", "RecursiveTrace", "recursive_least_squares", "recursive_update", "ridge_prior"]
+
+FORMS = ("gain", "joseph", "short", "information")
+
+
+class RecursiveTrace(NamedTuple):
+    """What each measurement recorded: the estimate after it, the innovation and the trace of the covariance.
+
+    `energy` is $e^\\top S^{-1} e$ of the innovation $e$; its sum over measurements of unit noise estimates
+    $n\\sigma^2$.
+    """
+
+    mean: Array
+    innovation: Array
+    trace: Array
+    energy: Array
+
+
+class RecursiveModel(Module):
+    r"""A regression that rows may be added to for ever: a belief about the coefficients, and about the noise.
+
+    The belief is that of unit noise, over columns divided by `column_scale` (powers of two near the size of
+    the
+    first rows, so that the prior is relative to the data's scale; the constant comes first). `energy` over
+    `count` estimates the variance of the noise: with the improper prior $1/\sigma^2$ the prediction is
+    Student's
+    t of `count` degrees, exactly. Forgotten rows count less in both.
+    """
+
+    belief: Gaussian
+    energy: Scalar
+    count: Scalar
+    column_scale: Float[Array, " p"]
+    forgetting: float = 1.0
+    form: str = field(static=True, default="gain")
+    has_intercept: bool = field(static=True, default=True)
+
+    @classmethod
+    def start(
+        cls,
+        X: ArrayLike,
+        weights: ArrayLike | None = None,
+        *,
+        penalty: float | int = 1e-3,
+        forgetting: float = 1.0,
+        form: str = "gain",
+        intercept: bool = True,
+    ) -> "RecursiveModel":
+        """The model before any row, with column scales from the size of the rows `X`."""
+        rows = np.asarray(X, float)
+        mean_square = np.average(
+            rows**2, axis=0, weights=None if weights is None else np.asarray(weights, float)
+        )
+        size = np.sqrt(np.where(mean_square > 0, mean_square, 1.0))
+        scale = np.concatenate([np.ones(int(intercept)), np.exp2(np.round(np.log2(size)))])
+        prior = ridge_prior(len(scale), penalty)
+        zero = jnp.zeros(())
+        return cls(prior, zero, zero, jnp.asarray(scale), float(forgetting), form, intercept)
+
+    @property
+    def coefficients(self) -> np.ndarray:
+        return (np.asarray(self.belief.mean) / np.asarray(self.column_scale))[int(self.has_intercept) :]
+
+    @property
+    def intercept(self) -> float:
+        return float(self.belief.mean[0]) if self.has_intercept else 0.0
+
+    def update(self, X: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None) -> "RecursiveModel":
+        """The model after more rows."""
+        count = np.ones(len(np.asarray(y))) if weights is None else np.asarray(weights, float)
+        options = {"weights": count, "form": self.form, "forgetting": self.forgetting}
+        found = recursive_least_squares(self._design(X), y, self.belief, **options)
+        kept = self.forgetting ** np.arange(len(count) - 1, -1, -1.0)
+        past = self.forgetting ** len(count)
+        energy = past * self.energy + jnp.asarray(kept @ np.asarray(found.trace.energy))
+        total = past * self.count + jnp.asarray(kept @ count)
+        fixed = (self.column_scale, self.forgetting, self.form, self.has_intercept)
+        return RecursiveModel(found.state, energy, total, *fixed)
+
+    def predict(self, X: ArrayLike) -> np.ndarray:
+        return self._design(X) @ np.asarray(self.belief.mean)
+
+    def predict_dist(self, X: ArrayLike) -> StudentT:
+        check(float(self.count) > 0, "rows", "given before a prediction", "none")
+        A = self._design(X)
+        spread = 1 + np.einsum("ij,jk,ik->i", A, np.asarray(self.belief.cov), A)
+        scale = np.sqrt(float(self.energy) / float(self.count) * spread)
+        degrees, loc = np.full(len(A), float(self.count)), A @ np.asarray(self.belief.mean)
+        return StudentT(jnp.asarray(degrees), jnp.asarray(loc), jnp.asarray(scale))
+
+    def _design(self, X: ArrayLike) -> np.ndarray:
+        rows = np.asarray(X, float)
+        rows = np.column_stack([np.ones(len(rows)), rows]) if self.has_intercept else rows
+        return rows / np.asarray(self.column_scale)
+
+    def __repr__(self) -> str:
+        deviation = np.sqrt(float(self.energy) / max(float(self.count), 1.0))
+        forgets = "never forgets" if self.forgetting == 1 else f"forgets by {self.forgetting:g} per row"
+        size = f"{len(self.coefficients)} coefficients after {float(self.count):.6g} rows"
+        return f"RecursiveModel({size}, noise {deviation:.4g}, {forgets})"
+
+
+def ridge_prior(dim: int, penalty: float | int, noise: float | int = 1.0) -> Gaussian:
+    r"""$N(0, (\sigma^2/\lambda) I)$: the belief from which recursion gives ridge regression."""
+    check(penalty > 0, "penalty", "positive", penalty, "Without a penalty the first belief is flat.")
+    return Gaussian(jnp.zeros(dim), noise / penalty * jnp.eye(dim))
+
+
+def recursive_update(
+    belief: Gaussian,
+    X: ArrayLike,
+    y: ArrayLike,
+    noise: ArrayLike = 1.0,
+    *,
+    form: str = "gain",
+    gain: ArrayLike | None = None,
+    forgetting: float | Scalar = 1.0,
+) -> Gaussian:
+    """The belief after one measurement `y` (m,) with rows `X` (m, d) and noise covariance `noise` (or a
+    variance).
+
+    Another `gain` (d, m) than the best one is allowed in the Joseph form, the only one right for it.
+
+    >>> after = recursive_update(ridge_prior(1, 1.0), [[1.0]], [2.0])
+    >>> round(float(after.mean[0]), 12), round(float(after.cov[0, 0]), 12)
+    (1.0, 0.5)
+    """
+    check_option("form", form, FORMS)
+    rows, value = jnp.atleast_2d(as_float("X", X)), jnp.atleast_1d(as_float("y", y))
+    check_shape("X", rows, (value.shape[0], belief.mean.shape[0]), "One row per entry of `y`.")
+    R = _noise_matrix(noise, value.shape[0])
+    if gain is None:
+        return _update(belief, rows, value, R, jnp.asarray(forgetting, value.dtype), form)
+    check(form == "joseph", "form", "'joseph' where a gain is given", repr(form))
+    K = as_float("gain", gain)
+    check_shape("gain", K, rows.T.shape, "One column per entry of `y`.")
+    return _joseph(Gaussian(belief.mean, belief.cov / forgetting), rows, value, R, K)
+
+
+def recursive_least_squares(
+    X: ArrayLike,
+    y: ArrayLike,
+    prior: Gaussian,
+    noise: ArrayLike = 1.0,
+    *,
+    weights: ArrayLike | None = None,
+    form: str = "gain",
+    forgetting: float = 1.0,
+) -> Run:
+    """The belief after all rows as `run.state`, with a `RecursiveTrace` of every step as `run.trace`.
+
+    `X` is (n, d) with `y` (n,), or (n, m, d) with `y` (n, m) for measurements of m numbers, all of which
+    share
+    the covariance `noise`. A weight divides the noise; a row of weight zero is absent.
+    """
+    check_option("form", form, FORMS)
+    check(0 < forgetting <= 1, "forgetting", "in (0, 1]", forgetting)
+    rows, values = np.asarray(X, float), np.asarray(y, float)
+    check_finite("X", rows)
+    check_finite("y", values)
+    if rows.ndim == 2:
+        rows, values = rows[:, None, :], values.reshape(len(values), -1)
+    check_shape("X", rows, (None, None, prior.mean.shape[0]), "Rows (n, d), or measurements (n, m, d).")
+    check_shape("y", values, rows.shape[:2], "One entry per row of each measurement.")
+    (padded, targets), count = pad_rows((rows, values), weights)
+    found = _scan(
+        padded, targets, count, prior, _noise_matrix(noise, rows.shape[1]), jnp.asarray(forgetting), form
+    )
+    kept = jax.tree.map(lambda leaf: np.asarray(leaf)[: len(rows)], found.trace)
+    return Run(found.state, kept, jnp.asarray(len(rows)), found.code)
+
+
+def _noise_matrix(noise: ArrayLike, size: int) -> Array:
+    R = as_float("noise", noise)
+    R = R * jnp.eye(size) if R.ndim == 0 else R
+    check_shape("noise", R, (size, size), "A variance, or a covariance matrix.")
+    return R
+
+
+@partial(jax.jit, static_argnums=6)
+def _scan(X: Array, y: Array, weights: Array, prior: Gaussian, R: Array, forgetting: Array, form: str) -> Run:
+    def step(belief, row):
+        rows, value, weight = row
+        seen = weight > 0
+        noise = R / jnp.where(seen, weight, 1.0)
+        after = _update(belief, rows, value, noise, forgetting, form)
+        innovation = value - rows @ belief.mean
+        spread = rows @ belief.cov @ rows.T / forgetting + noise
+        energy = jnp.where(seen, innovation @ psd_solve(spread, innovation), 0.0)
+        kept = jax.tree.map(lambda new, old: jnp.where(seen, new, old), after, belief)
+        return kept, RecursiveTrace(kept.mean, innovation, jnp.trace(kept.cov), energy)
+
+    return run(step, prior, (X, y, weights))
+
+
+@partial(jax.jit, static_argnums=5)
+def _update(belief: Gaussian, X: Array, y: Array, R: Array, forgetting: Array, form: str) -> Gaussian:
+    belief = Gaussian(belief.mean, belief.cov / forgetting)
+    if form == "information":
+        return _information(belief, X, y, R)
+    predicted, cross = LinearGaussian(X, jnp.zeros_like(y), R).marginal(belief)
+    if form == "gain":
+        return condition(belief, cross, predicted, y)
+    K = psd_solve(predicted.cov, cross.T).T
+    if form == "joseph":
+        return _joseph(belief, X, y, R, K)
+    return Gaussian(belief.mean + K @ (y - X @ belief.mean), belief.cov - K @ X @ belief.cov)
+
+
+def _joseph(belief: Gaussian, X: Array, y: Array, R: Array, K: Array) -> Gaussian:
+    rest = jnp.eye(belief.mean.shape[0], dtype=K.dtype) - K @ X
+    cov = symmetrise(rest @ belief.cov @ rest.T + K @ R @ K.T)
+    return Gaussian(belief.mean + K @ (y - X @ belief.mean), cov)
+
+
+def _information(belief: Gaussian, X: Array, y: Array, R: Array) -> Gaussian:
+    fresh = psd_solve(R, X).T  # X^T R^-1
+    cov = psd_inverse(symmetrise(psd_inverse(belief.cov) + fresh @ X))
+    return Gaussian(belief.mean + cov @ fresh @ (y - X @ belief.mean), cov)

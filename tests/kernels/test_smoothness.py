@@ -1,0 +1,81 @@
+"""Classes of kernels and the smoothness of their paths: declared against measured."""
+
+import jax.random as jr
+import numpy as np
+import pytest
+
+from tests.kernels.registry import CASES, CLOSURES, ROWS
+from tractable.kernels.base import Constant
+from tractable.kernels.nonstationary import Linear, Polynomial, Wiener
+from tractable.kernels.smoothness import (
+    increment_variance,
+    is_dot_product,
+    is_isotropic,
+    is_stationary,
+    smoothness_report,
+    trait_violations,
+)
+from tractable.kernels.stationary import (
+    RBF,
+    Matern,
+    Matern12,
+    Matern32,
+    Matern52,
+    Periodic,
+    RationalQuadratic,
+)
+
+OF_POINTS = [case for case in [*CASES, *CLOSURES] if case.points is ROWS]
+BOUNDED = ("Wiener", "direct-product")  # times below zero are refused
+
+
+@pytest.mark.parametrize("case", [c for c in OF_POINTS if c.name not in BOUNDED], ids=str)
+def test_declared_classes_are_kept_under_their_moves(case):
+    kernel = case.build()
+    found = trait_violations(kernel, ROWS, jr.key(0))
+    scale = float(np.abs(kernel.gram(ROWS)).max())
+    for name, violation in found.items():
+        if getattr(kernel.traits, name):
+            assert violation < 1e-12 * scale, name
+        else:
+            assert violation > 1e-3 * scale, name
+
+
+def test_predicates():
+    assert is_stationary(RBF([1.0, 2.0]))
+    assert not is_isotropic(RBF([1.0, 2.0]))
+    assert is_isotropic(2.0 * Matern32() + RBF())
+    assert is_dot_product(Polynomial(2) * Linear())
+    assert not is_stationary(Linear())
+    assert all(predicate(Constant(1.0)) for predicate in (is_stationary, is_isotropic, is_dot_product))
+
+
+def test_increments_of_a_stationary_kernel():
+    """E|f(x + h) - f(x)|^2 = 2(k(0) - k(h))."""
+    for kernel in (RBF(0.8), Matern12(0.8), 3.0 * RationalQuadratic(1.0, 0.5)):
+        for h in (0.5, 1e-3):
+            want = 2 * (float(kernel(0.0, 0.0)) - float(kernel(0.0, h)))
+            np.testing.assert_allclose(increment_variance(kernel, 0.7, h), want, rtol=1e-9)
+    np.testing.assert_allclose(increment_variance(Wiener(), 0.7, 0.1), 0.1, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "derivatives"),
+    [(Matern12(), 0), (Matern32(), 1), (Matern52(), 2), (RBF(), 3), (Matern(0.6), 0), (Matern(2.4), 2),
+     (Wiener(), 0), (RationalQuadratic(), 3), (Periodic(1.0, 3.0), 3), (RBF() + 0.5 * Matern32(), 1),
+     (RBF() * Matern12(), 0)],
+)  # fmt: skip
+def test_measured_derivatives_are_the_declared_ones(kernel, derivatives):
+    report = smoothness_report(kernel)
+    assert report.continuous
+    assert report.measured == derivatives == min(report.declared, 3)
+
+
+def test_powers_of_a_matern_kernel_are_twice_its_order():
+    report = smoothness_report(Matern12())
+    np.testing.assert_allclose(report.exponents, [1.0, 1.0, 1.0], atol=0.1)
+    np.testing.assert_allclose(smoothness_report(Matern32()).exponents[1:], [3.0, 3.0], atol=0.15)
+    assert repr(report).startswith(
+        "mean-square continuous; 0 mean-square derivatives (declared 0; powers 0.99"
+    )
+    assert "at least 3" in repr(smoothness_report(RBF()))
