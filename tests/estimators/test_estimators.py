@@ -24,6 +24,7 @@ COUNTS = {
     "CategoricalNaiveBayesClassifier",
     "MultinomialNaiveBayesClassifier",
 }
+REASONS = "class", "sample", "row", "constant", "two", "targets"
 every = pytest.mark.parametrize("name", ESTIMATORS)
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

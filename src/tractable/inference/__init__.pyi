@@ -234,6 +234,7 @@ from tractable.inference.metropolis import Metropolis as Metropolis
 from tractable.inference.metropolis import MultiplicativeWalk as MultiplicativeWalk
 from tractable.inference.metropolis import RandomWalkMetropolis as RandomWalkMetropolis
 from tractable.inference.metropolis import accept as accept
+from tractable.inference.moderated import moderated_probability as moderated_probability
 from tractable.inference.nuts import NUTS as NUTS
 from tractable.inference.pareto import Smoothed as Smoothed
 from tractable.inference.pareto import fit_generalised_pareto as fit_generalised_pareto

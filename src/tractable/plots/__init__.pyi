@@ -7,6 +7,9 @@ from tractable.plots.chains import plot_pair as plot_pair
 from tractable.plots.chains import plot_ranks as plot_ranks
 from tractable.plots.chains import plot_running_mean as plot_running_mean
 from tractable.plots.chains import plot_trace as plot_trace
+from tractable.plots.classification import CalibrationDisplay as CalibrationDisplay
+from tractable.plots.classification import DecisionRegionDisplay as DecisionRegionDisplay
+from tractable.plots.classification import RiskCoverageDisplay as RiskCoverageDisplay
 from tractable.plots.distributions import plot_density as plot_density
 from tractable.plots.distributions import plot_ellipse as plot_ellipse
 from tractable.plots.evidence import plot_coverage as plot_coverage
