@@ -13,6 +13,7 @@ from scipy.stats import multivariate_normal
 
 from tractable.core.iterate import Status
 from tractable.inference.laplace import laplace
+from tractable.inference.moderated import moderated_probability
 from tractable.supervised.bayes_logistic import (
     fit_bayes_logistic,
     laplace_logistic,
@@ -22,7 +23,6 @@ from tractable.supervised.bayes_logistic import (
 from tractable.supervised.bayes_logistic_variational import sigmoid_bound, variational_logistic
 from tractable.supervised.bayes_softmax import fit_bayes_softmax
 from tractable.supervised.logistic import fit_logistic
-from tractable.inference.moderated import moderated_probability
 
 ONE, VOTES = np.ones((3, 1)), np.array([1, 1, 0])
 WORKED = [

@@ -8,6 +8,7 @@ from tractable.estimators.discriminant import LinearDiscriminantClassifier as Li
 from tractable.estimators.discriminant import (
     QuadraticDiscriminantClassifier as QuadraticDiscriminantClassifier,
 )
+from tractable.estimators.kernel_ridge import KernelRidgeRegressor as KernelRidgeRegressor
 from tractable.estimators.linear import LassoRegressor as LassoRegressor
 from tractable.estimators.linear import LinearRegressor as LinearRegressor
 from tractable.estimators.linear import RecursiveRegressor as RecursiveRegressor
@@ -27,7 +28,15 @@ from tractable.estimators.naive_bayes import (
 from tractable.estimators.naive_bayes import NaiveBayesClassifier as NaiveBayesClassifier
 from tractable.estimators.neighbours import NeighboursClassifier as NeighboursClassifier
 from tractable.estimators.neighbours import NeighboursRegressor as NeighboursRegressor
+from tractable.estimators.perceptron import PerceptronClassifier as PerceptronClassifier
 from tractable.estimators.registry import all_estimators as all_estimators
+from tractable.estimators.svm import (
+    LeastSquaresSupportVectorClassifier as LeastSquaresSupportVectorClassifier,
+)
+from tractable.estimators.svm import LeastSquaresSupportVectorRegressor as LeastSquaresSupportVectorRegressor
+from tractable.estimators.svm import LinearSupportVectorClassifier as LinearSupportVectorClassifier
+from tractable.estimators.svm import SupportVectorClassifier as SupportVectorClassifier
+from tractable.estimators.svm import SupportVectorRegressor as SupportVectorRegressor
 from tractable.estimators.trees import AdaBoostClassifier as AdaBoostClassifier
 from tractable.estimators.trees import ForestClassifier as ForestClassifier
 from tractable.estimators.trees import ForestRegressor as ForestRegressor

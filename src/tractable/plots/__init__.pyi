@@ -25,6 +25,8 @@ from tractable.plots.graphs import plot_model as plot_model
 from tractable.plots.graphs import plot_moral_steps as plot_moral_steps
 from tractable.plots.graphs import plot_undirected as plot_undirected
 from tractable.plots.kernels import KernelDisplay as KernelDisplay
+from tractable.plots.margins import BandwidthDisplay as BandwidthDisplay
+from tractable.plots.margins import MarginDisplay as MarginDisplay
 from tractable.plots.optim import plot_bounds as plot_bounds
 from tractable.plots.optim import plot_descent as plot_descent
 from tractable.plots.optim import plot_rate as plot_rate

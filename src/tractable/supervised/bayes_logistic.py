@@ -27,9 +27,9 @@ from tractable.core.numerics import softplus
 from tractable.core.types import Array, ArrayLike, Float, Int, Key, Scalar
 from tractable.distributions.gaussian import Gaussian
 from tractable.inference.mcmc import mcmc
+from tractable.inference.moderated import moderated_probability
 from tractable.inference.posterior import Posterior
 from tractable.supervised.logistic_newton import NewtonFit, StandardRows, checked_rows, newton
-from tractable.inference.moderated import moderated_probability
 
 __all__ = ["BayesianLogistic", "fit_bayes_logistic", "laplace_logistic", "sample_logistic"]
 

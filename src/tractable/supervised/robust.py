@@ -232,7 +232,7 @@ def _reweighted(problem: _Problem, loss: str, tuning: float, tol: float, max_ste
     residual = np.abs(problem.target - problem.Z @ theta)
     if loss == "absolute":
         scale = _floor(_weighted_median(residual, problem.count) / _LOG_2)
-    kept = np.asarray(_robust_weights(jnp.asarray(residual), jnp.asarray(scale), options[0], "huber"))
+    kept = np.minimum(1.0, tuning * scale / np.maximum(residual, np.finfo(float).tiny))
     return _Found(theta, float(scale), kept, int(found.num_steps), int(found.code))
 
 

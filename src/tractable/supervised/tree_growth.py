@@ -155,7 +155,7 @@ def sample_of(rows: np.ndarray, y: Any, weights: Any, criterion: str, num_classe
     target = np.ascontiguousarray(as_float("y", y), dtype=np.float64)
     check(target.shape == (n,), "y", f"one per row of `X` ({n},)", f"shape {target.shape}")
     check_finite("y", target)
-    w = np.ones(n) if weights is None else np.array(as_float("weights", weights), dtype=np.float64)
+    w = np.ones(n) if weights is None else np.array(weights, dtype=np.float64)
     check(w.shape == (n,), "weights", f"one per row ({n},)", f"shape {w.shape}")
     ok = (w >= 0) & np.isfinite(w)
     if not ok.all():

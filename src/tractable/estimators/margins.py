@@ -1,0 +1,155 @@
+"""What estimators with margins share: the choice of a kernel, classes and probabilities from decision values.
+
+Equal rows are merged before a fit, their weights added: what leave-one-out leaves out is a distinct row, and
+a
+weight of two is the row twice to the last digit.
+"""
+
+from numbers import Integral, Real
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from tractable.core.checks import check
+from tractable.distributions.base import Distribution
+from tractable.distributions.continuous import Laplace, Normal
+from tractable.estimators.base import Classifier, Regressor, TrainingRows
+from tractable.kernels.base import Kernel
+from tractable.kernels.nonstationary import Linear, Polynomial
+from tractable.kernels.stationary import RBF
+from tractable.supervised.svm_calibration import fit_temperature, fit_two_sided
+from tractable.supervised.svm_gram import merge_rows, row_marks
+
+__all__ = [
+    "KERNEL_OPTIONS",
+    "POSITIVE",
+    "MarginClassifier",
+    "ResidualRegressor",
+    "chosen_kernel",
+    "fold_of_rows",
+    "merged",
+]
+
+POSITIVE = Interval(Real, 0, None, closed="neither")
+KERNEL_OPTIONS: dict[str, list] = {
+    "kernel": [StrOptions({"rbf", "linear", "poly"}), Kernel],
+    "gamma": [StrOptions({"scale", "auto"}), POSITIVE],
+    "degree": [Interval(Integral, 1, None, closed="left")],
+    "coef0": [Interval(Real, 0, None, closed="left")],
+}
+
+
+class MarginClassifier(Classifier):
+    """Classes from decision values: the sign of one column, or the largest of several."""
+
+    calibration_: Any
+
+    def _decisions(self, X: np.ndarray) -> np.ndarray:
+        raise AttributeError(f"{type(self).__name__} has no decisions.")
+
+    def decision_function(self, X):
+        """The signed decision for the second of two classes, or a score per class."""
+        rows = self._new_rows(X)
+        return self._decisions(rows)
+
+    def predict(self, X):
+        """The class with the largest score; of two, the second where the decision is positive."""
+        values = self.decision_function(X)
+        return self.classes_[(values > 0).astype(int) if values.ndim == 1 else values.argmax(1)]
+
+    def predict_proba(self, X):
+        """Calibrated probabilities, whose largest is always that of the predicted class."""
+        values = self.decision_function(X)
+        fitted = hasattr(self, "calibration_")
+        check(
+            fitted, "probability", "True to have probabilities", False, "Fit again with it.", AttributeError
+        )
+        if values.ndim > 1:
+            return self.calibration_(values)
+        second = self.calibration_(values)
+        return np.column_stack([1.0 - second, second])
+
+    def _calibrate(self, left_out: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> None:
+        """Slopes from decision values that have not seen their rows."""
+        if left_out.ndim == 1:
+            self.calibration_ = fit_two_sided(left_out, np.where(codes == 1, 1.0, -1.0), weights)
+        else:
+            self.calibration_ = fit_temperature(left_out, codes, weights)
+
+    def _targets(self, codes: np.ndarray) -> list[np.ndarray]:
+        """Labels -1 and +1: of the second of two classes, or of each class against the rest."""
+        count = len(self.classes_)
+        return [np.where(codes == c, 1.0, -1.0) for c in ([1] if count == 2 else range(count))]
+
+
+class ResidualRegressor(Regressor):
+    """A prediction with the residuals that rows have when they are left out: Laplace or Normal around it."""
+
+    laplace_: bool
+    residual_scale_: float
+
+    def predict_dist(self, X) -> Distribution:
+        """Laplace or Normal around the prediction, one per row."""
+        centre = jnp.asarray(self.predict(X))
+        scale = jnp.asarray(np.full(len(centre), self.residual_scale_))
+        return Laplace(centre, scale) if self.laplace_ else Normal(centre, scale)
+
+    def _model_residuals(self, residuals: np.ndarray, weights: np.ndarray) -> None:
+        """The family of the larger likelihood; residuals that are all zero leave a scale next to zero."""
+        absolute = float(np.average(np.abs(residuals), weights=weights))
+        deviation = float(np.sqrt(np.average(residuals**2, weights=weights)))
+        least = float(np.finfo(float).tiny)
+        sharp, flat = (
+            np.log(2 * max(absolute, least)) + 1.0,
+            np.log(max(deviation, least)) + 0.5 * (1 + np.log(2 * np.pi)),
+        )
+        self.laplace_ = bool(sharp < flat)
+        self.residual_scale_ = max(absolute if self.laplace_ else deviation, least)
+
+
+def chosen_kernel(
+    kernel: Any, gamma: Any, degree: int, offset: float, X: np.ndarray, weights: np.ndarray
+) -> Kernel:
+    """A kernel object as it is, or "rbf", "linear", "poly" with scikit-learn's `gamma`.
+
+    `gamma="scale"` is one over the number of columns times the variance of all entries (with weights).
+    """
+    if isinstance(kernel, Kernel):
+        return kernel
+    if kernel == "linear":
+        return Linear()
+    if gamma == "scale":
+        mean = float(np.average(X.mean(1), weights=weights))
+        variance = float(np.average(((X - mean) ** 2).mean(1), weights=weights))
+        gamma = 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
+    elif gamma == "auto":
+        gamma = 1.0 / X.shape[1]
+    if kernel == "rbf":
+        return RBF(1.0 / np.sqrt(2.0 * gamma))
+    return float(gamma) ** degree * Polynomial(degree, offset / gamma)
+
+
+def merged(rows: TrainingRows, *, arranged: bool = False) -> tuple[TrainingRows, np.ndarray]:
+    """Distinct rows with their summed weights, and where each first stood.
+
+    With `arranged` their order does not depend on that of the table: for methods that go through rows in
+    turn.
+    """
+    first, weights = merge_rows(rows.X, rows.y, rows.weights)
+    if arranged:
+        order = np.argsort(row_marks(rows.X[first], rows.y[first]), kind="stable")
+        first, weights = first[order], weights[order]
+    elif len(first) == len(rows.y):
+        return rows, first
+    return TrainingRows(rows.X[first], rows.y[first], weights), first
+
+
+def fold_of_rows(codes: np.ndarray, folds: int) -> np.ndarray:
+    """The fold of each row: every class is spread over the folds, in an order drawn with a fixed seed."""
+    generator, fold = np.random.default_rng(0), np.empty(len(codes), int)
+    for code in np.unique(codes):
+        own = generator.permutation(np.flatnonzero(codes == code))
+        fold[own] = np.arange(len(own)) % folds
+    return fold

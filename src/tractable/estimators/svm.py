@@ -1,0 +1,309 @@
+"""Support vector machines as scikit-learn estimators; the mathematics is in `supervised.svm` and its
+siblings."""
+
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils._param_validation import Interval
+
+from tractable.core.checks import check
+from tractable.estimators.base import TrainingRows
+from tractable.estimators.margins import (
+    KERNEL_OPTIONS,
+    POSITIVE,
+    MarginClassifier,
+    ResidualRegressor,
+    chosen_kernel,
+    fold_of_rows,
+    merged,
+)
+from tractable.kernels.base import Kernel
+from tractable.kernels.nonstationary import Linear
+from tractable.supervised.lssvm import LeastSquaresMachine
+from tractable.supervised.separability import augmented
+from tractable.supervised.svm_bounds import leave_one_out_changes
+from tractable.supervised.svm_multiclass import class_scores, fit_pairwise
+from tractable.supervised.svm_primal import ascend_dual
+from tractable.supervised.svm_regression import SupportVectorRegression
+
+__all__ = [
+    "LeastSquaresSupportVectorClassifier", "LeastSquaresSupportVectorRegressor",
+    "LinearSupportVectorClassifier", "SupportVectorClassifier", "SupportVectorRegressor",
+]  # fmt: skip
+
+_CALIBRATION_ROWS = 2000  # enough for one or two slopes
+
+
+class SupportVectorClassifier(MarginClassifier):
+    r"""The widest street between classes: $\min\tfrac12\|w\|^2 + C\sum_i w_i[1 - y_i f(x_i)]_+$, in any
+    kernel.
+
+    Several classes by one machine per pair. Probabilities are slopes on leave-one-out decisions (the span
+    rule,
+    no refits), or, with `folds`, on decisions of that many folds; they agree with `predict` and
+    `decision_function`. `probability=False` leaves them out.
+
+    >>> X, y = [[0.0, 0.0], [1.0, 1.0], [0.0, 1.0], [1.0, 0.0]], ["even", "even", "odd", "odd"]
+    >>> SupportVectorClassifier(C=10.0, gamma=2.0).fit(X, y).predict([[0.1, 0.0], [0.9, 0.0]]).tolist()
+    ['even', 'odd']
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        "C": [POSITIVE],
+        **KERNEL_OPTIONS,
+        "tol": [POSITIVE],
+        "max_iter": [Interval(Integral, 1, None, closed="left"), None],
+        "probability": ["boolean"],
+        "folds": [Interval(Integral, 2, None, closed="left"), None],
+    }
+
+    def __init__(
+        self,
+        C=1.0,
+        *,
+        kernel="rbf",
+        gamma="scale",
+        degree=3,
+        coef0=0.0,
+        tol=1e-3,
+        max_iter=None,
+        probability=True,
+        folds=None,
+    ):
+        self.C = C
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.tol = tol
+        self.max_iter = max_iter
+        self.probability = probability
+        self.folds = folds
+
+    def fit(self, X, y, sample_weight=None):
+        rows, first = merged(self._training_classes(X, y, sample_weight))
+        kernel = chosen_kernel(self.kernel, self.gamma, self.degree, self.coef0, rows.X, rows.weights)
+        spanned = self.probability and self.folds is None
+        self.model_, left_out = self._machine(kernel, rows, _CALIBRATION_ROWS if spanned else 0)
+        self.n_iter_, self.support_ = max(int(self.model_.num_steps), 1), first[self.model_.support]
+        if self.probability:
+            chosen, decisions = self._folds(kernel, rows) if left_out is None else left_out
+            values = (
+                decisions[:, 0] if len(self.classes_) == 2 else class_scores(decisions, len(self.classes_))
+            )
+            self._calibrate(values, rows.y[chosen], rows.weights[chosen])
+        return self
+
+    def _machine(self, kernel: Kernel, rows: TrainingRows, left_out: int) -> Any:
+        return fit_pairwise(
+            rows.X,
+            rows.y,
+            kernel,
+            float(self.C),
+            weights=rows.weights,
+            tol=float(self.tol),
+            max_steps=self.max_iter,
+            left_out=left_out,
+        )
+
+    def _folds(self, kernel: Kernel, rows: TrainingRows) -> tuple[np.ndarray, np.ndarray]:
+        """Decisions of machines that were fitted without the fold of each row."""
+        count, fold = len(self.classes_), fold_of_rows(rows.y, int(self.folds or 5))
+        least = int(np.bincount(rows.y).min())
+        check(least > 1, "folds", "None where a class has one distinct row", self.folds)
+        decisions = np.empty((len(rows.y), count * (count - 1) // 2))
+        for test in (fold == f for f in np.unique(fold)):
+            part = TrainingRows(*[array[~test] for array in rows])
+            decisions[test] = self._machine(kernel, part, 0)[0].decisions(rows.X[test])
+        return np.arange(len(rows.y)), decisions
+
+    def _decisions(self, X):
+        decisions = self.model_.decisions(X)
+        return decisions[:, 0] if len(self.classes_) == 2 else class_scores(decisions, len(self.classes_))
+
+
+class LinearSupportVectorClassifier(MarginClassifier):
+    r"""The linear hinge machine by dual coordinate ascent, for many rows:
+    $\min\tfrac12\|w\|^2 + \tfrac12b^2 + C\sum_i w_i\xi_i$.
+
+    Several classes one against the rest. The bias is penalised like a weight. Probabilities are slopes on
+    leave-one-out decisions.
+
+    >>> fitted = LinearSupportVectorClassifier().fit([[0.0], [1.0], [3.0], [4.0]], [0, 0, 1, 1])
+    >>> fitted.predict([[0.2], [3.9]]).tolist()
+    [0, 1]
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        "C": [POSITIVE],
+        "tol": [POSITIVE],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    def __init__(self, C=1.0, *, tol=1e-4, max_iter=10000):
+        self.C = C
+        self.tol = tol
+        self.max_iter = max_iter
+
+    def fit(self, X, y, sample_weight=None):
+        rows, _ = merged(self._training_classes(X, y, sample_weight), arranged=True)
+        options = {"weights": rows.weights, "tol": self.tol, "max_epochs": self.max_iter}
+        targets = self._targets(rows.y)
+        self.model_ = tuple(ascend_dual(rows.X, signs, float(self.C), **options) for signs in targets)
+        self.coef_ = np.array([plane.weights for plane in self.model_])
+        self.intercept_ = np.array([plane.bias for plane in self.model_])
+        self.n_iter_ = max(plane.num_steps for plane in self.model_)
+        chosen = np.sort(np.random.default_rng(0).permutation(len(rows.y))[:_CALIBRATION_ROWS])
+        changes = [self._changes(plane, signs, rows, chosen) for plane, signs in zip(self.model_, targets)]
+        left_out = self._decisions(rows.X[chosen]) - (
+            changes[0] if len(changes) == 1 else np.column_stack(changes)
+        )
+        self._calibrate(left_out, rows.y[chosen], rows.weights[chosen])
+        return self
+
+    def _changes(self, plane: Any, signs: np.ndarray, rows: TrainingRows, chosen: np.ndarray) -> np.ndarray:
+        beta, free = (
+            plane.multipliers * signs,
+            (plane.multipliers > 0) & (plane.multipliers < self.C * rows.weights),
+        )
+        return leave_one_out_changes(Linear(), augmented(rows.X), beta, free, chosen, bias=False)
+
+    def _decisions(self, X):
+        values = X @ self.coef_.T + self.intercept_
+        return values[:, 0] if values.shape[1] == 1 else values
+
+
+class SupportVectorRegressor(ResidualRegressor):
+    r"""A tube that ignores errors below $\varepsilon$:
+    $\min\tfrac12\|w\|^2 + C\sum_i w_i(|y_i - f(x_i)| - \varepsilon)_+$.
+
+    `predict_dist` puts around $f$ the residuals that rows have when left out (the span rule): Laplace or
+    Normal, whichever makes them more likely; `residual_scale_` is its scale.
+
+    >>> fitted = SupportVectorRegressor(C=100.0, epsilon=0.01).fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 0.0])
+    >>> fitted.predict([[1.0]]).round(2).tolist()
+    [0.99]
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        "C": [POSITIVE],
+        "epsilon": [Interval(Real, 0, None, closed="left")],
+        **KERNEL_OPTIONS,
+        "tol": [POSITIVE],
+        "max_iter": [Interval(Integral, 1, None, closed="left"), None],
+    }
+
+    def __init__(
+        self, C=1.0, *, epsilon=0.1, kernel="rbf", gamma="scale", degree=3, coef0=0.0, tol=1e-3, max_iter=None
+    ):
+        self.C = C
+        self.epsilon = epsilon
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.tol = tol
+        self.max_iter = max_iter
+
+    def fit(self, X, y, sample_weight=None):
+        rows, first = merged(self._training_rows(X, y, sample_weight, y_numeric=True))
+        kernel = chosen_kernel(self.kernel, self.gamma, self.degree, self.coef0, rows.X, rows.weights)
+        self.model_ = SupportVectorRegression.fit(
+            rows.X,
+            rows.y,
+            kernel,
+            float(self.C),
+            float(self.epsilon),
+            weights=rows.weights,
+            tol=float(self.tol),
+            max_steps=self.max_iter,
+        )
+        self.n_iter_, self.support_ = max(int(self.model_.num_steps), 1), first[self.model_.support]
+        residuals = rows.y - self.model_.predict(rows.X) + self._changes(rows)
+        self._model_residuals(residuals, rows.weights)
+        return self
+
+    def _changes(self, rows: TrainingRows) -> np.ndarray:
+        """How far leaving a row out moves its own prediction."""
+        beta = np.zeros(len(rows.y))
+        beta[self.model_.support] = self.model_.coefficients
+        free = (beta != 0) & (np.abs(beta) < self.C * rows.weights)
+        chosen = (
+            np.arange(len(beta))
+            if len(beta) <= _CALIBRATION_ROWS
+            else self.model_.support[:_CALIBRATION_ROWS]
+        )
+        changes = np.zeros(len(beta))
+        changes[chosen] = leave_one_out_changes(self.model_.kernel, rows.X, beta, free, chosen)
+        return changes
+
+    def predict(self, X):
+        """The middle of the tube."""
+        rows = self._new_rows(X)
+        return self.model_.predict(rows)
+
+
+class LeastSquaresSupportVectorClassifier(MarginClassifier):
+    r"""Ridge on labels among the features of a kernel, with a free bias: one linear system per class.
+
+    Several classes one against the rest. Leave-one-out decisions are exact here, and give the probabilities.
+
+    >>> fitted = LeastSquaresSupportVectorClassifier().fit([[0.0], [1.0], [3.0], [4.0]], [0, 0, 1, 1])
+    >>> fitted.predict([[0.5]]).tolist()
+    [0]
+    """
+
+    _parameter_constraints: ClassVar[dict] = {"C": [POSITIVE], **KERNEL_OPTIONS}
+
+    def __init__(self, C=1.0, *, kernel="rbf", gamma="scale", degree=3, coef0=1.0):
+        self.C = C
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+
+    def fit(self, X, y, sample_weight=None):
+        rows, _ = merged(self._training_classes(X, y, sample_weight))
+        kernel = chosen_kernel(self.kernel, self.gamma, self.degree, self.coef0, rows.X, rows.weights)
+        self.model_ = tuple(
+            LeastSquaresMachine.fit(rows.X, signs, kernel, float(self.C), weights=rows.weights)
+            for signs in self._targets(rows.y)
+        )
+        left_out = np.column_stack([machine.left_out for machine in self.model_])
+        self._calibrate(left_out[:, 0] if left_out.shape[1] == 1 else left_out, rows.y, rows.weights)
+        return self
+
+    def _decisions(self, X):
+        values = np.column_stack([machine.decision(X) for machine in self.model_])
+        return values[:, 0] if values.shape[1] == 1 else values
+
+
+class LeastSquaresSupportVectorRegressor(ResidualRegressor):
+    r"""Kernel ridge with a free bias, $\lambda = 1/C$; residuals from exact leave-one-out predictions.
+
+    >>> fitted = LeastSquaresSupportVectorRegressor(C=1e6).fit([[0.0], [1.0], [2.0]], [5.0, 6.0, 5.0])
+    >>> fitted.predict([[1.0]]).round(2).tolist()
+    [6.0]
+    """
+
+    _parameter_constraints: ClassVar[dict] = {"C": [POSITIVE], **KERNEL_OPTIONS}
+
+    def __init__(self, C=1.0, *, kernel="rbf", gamma="scale", degree=3, coef0=1.0):
+        self.C = C
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+
+    def fit(self, X, y, sample_weight=None):
+        rows, _ = merged(self._training_rows(X, y, sample_weight, y_numeric=True))
+        kernel = chosen_kernel(self.kernel, self.gamma, self.degree, self.coef0, rows.X, rows.weights)
+        self.model_ = LeastSquaresMachine.fit(rows.X, rows.y, kernel, float(self.C), weights=rows.weights)
+        self._model_residuals(rows.y - self.model_.left_out, rows.weights)
+        return self
+
+    def predict(self, X):
+        """The value of the expansion."""
+        rows = self._new_rows(X)
+        return self.model_.predict(rows)
