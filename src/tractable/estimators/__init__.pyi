@@ -8,6 +8,10 @@ from tractable.estimators.discriminant import LinearDiscriminantClassifier as Li
 from tractable.estimators.discriminant import (
     QuadraticDiscriminantClassifier as QuadraticDiscriminantClassifier,
 )
+from tractable.estimators.gaussian_process import GaussianProcessRegressor as GaussianProcessRegressor
+from tractable.estimators.gaussian_process_classifier import (
+    GaussianProcessClassifier as GaussianProcessClassifier,
+)
 from tractable.estimators.kernel_ridge import KernelRidgeRegressor as KernelRidgeRegressor
 from tractable.estimators.linear import LassoRegressor as LassoRegressor
 from tractable.estimators.linear import LinearRegressor as LinearRegressor
@@ -30,6 +34,9 @@ from tractable.estimators.neighbours import NeighboursClassifier as NeighboursCl
 from tractable.estimators.neighbours import NeighboursRegressor as NeighboursRegressor
 from tractable.estimators.perceptron import PerceptronClassifier as PerceptronClassifier
 from tractable.estimators.registry import all_estimators as all_estimators
+from tractable.estimators.sparse_gaussian_process import (
+    SparseGaussianProcessRegressor as SparseGaussianProcessRegressor,
+)
 from tractable.estimators.svm import (
     LeastSquaresSupportVectorClassifier as LeastSquaresSupportVectorClassifier,
 )

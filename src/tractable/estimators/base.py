@@ -8,6 +8,7 @@ Files.       `save` and `load` go through `core.storage`: parameters and fitted 
 Used by.     Every estimator of this package.
 """
 
+import importlib
 import os
 from typing import Any, ClassVar, NamedTuple
 
@@ -54,9 +55,10 @@ class Estimator(BaseEstimator):
     def _training_rows(self, X, y, sample_weight=None, *, reset: bool = True, **options) -> TrainingRows:
         """Checked arrays of a fit; rows of weight zero are gone."""
         self._validate_params()
-        X, y = validate_data(
+        checked: Any = validate_data(
             self, X, y, dtype=np.float64, order="C", ensure_all_finite=False, reset=reset, **options
         )
+        X, y = checked
         self._check_entries(X)
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         keep = weights > 0
@@ -66,9 +68,11 @@ class Estimator(BaseEstimator):
     def _new_rows(self, X) -> np.ndarray:
         """Checked rows for a prediction."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, order="C", ensure_all_finite=False, reset=False)
-        self._check_entries(X)
-        return X
+        rows: Any = validate_data(
+            self, X, dtype=np.float64, order="C", ensure_all_finite=False, reset=False
+        )
+        self._check_entries(rows)
+        return rows
 
     def _check_entries(self, X: np.ndarray) -> None:
         bad = np.isinf(X) if self._accepts_missing else ~np.isfinite(X)
@@ -185,7 +189,7 @@ def _encode(x: Any) -> Any:
 
 
 def _decode(x: Any) -> Any:
-    from tractable import estimators
+    estimators = importlib.import_module("tractable.estimators")
 
     if isinstance(x, dict) and "estimator" in x:
         check(x["estimator"] in estimators.__all__, "path", "a file with an estimator", x["estimator"])

@@ -1,5 +1,6 @@
 """The list of all estimators, for checks and for tools that choose among them."""
 
+import importlib
 import inspect
 
 from sklearn.base import BaseEstimator
@@ -13,8 +14,7 @@ def all_estimators() -> list[tuple[str, type[BaseEstimator]]]:
     >>> "RidgeRegressor" in dict(all_estimators())
     True
     """
-    from tractable import estimators  # the package lists what it exports
-
-    found = [(name, getattr(estimators, name)) for name in estimators.__all__]
+    package = importlib.import_module("tractable.estimators")  # it lists what it exports
+    found = [(name, getattr(package, name)) for name in package.__all__]
     classes = [(name, c) for name, c in found if inspect.isclass(c) and issubclass(c, BaseEstimator)]
     return [(name, c) for name, c in classes if not c.__module__.endswith(".base")]

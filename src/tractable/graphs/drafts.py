@@ -154,7 +154,9 @@ class Draft:
         if not (gap <= _LARGEST_GAP).all() or not (probs >= 0).all():
             self._refuse_row(name, tuple(given), probs, rows)
         if (gap > _ROUNDING).any():
-            self._rounded += [(name, rows[i], total.reshape(-1)[i]) for i in np.flatnonzero(gap > _ROUNDING)]
+            self._rounded += [
+                (name, rows[i], total.reshape(-1)[i]) for i in map(int, np.flatnonzero(gap > _ROUNDING))
+            ]
             off = np.flatnonzero(gap > _QUIET_GAP)
             probs.reshape(-1, probs.shape[-1])[off] /= total.reshape(-1)[off, None]
         self._tables[name] = _Table(tuple(given), probs, position)

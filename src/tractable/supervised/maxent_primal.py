@@ -124,7 +124,7 @@ def _search(
         falling = move < 0
         longest = min(1.0, 0.99 * float((-probs[falling] / move[falling]).min(initial=np.inf)))
         lengths = longest * 0.5 ** np.arange(30)
-        sizes = [np.linalg.norm(residual(probs + t * move, prices + t * turn)) for t in lengths]
+        sizes = [float(np.linalg.norm(residual(probs + t * move, prices + t * turn))) for t in lengths]
         best = lengths[int(np.argmin(sizes))]
         probs, prices = probs + best * move, prices + best * turn
         seen = {"probs": probs, "prices": prices / np.where(scale > 0, scale, 1.0)}

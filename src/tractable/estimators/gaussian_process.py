@@ -1,0 +1,132 @@
+"""Gaussian processes as scikit-learn estimators; the mathematics is in `tractable.gp`."""
+
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import jax.random as jr
+import numpy as np
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.parallel import _get_threadpool_controller
+
+from tractable.core.checks import check
+from tractable.distributions.base import Distribution
+from tractable.distributions.continuous import Normal
+from tractable.distributions.mixture import Mixture
+from tractable.estimators.base import Regressor, key_from
+from tractable.gp.hyperparameter_posterior import sample_hyperparameters
+from tractable.gp.hyperparameters import default_process, fit_hyperparameters
+from tractable.gp.noise import ConstantNoise, Noise, RowNoise
+from tractable.gp.points import Observed, observe
+from tractable.gp.regression import GaussianProcess
+from tractable.kernels.base import Kernel
+
+__all__ = ["GaussianProcessRegressor"]
+
+_FEW = 1024  # rows: below, threads of the linear algebra spend their time waiting for each other
+_FLOOR = 1e-8  # of the variance of the targets: noise that is learnt stays above it
+
+
+class GaussianProcessRegressor(Regressor):
+    r"""$f \sim GP(0, k)$, $y = f(x) + \epsilon$, $\epsilon \sim N(0, \sigma^2)$, exact.
+
+    `kernel=None` is a scaled RBF with a length scale per column. `noise` is the variance of the noise, of
+    `normalise_y` targets (mean 0, variance 1) where those are asked for; None learns it, above 1e-8.
+    `method="evidence"` (with `restarts`) or `"map"` (with `priors` of the logarithms of hyperparameters)
+    maximise, `"mcmc"` averages over draws, `"fixed"` takes kernel and noise as they are. Above 6000 distinct
+    rows conjugate gradients take over, and `model_` says so.
+
+    >>> X = np.linspace(0, 6, 12)[:, None]
+    >>> model = GaussianProcessRegressor().fit(X, np.sin(X[:, 0]))
+    >>> bool(abs(model.predict([[1.57]])[0] - 1) < 1e-2)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        "kernel": [None, Kernel],
+        "noise": [None, Noise, "array-like", Interval(Real, 0, None, closed="left")],
+        "normalise_y": ["boolean"],
+        "method": [StrOptions({"evidence", "map", "mcmc", "fixed"})],
+        "priors": [None, dict],
+        "restarts": [Interval(Integral, 0, None, closed="left")],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(self, kernel=None, *, noise=None, normalise_y=True, method="evidence", priors=None,
+                 restarts=0, random_state=None):  # fmt: skip
+        self.kernel = kernel
+        self.noise = noise
+        self.normalise_y = normalise_y
+        self.method = method
+        self.priors = priors
+        self.restarts = restarts
+        self.random_state = random_state
+
+    def fit(self, X, y, sample_weight=None):
+        """Hyperparameters, then the exact posterior of the function."""
+        rows = self._training_rows(X, y, sample_weight, y_numeric=True)
+        self.y_mean_, self.y_scale_ = _level(rows.y, rows.weights) if self.normalise_y else (0.0, 1.0)
+        y = (rows.y - self.y_mean_) / self.y_scale_
+        process = self._process(rows.X, y, rows.weights)
+        observed = observe(rows.X, y, rows.weights, merge=not isinstance(process.noise, RowNoise))
+        threads = 1 if observed.num_rows <= _FEW else None
+        with _get_threadpool_controller().limit(limits=threads, user_api="blas"):
+            self._learn(process, observed)
+        if self.method != "mcmc":
+            # of the targets as given: the density of scaled ones, times the Jacobian of the scaling
+            scaling = rows.weights.sum() * np.log(self.y_scale_)
+            self.log_evidence_ = float(self.model_.log_evidence) - scaling
+        return self
+
+    def _learn(self, process: GaussianProcess, observed: Observed) -> None:
+        key, priors = key_from(self.random_state), self.priors
+        if self.method == "mcmc":
+            self.run_ = sample_hyperparameters(process, observed, key=key, priors=priors, progress=False)
+            return
+        if self.method != "fixed":
+            check(self.method == "evidence" or bool(priors), "priors", "given for method='map'", priors)
+            used = priors if self.method == "map" else None
+            self.run_ = fit_hyperparameters(process, observed, restarts=self.restarts, key=key, priors=used)
+            process = self.run_.process
+        self.model_ = process.posterior_of(observed, key=jr.fold_in(key_from(self.random_state), 1))
+
+    def predict_dist(self, X) -> Distribution:
+        """A new target at each row: Normal, or a Mixture of normals after MCMC."""
+        rows, source = self._new_rows(X), "run_" if self.method == "mcmc" else "model_"
+        found: Any = getattr(self, source).predictive(rows)
+        if isinstance(found, Mixture):
+            return Mixture(found.weights, self._rescaled(found.components))
+        return self._rescaled(found)
+
+    def predict(self, X, return_std: bool = False):
+        """The predictive mean of each row, and the standard deviation of a new target if asked for."""
+        if self.method != "mcmc" and not return_std:
+            rows = self._new_rows(X)
+            return np.asarray(self.model_.mean(rows)) * self.y_scale_ + self.y_mean_
+        shown = self.predict_dist(X)
+        return (np.asarray(shown.mean), np.asarray(shown.std)) if return_std else np.asarray(shown.mean)
+
+    def sample_y(self, X, n_samples: int = 1, random_state=None) -> np.ndarray:
+        """Joint draws of the function at the rows, one column per draw; row by row after MCMC."""
+        if self.method == "mcmc":
+            return super().sample_y(X, n_samples, random_state)
+        rows = self._new_rows(X)
+        paths = self.model_.sample(key_from(random_state), rows, (n_samples,))
+        return np.asarray(paths).T * self.y_scale_ + self.y_mean_
+
+    def _process(self, X: np.ndarray, y: np.ndarray, weights: np.ndarray) -> GaussianProcess:
+        scaled = default_process(X, y, weights)
+        kernel = scaled.kernel if self.kernel is None else self.kernel
+        learnt: Any = scaled.noise
+        noise = ConstantNoise(learnt.variance, _FLOOR) if self.noise is None else self.noise
+        return GaussianProcess(kernel, noise)
+
+    def _rescaled(self, found: Any) -> Normal:
+        return Normal(found.loc * self.y_scale_ + self.y_mean_, found.scale * self.y_scale_)
+
+
+def _level(y: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
+    """The weighted mean and standard deviation of the targets; constant ones keep their size."""
+    centre = float(np.average(y, weights=weights))
+    spread = float(np.sqrt(np.average((y - centre) ** 2, weights=weights)))
+    level = abs(centre) if centre != 0 else 1.0
+    return centre, spread if spread > 1e-14 * level else level

@@ -1,0 +1,177 @@
+r"""The exact posterior of a Gaussian process: one factor, kept for every prediction.
+
+Posterior.   $f_* \mid y \sim N\big(m_* + K_*^\top\alpha,\ K_{**} - K_*^\top K_y^{-1} K_*\big)$ with
+             $\alpha = K_y^{-1}(y - m)$ the representer weights and $K_y = K + \mathrm{diag}(\sigma_n^2)$; a
+             new target adds its noise. Without noise the posterior passes through the data.
+Left out.    $\mu_{-i} = y_i - \alpha_i / [K_y^{-1}]_{ii}$ and $\sigma^2_{-i} = 1/[K_y^{-1}]_{ii}$: all $n$
+             predictions without their own row, from the one inverse.
+Rounding.    A variance is a difference, and known to a unit of rounding of $k(x, x)$: none is reported below.
+Used by.     gp.regression, gp.hyperparameters, estimators.
+Cost.        $O(n)$ for a mean, $O(n^2)$ for a variance; new rows go through in blocks.
+References.  Rasmussen and Williams (2006) sections 2.2 and 5.4.2; Sundararajan and Keerthi (2001).
+"""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tractable.core.checks import as_float, check, has_values, is_concrete
+from tractable.core.linalg import PsdFactor, symmetrise
+from tractable.core.module import Module
+from tractable.core.types import Array, ArrayLike, Float, Key, Scalar, Shape
+from tractable.distributions.continuous import Normal
+from tractable.distributions.gaussian import Gaussian
+from tractable.gp.blocks import rowwise
+from tractable.gp.evidence import EvidenceReport, inverse_from
+from tractable.gp.means import BasisMean
+from tractable.gp.points import Observed, as_points, pad_points
+from tractable.gp.prior import covariance, means, prior_variances
+
+__all__ = ["ExactPosterior", "LeaveOneOut"]
+
+
+class LeaveOneOut(Module):
+    """The prediction of each row from all others: means, variances of a new target, log-densities."""
+
+    mean: Float[Array, " n"]
+    variance: Float[Array, " n"]
+    log_density: Float[Array, " n"]
+
+    @property
+    def total(self) -> Scalar:
+        """The sum of the log predictive densities: a score that needs no second fit."""
+        return self.log_density.sum()
+
+
+class ExactPosterior(Module):
+    """A Gaussian process after seeing rows; `predictive` is of targets, `latent` of the function."""
+
+    process: Any
+    observed: Observed
+    factor: PsdFactor
+    alpha: Float[Array, " n"]  # of the padded rows
+    noise: Float[Array, " n"]
+    report: EvidenceReport
+
+    @property
+    def log_evidence(self) -> Scalar:
+        r"""$\log p(y \mid X)$."""
+        return self.report.total
+
+    @property
+    def representer_weights(self) -> Array:
+        r"""$\alpha$ with $E[f(x)] = m(x) + \sum_i \alpha_i k(x, x_i)$."""
+        return jnp.asarray(np.asarray(self.alpha)[: self.observed.num_rows])
+
+    def mean(self, X: ArrayLike) -> Array:
+        """The posterior mean at each row."""
+        return rowwise(_mean, self, X, self.observed.X.shape[1])
+
+    def latent(self, X: ArrayLike) -> Normal:
+        """The function at each row."""
+        mean, variance = rowwise(_mean_and_variance, self, X, self.observed.X.shape[1])
+        return Normal(mean, jnp.sqrt(variance))
+
+    def predictive(self, X: ArrayLike, noise: ArrayLike | None = None) -> Normal:
+        """A new target at each row; `noise` replaces the variance of the model's noise there."""
+        rows = as_points("X", X, self.observed.X.shape[1])
+        mean, variance = rowwise(_mean_and_variance, self, rows, rows.shape[1])
+        return Normal(mean, jnp.sqrt(variance + self._new_noise(rows, noise)))
+
+    def joint(self, X: ArrayLike, *, noisy: bool = False) -> Gaussian:
+        """The joint distribution of the function (`noisy`: of new targets) at rows."""
+        rows = as_points("X", X, self.observed.X.shape[1])
+        mean, cov = _joint(self, pad_points(rows))
+        if is_concrete(mean):
+            n = len(rows)
+            mean, cov = np.asarray(mean)[:n], np.array(np.asarray(cov)[:n, :n])
+            cov = cov + np.diag(np.asarray(self._new_noise(rows, None))) if noisy else cov
+            return Gaussian(mean, cov)
+        cov = cov[: len(rows), : len(rows)]
+        return Gaussian(mean[: len(rows)], cov + jnp.diag(self._new_noise(rows, None)) if noisy else cov)
+
+    def sample(self, key: Key, X: ArrayLike, shape: Shape = (), *, noisy: bool = False) -> Array:
+        """Joint draws of the function (`noisy`: of new targets) at rows, of shape `shape + (n,)`."""
+        return self.joint(X, noisy=noisy).sample(key, shape)
+
+    def leave_one_out(self) -> LeaveOneOut:
+        """The prediction of each row from the others; a row of weight two leaves with both its copies."""
+        left = _leave_one_out(self)
+        return jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf)[: self.observed.num_rows]), left)
+
+    def coefficients(self) -> Gaussian:
+        """The posterior of the coefficients of a `BasisMean` with a Gaussian prior."""
+        mean = self.process.mean
+        known = isinstance(mean, BasisMean) and isinstance(mean.coefficients, Gaussian)
+        fix = "Give `mean=BasisMean(basis, Gaussian(b, B))`."
+        check(known, "mean", "a basis with a Gaussian prior", type(mean).__name__, fix)
+        return _coefficients(self)
+
+    def _new_noise(self, rows: Array, noise: ArrayLike | None) -> Array:
+        if noise is None:
+            return self.process.noise.at(rows)
+        values = as_float("noise", noise)
+        must = f"a variance, or one for each of the {len(rows)} rows"
+        check(values.shape in ((), rows.shape[:1]), "noise", must, f"shape {values.shape}")
+        return jnp.broadcast_to(values, rows.shape[:1])
+
+    def __repr__(self) -> str:
+        if not has_values(self):
+            return "ExactPosterior(...)"
+        jitter = f", jitter {self.process.jitter:g} of the variance" if self.process.jitter else ""
+        return (
+            f"ExactPosterior({self.observed.num_rows} rows, log-evidence {float(self.log_evidence):.4f}, "
+            f"exact: one Cholesky factor{jitter}; {self.process.kernel!r})"
+        )
+
+
+def _hidden(post: ExactPosterior, X: Array) -> Array:
+    """The covariance of training rows and `X`, zero for hidden rows."""
+    cross = covariance(post.process.kernel, post.process.mean, post.observed.X, X)
+    return jnp.where(post.observed.present[:, None], cross, 0.0)
+
+
+@eqx.filter_jit
+def _mean(post: ExactPosterior, X: Array) -> Array:
+    return means(post.process.mean, X) + _hidden(post, X).T @ post.alpha
+
+
+@eqx.filter_jit
+def _mean_and_variance(post: ExactPosterior, X: Array) -> tuple[Array, Array]:
+    cross = _hidden(post, X)
+    half = post.factor.half_solve(cross)
+    before = prior_variances(post.process.kernel, post.process.mean, X)
+    known = jnp.finfo(before.dtype).eps * before
+    variance = jnp.maximum(before - (half**2).sum(0), known)
+    return means(post.process.mean, X) + cross.T @ post.alpha, variance
+
+
+@eqx.filter_jit
+def _joint(post: ExactPosterior, X: Array) -> tuple[Array, Array]:
+    cross = _hidden(post, X)
+    half = post.factor.half_solve(cross)
+    before = covariance(post.process.kernel, post.process.mean, X, None)
+    return means(post.process.mean, X) + cross.T @ post.alpha, symmetrise(before - half.T @ half)
+
+
+@eqx.filter_jit
+def _leave_one_out(post: ExactPosterior) -> LeaveOneOut:
+    precision = jnp.diag(inverse_from(post.factor.lower))
+    mean = post.observed.y - post.alpha / precision
+    # the noise of all copies of a row leaves with it, and that of one new target comes
+    variance = 1 / precision + post.noise - post.noise / post.observed.safe_weights()
+    gap = post.observed.y - mean
+    density = -0.5 * (jnp.log(2 * jnp.pi * variance) + gap**2 / variance)
+    return LeaveOneOut(mean, variance, density)
+
+
+@eqx.filter_jit
+def _coefficients(post: ExactPosterior) -> Gaussian:
+    prior = post.process.mean.coefficients
+    design = jnp.where(post.observed.present[:, None], post.process.mean.design(post.observed.X), 0.0)
+    half = post.factor.half_solve(design @ prior.cov)
+    mean = prior.mean + prior.cov @ design.T @ post.alpha
+    return Gaussian(mean, symmetrise(prior.cov - half.T @ half))

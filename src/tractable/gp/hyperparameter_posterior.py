@@ -1,0 +1,123 @@
+r"""Fully Bayesian Gaussian processes: draws of the hyperparameters, and predictions averaged over them.
+
+Model.       $p(\theta \mid y) \propto p(y \mid X, \theta)\,p(\theta)$ with the function integrated out
+             exactly; $p(y_* \mid y) = \int p(y_* \mid y, \theta)\,p(\theta \mid y)\,d\theta \approx$ an equal
+             mixture of normals over draws.
+Priors.      Distributions of the free numbers (logarithms of what is positive), as in `gp.hyperparameters`; a
+             positive leaf without one gets a normal of standard deviation 2 about the logarithm of its value.
+Used by.     estimators.
+Cost.        $O(n^3)$ per step of a chain: for hundreds of rows.
+References.  Rasmussen and Williams (2006) section 5.2; Lalchand and Rasmussen (2020).
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tractable.bijections.elementwise import Exp
+from tractable.bijections.support import Rebuild
+from tractable.core.checks import check, check_count
+from tractable.core.module import Module
+from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
+from tractable.distributions.base import Distribution
+from tractable.distributions.continuous import Normal
+from tractable.distributions.mixture import Mixture
+from tractable.gp.hyperparameters import FreePrior, free_process, objective
+from tractable.gp.points import Observed, as_observed, as_points, pad_points
+from tractable.gp.regression import GaussianProcess, fitted
+from tractable.inference.mcmc import mcmc
+from tractable.inference.posterior import Posterior
+
+__all__ = ["HyperparameterPosterior", "sample_hyperparameters"]
+
+_WIDE = 2.0
+
+
+class HyperparameterPosterior(Module):
+    """Draws of the hyperparameters with their verdict, and some of them kept as processes for predictions."""
+
+    draws: Posterior
+    processes: GaussianProcess  # stacked
+    observed: Observed
+
+    def predictive(self, X: ArrayLike) -> Mixture:
+        """A new target at each row: an equal mixture of the normals of the kept draws."""
+        return self._mixture(X, True)
+
+    def latent(self, X: ArrayLike) -> Mixture:
+        """The function at each row."""
+        return self._mixture(X, False)
+
+    def _mixture(self, X: ArrayLike, noisy: bool) -> Mixture:
+        rows = as_points("X", X, self.observed.X.shape[1])
+        loc, scale = _moments(self.processes, self.observed, pad_points(rows), noisy)
+        loc, scale = (jnp.asarray(np.asarray(a)[:, : len(rows)]) for a in (loc, scale))
+        return Mixture(np.full(len(loc), 1 / len(loc)), Normal(loc, scale))
+
+    def __repr__(self) -> str:
+        return f"HyperparameterPosterior({self.draws!r})"
+
+
+def sample_hyperparameters(
+    process: GaussianProcess,
+    X: ArrayLike | Observed,
+    y: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
+    *,
+    key: Key,
+    priors: Mapping[str, Distribution] | None = None,
+    fixed: Sequence[str] = (),
+    chains: int = 4,
+    draws: int = 250,
+    kept: int = 64,
+    **options: Any,
+) -> HyperparameterPosterior:
+    """Draws of the hyperparameters from the values of `process`; `options` go to `inference.mcmc`."""
+    free, rebuild, _ = free_process(process, fixed)
+    prior = free_process(process, fixed, _completed(free, rebuild, dict(priors or {})))[2]
+    observed = as_observed(X, y, weights)
+    start = dict(zip(rebuild.names, np.asarray(free), strict=True))
+    args = (rebuild, observed, prior)
+    found = mcmc(_log_density, start, key=key, chains=chains, draws=draws, args=args, **options)
+    flat = np.stack([np.asarray(found.draws[name]).reshape(-1) for name in rebuild.names], axis=1)
+    places = np.linspace(0, len(flat) - 1, min(check_count("kept", kept), len(flat))).astype(int)
+    processes = eqx.filter_jit(eqx.filter_vmap(lambda row: rebuild(row)[0]))(jnp.asarray(flat[places]))
+    return HyperparameterPosterior(found, processes, observed)
+
+
+def _log_density(values: dict[str, Array], rebuild: Rebuild, observed: Observed, prior: FreePrior) -> Scalar:
+    free = jnp.stack([values[name] for name in rebuild.names])
+    return objective(free, rebuild, observed, prior)
+
+
+def _completed(free: Array, rebuild: Rebuild, priors: dict[str, Distribution]) -> dict[str, Distribution]:
+    """The priors, with a wide one about the start for each positive leaf that has none."""
+    start = 0
+    for slot, bijection in zip(rebuild.slots, rebuild.bijections, strict=True):
+        given = any(slot.path == name or slot.path.endswith(f".{name}") for name in priors)
+        fix = f'Pass `priors={{"{slot.path}": Normal(...)}}`.'
+        check(given or isinstance(bijection, Exp), "priors", f"given for `{slot.path}`", "none", fix)
+        if not given:
+            centre = float(np.asarray(free)[start : start + slot.size].mean())
+            priors[slot.path] = Normal(jnp.asarray(centre), jnp.asarray(_WIDE))
+        start += slot.size
+    return priors
+
+
+@eqx.filter_jit
+def _moments(
+    processes: GaussianProcess, observed: Observed, X: Array, noisy: bool
+) -> tuple[Float[Array, "k n"], Float[Array, "k n"]]:
+    arrays, rest = eqx.partition(processes, eqx.is_array)
+
+    def one(leaves: Any) -> tuple[Array, Array]:
+        process = eqx.combine(leaves, rest)
+        found = fitted(process, observed)
+        shown = found.predictive(X) if noisy else found.latent(X)
+        return shown.loc, shown.scale
+
+    return jax.lax.map(one, arrays)

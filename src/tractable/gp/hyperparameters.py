@@ -1,0 +1,336 @@
+r"""Hyperparameters of a Gaussian process: by evidence or a-posteriori maximum, with restarts; surfaces.
+
+Objective.   $\log p(y \mid X, \theta) + \log p(\theta)$ over the free numbers of the process (the logarithm
+             of what is positive); the evidence balances fit against complexity by itself, and has several
+             maxima.
+Priors.      Distributions of the *free* numbers, one per leaf: `Normal(0, 1)` for a length scale is
+             log-normal.
+Starts.      The process as given, and points scattered about it. Above 1024 rows they are first followed on
+             512 of them (one half spread out, one half close together, so that long and short ranges are both
+             seen); only the best goes on to all rows, in coordinates in which the curvature that it met is
+             one.
+Used by.     gp.hyperparameter_posterior, estimators.
+Cost.        One factor, one inverse and one pull-back through the kernel per evaluation: $O(n^3)$.
+References.  Rasmussen and Williams (2006) section 5.4; MacKay (1999).
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+
+from tractable.bijections.support import Rebuild, unconstrain
+from tractable.core.checks import as_float, check, check_count, has_values
+from tractable.core.estimate import Estimate
+from tractable.core.module import Module, field
+from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
+from tractable.distributions.base import Distribution
+from tractable.distributions.gaussian import Gaussian
+from tractable.gp.iterative import Iterative, iterative_evidence
+from tractable.gp.means import BasisMean
+from tractable.gp.noise import ConstantNoise, RowNoise
+from tractable.gp.points import Observed, as_observed, as_points, observe
+from tractable.gp.regression import MANY, GaussianProcess, evidence_of
+from tractable.kernels.stationary import RBF
+from tractable.optim.minimise import Minimum, minimise
+
+__all__ = [
+    "EvidenceSurface", "FreePrior", "HyperparameterFit", "default_process", "evidence_surface",
+    "fit_hyperparameters", "free_process",
+]  # fmt: skip
+
+_SUBSET, _LARGE = 512, 1024
+_SCATTER = 2.0  # standard deviation of the starts, in free numbers
+_LONGEST = 2.0  # a unit of a direction in which the subset says little, in free numbers
+
+
+class FreePrior(Module):
+    """Independent priors of the free numbers of some leaves."""
+
+    parts: tuple[Distribution, ...] = ()
+    spans: tuple[tuple[int, int], ...] = field(static=True, default=())
+
+    def log_prob(self, free: Float[Array, " p"]) -> Scalar:
+        """The log-density of the free numbers."""
+        total = jnp.zeros((), free.dtype)
+        for part, (start, stop) in zip(self.parts, self.spans, strict=True):
+            total = total + jax.vmap(part.log_prob)(free[start:stop]).sum()
+        return total
+
+
+class HyperparameterFit(Module):
+    """The process with the hyperparameters found, and how the search went."""
+
+    process: GaussianProcess
+    log_evidence: Scalar
+    standard_error: Scalar  # of the log-evidence; zero where it is exact
+    run: Minimum  # on all rows; its value is minus the objective
+    reached: Float[
+        Array, " starts"
+    ]  # the objective at the end of each start (on the subset, if there was one)
+    num_subset: int = field(static=True)
+
+    def __repr__(self) -> str:
+        if not has_values(self):
+            return "HyperparameterFit(...)"
+        found = int((np.abs(np.asarray(self.reached) - np.max(self.reached)) < 0.1).sum())
+        starts = f"{found} of {self.reached.size} starts reached the best"
+        subset = f" on {self.num_subset} rows" if self.num_subset else ""
+        error = f" ± {float(self.standard_error):.2g} (probes)" if float(self.standard_error) > 0 else ""
+        return (
+            f"HyperparameterFit(log-evidence {float(self.log_evidence):.4f}{error}, {self.process.kernel!r}, "
+            f"{self.process.noise!r}; {starts}{subset}; {int(self.run.evaluations)} evaluations on all rows. "
+            f"{self.run.status.sentence})"
+        )
+
+
+class EvidenceSurface(Module):
+    """The log-evidence over a grid of two hyperparameters, the others held; `values[i, j]` is at
+    `first[i]`, `second[j]`."""
+
+    first: Float[Array, " a"]
+    second: Float[Array, " b"]
+    values: Float[Array, "a b"]
+    names: tuple[str, str] = field(static=True)
+
+
+def default_process(X: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None) -> GaussianProcess:
+    r"""$s^2\,\mathrm{RBF}$ with a length scale per column and noise, at the scale of the data: a start.
+
+    The length scale is $\sqrt d$ standard deviations of its column, the noise a tenth of the variance of `y`.
+    """
+    rows, targets = np.asarray(as_points("X", X), float), np.asarray(y, float)
+    counts = np.ones(len(rows)) if weights is None else np.asarray(weights, float)
+    spread = np.sqrt(_variance(rows, counts))
+    level = np.abs(rows).max(0)
+    length = np.where(spread > 1e-12 * level, spread, np.where(level > 0, level, 1.0)) * rows.shape[1] ** 0.5
+    variance = float(_variance(targets, counts))
+    variance = variance if variance > 0 else 1.0
+    return GaussianProcess(variance * RBF(length), noise=0.1 * variance)
+
+
+def fit_hyperparameters(
+    process: GaussianProcess,
+    X: ArrayLike | Observed,
+    y: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
+    *,
+    priors: Mapping[str, Distribution] | None = None,
+    fixed: Sequence[str] = (),
+    restarts: int = 0,
+    key: Key | None = None,
+    max_steps: int = 100,
+    tol: float = 1e-4,
+) -> HyperparameterFit:
+    """The process whose hyperparameters maximise the evidence (times `priors`), from its own values and from
+    `restarts` scattered starts.
+
+    `fixed` and `priors` name leaves (`"length_scale"`) or dotted paths (`"kernel.kernel.length_scale"`).
+    Noise that is zero, or known for each row, stays as it is. `X` may be rows that `gp.points.observe`
+    prepared. Above 6000 rows the evidence is that of `gp.iterative`, with one set of probes drawn from `key`.
+    """
+    free, rebuild, prior = free_process(process, fixed, priors)
+    restarts = check_count("restarts", restarts, least=0)
+    check(restarts == 0 or key is not None, "key", "given where there are `restarts`", None)
+    starts = [free] + ([] if key is None else list(_scattered(key, free, restarts)))
+    observed = as_observed(X, y, weights)
+    small = _subset(observed) if observed.num_rows > _LARGE else None
+    probes = _probes(observed, key)
+    first, first_tol = (observed, tol) if small is None else (small, max(tol, 1e-3))
+    plain = jnp.eye(free.size, dtype=free.dtype)
+    runs = [_search(start, plain, (rebuild, first, prior), max_steps, first_tol) for start in starts]
+    best = min(runs, key=lambda run: float(run.value))
+    if small is not None:
+        ratio = observed.num_rows / small.num_rows
+        spread = _spread(best.state, rebuild, small, prior, jnp.asarray(ratio))
+        best = _search(best.state, spread, (rebuild, observed, prior, probes), max_steps, tol)
+    found, evidence = _finished(best.state, best.value, rebuild, observed, prior, probes)
+    reached = jnp.stack([-run.value for run in runs])
+    num_subset = 0 if small is None else small.num_rows
+    return HyperparameterFit(found, evidence.value, evidence.standard_error, best, reached, num_subset)
+
+
+def evidence_surface(
+    process: GaussianProcess,
+    X: ArrayLike,
+    y: ArrayLike,
+    first: tuple[str, ArrayLike],
+    second: tuple[str, ArrayLike],
+    weights: ArrayLike | None = None,
+) -> EvidenceSurface:
+    """The log-evidence for all pairs of values of two hyperparameters, each `(name, values)`."""
+    free, rebuild, _ = free_process(process)
+    names, grids, places = [], [], []
+    for name, values in (first, second):
+        index = [i for i, found in enumerate(rebuild.names) if found == name or found.endswith(f".{name}")]
+        must = f"one of the free numbers {', '.join(rebuild.names)}"
+        check(len(index) == 1, "name", must, repr(name))
+        names.append(rebuild.names[index[0]])
+        places.append(index[0])
+        grids.append(as_float("values", values))
+    slots = [k for k, slot in enumerate(rebuild.slots) for _ in range(slot.size)]
+    coordinates = [
+        jax.vmap(rebuild.bijections[slots[place]].inverse)(grid)
+        for place, grid in zip(places, grids, strict=True)
+    ]
+    values = _surface(
+        free, (places[0], places[1]), coordinates[0], coordinates[1], rebuild, observe(X, y, weights)
+    )
+    return EvidenceSurface(grids[0], grids[1], values, (names[0], names[1]))
+
+
+def free_process(
+    process: GaussianProcess, fixed: Sequence[str] = (), priors: Mapping[str, Distribution] | None = None
+) -> tuple[Float[Array, " p"], Rebuild, FreePrior]:
+    """The free numbers of a process, the way back, and the priors that were given for them."""
+    held: dict[str, Any] = dict.fromkeys(fixed)
+    if isinstance(process.noise, RowNoise):
+        held["noise.known"] = None
+    if isinstance(process.noise, ConstantNoise) and float(process.noise.variance) == 0:
+        held["noise.variance"] = None
+    if isinstance(process.mean, BasisMean) and isinstance(process.mean.coefficients, Gaussian):
+        held["mean.coefficients"] = None
+    free, rebuild = unconstrain(process, held)
+    check(rebuild.size > 0, "process", "one with hyperparameters that are not fixed", "none")
+    return free, rebuild, _prior(rebuild, priors or {})
+
+
+def objective(
+    free: Array, rebuild: Rebuild, observed: Observed, prior: FreePrior, probes: Array | None = None
+) -> Scalar:
+    """The log-evidence plus the log-prior of the free numbers, pure."""
+    return _estimated(rebuild(free)[0], observed, probes).value + prior.log_prob(free)
+
+
+def _estimated(process: GaussianProcess, observed: Observed, probes: Array | None) -> Estimate:
+    """The log-evidence: exact, or estimated with the probes of one key, the same at each evaluation."""
+    if probes is None:
+        total = evidence_of(process, observed).total
+        return Estimate(total, jnp.zeros_like(total), method="closed_form")
+    return iterative_evidence(process, observed, jr.wrap_key_data(probes), Iterative())
+
+
+def _probes(observed: Observed, key: Key | None) -> Array | None:
+    """The words of a key for probes, where there are too many rows for an exact evidence."""
+    if observed.num_rows <= MANY:
+        return None
+    check(key is not None, "key", f"given above {MANY} rows: the evidence is estimated", None)
+    return jr.key_data(jr.fold_in(key, 1))  # pyright: ignore[reportArgumentType]
+
+
+def _prior(rebuild: Rebuild, priors: Mapping[str, Distribution]) -> FreePrior:
+    parts, spans, used, start = [], [], set(), 0
+    for slot in rebuild.slots:
+        for name, prior in priors.items():
+            if slot.path == name or slot.path.endswith(f".{name}"):
+                parts.append(prior)
+                spans.append((start, start + slot.size))
+                used.add(name)
+        start += slot.size
+    unknown = sorted(set(priors) - used)
+    must = f"keyed by free leaves ({', '.join(slot.path for slot in rebuild.slots)})"
+    check(not unknown, "priors", must, ", ".join(map(repr, unknown)))
+    return FreePrior(tuple(parts), tuple(spans))
+
+
+@eqx.filter_jit
+def _value_and_slope(z: Array, origin: Array, spread: Array, args: tuple) -> tuple[Scalar, Array]:
+    """Minus the objective at `origin + spread @ z`, and its gradient."""
+    return jax.value_and_grad(lambda point: -objective(origin + spread @ point, *args))(z)
+
+
+def _negative(z: Array, origin: Array, spread: Array, *args: Any) -> Scalar:
+    """Minus the objective; value and gradient are one program that the steps of a search share, where each
+    would otherwise trace the kernel and its gradient anew."""
+
+    @jax.custom_jvp
+    def at(point: Array) -> Scalar:
+        return _value_and_slope(point, origin, spread, args)[0]
+
+    @at.defjvp
+    def _(primals: tuple, tangents: tuple) -> tuple[Scalar, Scalar]:
+        value, slope = _value_and_slope(primals[0], origin, spread, args)
+        return value, slope @ tangents[0]
+
+    return at(z)
+
+
+def _search(origin: ArrayLike, spread: Array, args: tuple, max_steps: int, tol: float) -> Minimum:
+    """The minimum from `origin`, its state in free numbers."""
+    origin = jnp.asarray(origin)
+    stop = "gradient" if len(args) < 4 or args[3] is None else "value"  # an estimate is rough in the small
+    run = minimise(
+        _negative,
+        jnp.zeros_like(origin),
+        args=(origin, spread, *args),
+        max_steps=max_steps,
+        tol=tol,
+        stop=stop,
+    )
+    return eqx.tree_at(lambda r: r.state, run, origin + spread @ run.state)
+
+
+@eqx.filter_jit
+def _spread(free: Array, rebuild: Rebuild, observed: Observed, prior: FreePrior, ratio: Array) -> Array:
+    r"""$H^{-1/2}$ for `ratio` times the curvature at `free`; no direction longer than `_LONGEST`.
+
+    The curvature is made of differences of gradients: it only has to be right to a few per cent.
+    """
+    slope = jax.grad(lambda point: -objective(point, rebuild, observed, prior))
+    step, axes = 1e-3, jnp.eye(free.size, dtype=free.dtype)
+    rows = jax.lax.map(lambda e: (slope(free + step * e) - slope(free - step * e)) / (2 * step), axes)
+    values, vectors = jnp.linalg.eigh(0.5 * ratio * (rows + rows.T))
+    lengths = 1 / jnp.sqrt(jnp.maximum(jnp.abs(values), _LONGEST**-2))
+    return (vectors * lengths[None]) @ vectors.T
+
+
+@eqx.filter_jit
+def _finished(
+    free: Array, value: Scalar, rebuild: Rebuild, observed: Observed, prior: FreePrior, probes: Array | None
+) -> tuple[GaussianProcess, Estimate]:
+    """The process found and its log-evidence, which the exact objective has given already."""
+    found = rebuild(free)[0]
+    if probes is not None:
+        return found, _estimated(found, observed, probes)
+    return found, Estimate(-value - prior.log_prob(free), jnp.zeros_like(value), method="closed_form")
+
+
+def _variance(values: np.ndarray, counts: np.ndarray) -> Any:
+    return np.average((values - np.average(values, 0, counts)) ** 2, 0, counts)
+
+
+def _scattered(key: Key, free: Array, restarts: int) -> np.ndarray:
+    return np.asarray(free) + _SCATTER * np.asarray(jr.normal(key, (restarts, free.size), free.dtype))
+
+
+def _subset(observed: Observed) -> Observed:
+    """Half the rows of the subset at even steps, half the nearest neighbours of the row in the middle."""
+    rows = np.asarray(observed.X)[: observed.num_rows]
+    present = np.flatnonzero(np.asarray(observed.present)[: observed.num_rows])
+    spread = rows[present].std(0)
+    scaled = (rows[present] - np.median(rows[present], 0)) / np.where(spread > 0, spread, 1.0)
+    even = np.linspace(0, len(present) - 1, _SUBSET // 2).astype(int)
+    close = np.argsort((scaled**2).sum(1), kind="stable")
+    rest = close[~np.isin(close, even)][: _SUBSET // 2]
+    chosen = present[np.sort(np.concatenate([even, rest]))]
+    pick = [np.asarray(leaf)[chosen] for leaf in (observed.X, observed.y, observed.weights)]
+    small = observe(*pick)
+    within = np.zeros(small.X.shape[0])
+    within[: len(chosen)] = np.asarray(observed.within)[chosen]
+    return eqx.tree_at(lambda o: o.within, small, jnp.asarray(within))
+
+
+@eqx.filter_jit
+def _surface(
+    free: Array, places: tuple[int, int], first: Array, second: Array, rebuild: Rebuild, observed: Observed
+) -> Array:
+    def at(pair: tuple[Array, Array]) -> Array:
+        point = free.at[places[0]].set(pair[0]).at[places[1]].set(pair[1])
+        return evidence_of(rebuild(point)[0], observed).total
+
+    a, b = jnp.meshgrid(first, second, indexing="ij")
+    return jax.lax.map(at, (a.reshape(-1), b.reshape(-1))).reshape(a.shape)

@@ -1,0 +1,189 @@
+r"""Gaussian approximations of a latent function, one site per row: Laplace, EP, variational.
+
+Posterior.   $q(f) \propto N(f; m, K)\prod_i e^{\nu_i f_i - \tau_i f_i^2/2}$; with $T = \mathrm{diag}(\tau)$
+             and $B = I + T^{1/2} K T^{1/2}$ the mean is $m + K a$, and nothing needs $K^{-1}$.
+Laplace.     $\tau = -\ell''(\mu)$, $\nu = \ell'(\mu) + \tau\mu$ at the mean: Newton's step to the mode.
+Variational. The same with $E_q[\ell']$ and $E_q[\ell'']$: a natural-gradient step; its fixed point is the
+             Gaussian nearest in $KL(q \| p)$.
+EP.          Expectation propagation: a site times the marginal without it (the cavity) has the moments of
+             the true factor times the cavity.
+Weights.     A row of weight $w$ is $w$ copies with a $w$-th of the site each; of weight zero it has none.
+Used by.     gp.classification.
+Cost.        One Cholesky factor of $B$ per step; Laplace needs about six, the others about twenty.
+References.  Rasmussen and Williams (2006) sections 3.4-3.6; Opper and Archambeau (2009); Khan and Lin (2017).
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.scipy.special import logsumexp
+
+from tractable.core.iterate import Run, run_until
+from tractable.core.linalg import PsdFactor
+from tractable.core.module import Module
+from tractable.core.types import Array, Float, Scalar
+from tractable.gp.links import Link, average, nodes
+
+__all__ = ["METHODS", "SiteGaussian", "Sites", "find_sites", "posterior_of_sites", "site_evidence"]
+
+METHODS = ("laplace", "ep", "variational")
+
+
+class Sites(Module):
+    r"""$e^{\nu f - \tau f^2/2}$ for each row, in $f$ less its prior mean."""
+
+    precision: Float[Array, " n"]
+    shift: Float[Array, " n"]
+
+
+class SiteGaussian(Module):
+    """The approximate posterior: marginals, and what predictions need."""
+
+    mean: Float[Array, " n"]  # less the prior mean
+    variance: Float[Array, " n"]
+    weights: Float[Array, " n"]  # $a$ with mean $K a$
+    root: Float[Array, " n"]  # square roots of the precisions of the sites
+    factor: PsdFactor  # of $B$
+
+
+class _Labels(Module):
+    """Signs, weights and prior means of the rows, with the link."""
+
+    link: Link
+    sign: Float[Array, " n"]
+    weights: Float[Array, " n"]
+    offset: Float[Array, " n"]
+
+
+class _Search(Module):
+    sites: Sites
+    q: SiteGaussian
+    damping: Scalar
+    change: Scalar
+
+
+def posterior_of_sites(gram: Float[Array, "n n"], sites: Sites, spread: bool = True) -> SiteGaussian:
+    """The Gaussian that the prior and the sites make; without `spread` its variances are left at zero."""
+    some = sites.precision > 0  # the square root has no slope at zero
+    root = jnp.where(some, jnp.sqrt(jnp.where(some, sites.precision, 1.0)), 0.0)
+    size = gram.shape[0]
+    lower = jnp.linalg.cholesky(jnp.eye(size, dtype=gram.dtype) + root[:, None] * gram * root[None])
+    factor = PsdFactor(lower, jnp.zeros((), gram.dtype))
+    weights = sites.shift - root * factor.solve(root * (gram @ sites.shift))
+    variance = jnp.zeros_like(root)
+    if spread:
+        variance = jnp.diag(gram) - (factor.half_solve(root[:, None] * gram) ** 2).sum(0)
+    return SiteGaussian(gram @ weights, variance, weights, root, factor)
+
+
+def find_sites(
+    method: str,
+    gram: Float[Array, "n n"],
+    link: Link,
+    sign: Float[Array, " n"],
+    weights: Float[Array, " n"],
+    offset: Float[Array, " n"],
+    *,
+    max_steps: int = 200,
+    tol: float = 1e-9,
+) -> Run[Any]:
+    """The sites at the fixed point of a method; the steps shorten where they stop getting closer."""
+    labels = _Labels(link, sign, weights, offset)
+
+    def step(search: _Search) -> tuple[_Search, Scalar]:
+        wanted = _wanted(method, labels, search.q, search.sites)
+        sites = jax.tree.map(lambda old, new: old + search.damping * (new - old), search.sites, wanted)
+        q = posterior_of_sites(gram, sites, spread=method != "laplace")
+        change = jnp.abs(q.mean - search.q.mean).max()
+        slower = jnp.maximum(0.5 * search.damping, 0.05)
+        return _Search(sites, q, jnp.where(change > search.change, slower, search.damping), change), change
+
+    def settled(search: _Search, value: Scalar, before: Scalar) -> Array:
+        return (value >= 0) & (value <= tol * (1 + jnp.abs(search.q.mean).max()))
+
+    none = Sites(jnp.zeros_like(offset), jnp.zeros_like(offset))
+    start = _Search(
+        none, posterior_of_sites(gram, none, spread=method != "laplace"), jnp.ones(()), jnp.asarray(jnp.inf)
+    )
+    found = run_until(step, start, max_steps=max_steps, tol=0.0, settled=settled)
+    return Run(found.state.sites, found.trace, found.num_steps, found.code)
+
+
+def site_evidence(
+    method: str,
+    gram: Float[Array, "n n"],
+    link: Link,
+    sign: Float[Array, " n"],
+    weights: Float[Array, " n"],
+    offset: Float[Array, " n"],
+    sites: Sites,
+) -> Scalar:
+    r"""The approximate log-evidence (for "variational" a lower bound) at the fixed point.
+
+    It is differentiable in `gram` and `offset` with `sites` held: bound and EP's evidence are stationary in
+    them, and the mode moves as one Newton step from the sites says.
+    """
+    labels = _Labels(link, sign, weights, offset)
+    q = posterior_of_sites(gram, sites, spread=method != "laplace")
+    if method == "laplace":
+        mode = q.mean + offset
+        precision = weights * jax.vmap(link.curvature)(sign, mode)
+        again = posterior_of_sites(gram, Sites(precision, sites.shift), spread=False)
+        fit = weights @ jax.vmap(link.log_prob)(sign, mode)
+        return fit - 0.5 * q.weights @ q.mean - 0.5 * again.factor.log_det()
+    if method == "variational":
+        fit = weights @ jax.vmap(lambda s, m, v: average(lambda f: link.log_prob(s, f), m, v))(
+            sign, q.mean + offset, q.variance
+        )
+        inverse = q.factor.half_solve(jnp.eye(gram.shape[0], dtype=gram.dtype))
+        spread = (inverse**2).sum() - gram.shape[0]
+        return fit - 0.5 * (spread + q.weights @ q.mean + q.factor.log_det())
+    return _ep_evidence(labels, q, sites)
+
+
+def _wanted(method: str, labels: _Labels, q: SiteGaussian, sites: Sites) -> Sites:
+    """The sites that a method asks for, given the present Gaussian."""
+    if method == "ep":
+        _, mean, variance, cavity = _tilted(labels, q, sites)
+        precision = jnp.maximum(1 / variance - 1 / cavity[1], 0.0)
+        shift = mean / variance - cavity[0] / cavity[1]
+        return Sites(labels.weights * precision, labels.weights * shift)
+
+    def one(sign, offset, mean, variance):
+        if method == "laplace":
+            slope = labels.link.slope(sign, offset + mean)
+            return slope, labels.link.curvature(sign, offset + mean)
+        slope = average(lambda f: labels.link.slope(sign, f), offset + mean, variance)
+        return slope, average(lambda f: labels.link.curvature(sign, f), offset + mean, variance)
+
+    slope, precision = jax.vmap(one)(labels.sign, labels.offset, q.mean, q.variance)
+    return Sites(labels.weights * precision, labels.weights * (slope + precision * q.mean))
+
+
+def _tilted(
+    labels: _Labels, q: SiteGaussian, sites: Sites
+) -> tuple[Array, Array, Array, tuple[Array, Array]]:
+    """Log-normaliser, mean and variance of each factor times its cavity, and the cavity."""
+    copies = jnp.where(labels.weights > 0, labels.weights, 1.0)
+    spread = 1 / (1 / q.variance - sites.precision / copies)
+    centre = spread * (q.mean / q.variance - sites.shift / copies)
+
+    def one(sign, offset, mean, variance):
+        places, weights = nodes(mean, variance)
+        logs = jax.vmap(lambda f: labels.link.log_prob(sign, offset + f))(places)
+        total = logsumexp(logs, b=weights)
+        shares = weights * jnp.exp(logs - total)
+        first = shares @ places
+        return total, first, shares @ (places - first) ** 2
+
+    total, mean, variance = jax.vmap(one)(labels.sign, labels.offset, centre, spread)
+    return total, mean, variance, (centre, spread)
+
+
+def _ep_evidence(labels: _Labels, q: SiteGaussian, sites: Sites) -> Scalar:
+    r"""$\sum_i w_i(\log\hat Z_i - \log\int N_{-i}\,t_i) - \frac12\log|B| + \frac12\nu^\top E_q[f]$."""
+    total, _, _, (centre, spread) = _tilted(labels, q, sites)
+    gaussian = 0.5 * jnp.log(q.variance / spread) + 0.5 * (q.mean**2 / q.variance - centre**2 / spread)
+    own = jnp.where(labels.weights > 0, labels.weights * (total - gaussian), 0.0).sum()
+    return own - 0.5 * q.factor.log_det() + 0.5 * sites.shift @ q.mean

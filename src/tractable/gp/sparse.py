@@ -1,0 +1,255 @@
+r"""Sparse Gaussian process regression by inducing points: the collapsed bound, from sums over rows.
+
+Model.       $f \sim GP(m, k)$, $y = f(x) + \epsilon$; all is learnt about $u = f(Z)$ at $M$ inducing points.
+Bound.       $\log N(y \mid m, Q + \sigma^2 I) - \frac{1}{2\sigma^2}\mathrm{tr}(K - Q) \le \log p(y)$ with
+             $Q = K_{fu} K_{uu}^{-1} K_{uf}$; equal where the inducing points are the rows themselves.
+Sums.        With $L L^\top = K_{uu}$ and $a_n = L^{-1} k_u(x_n)$ only $\sum w\,a a^\top$, $\sum w\,a r$,
+             $\sum w\,r^2$, $\sum w$ and $\sum w(k_{nn} - a^\top a)$ are needed: rows go through in blocks,
+             and a row of weight two is the row twice.
+Posterior.   $L^{-1} u \sim N(m_v, S_v)$, $S_v^{-1} = I + \sigma^{-2}\sum a a^\top$: what `gp.svgp`
+             approaches by natural gradients.
+Used by.     gp.svgp, estimators.sparse_gaussian_process.
+Cost.        $O(n M^2)$ time, $O(M^2)$ memory besides the rows; $O(M)$ for a mean and $O(M^2)$ for a variance.
+References.  Titsias (2009); Hensman, Fusi and Lawrence (2013); Rasmussen and Williams (2006) chapter 8.
+"""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tractable.bijections.support import Rebuild, unconstrain
+from tractable.core.checks import as_float, check, check_count, has_values
+from tractable.core.linalg import PsdFactor, psd_factor
+from tractable.core.module import Module, field
+from tractable.core.support import positive, real
+from tractable.core.types import Array, ArrayLike, Float, Scalar
+from tractable.distributions.continuous import Normal
+from tractable.gp.blocks import rowwise
+from tractable.gp.links import Link, as_link
+from tractable.gp.means import Mean, ZeroMean, as_mean
+from tractable.gp.points import Observed, as_points, observe, pad_points
+from tractable.gp.prior import covariance, means, prior_variances
+from tractable.kernels.random_features import pivoted_landmarks
+from tractable.optim.minimise import Minimum, minimise
+
+__all__ = ["InducingPosterior", "SparseFit", "SparseProcess", "fit_sparse", "inducing_rows"]
+
+_BLOCK = 2048
+_JITTER = 1e-8  # of the mean variance at inducing points, which may lie close together; the bound stays one
+
+
+class SparseProcess(Module):
+    """A process known through its values at `inducing` points, seen through noise with variance `noise`, or
+    (for `gp.svgp`) through labels behind a `link`."""
+
+    kernel: Any
+    inducing: Float[Array, "m d"] = field(support=real, rank=2)
+    noise: Float[Array, ""] = field(support=positive)
+    mean: Mean = field(default=ZeroMean())
+    link: Link | None = None
+
+    def __init__(
+        self, kernel: Any, inducing: ArrayLike, noise: ArrayLike = 1.0, mean: Any = None, link: Any = None
+    ):
+        check(hasattr(kernel, "gram"), "kernel", "a Kernel", type(kernel).__name__, error=TypeError)
+        self.kernel, self.inducing = kernel, as_points("inducing", inducing)
+        self.noise, self.mean = as_float("noise", noise), as_mean(mean)
+        self.link = None if link is None else as_link(link)
+
+    def posterior(self, X: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None) -> "InducingPosterior":
+        """The best Gaussian of the inducing values, after one pass over the rows."""
+        check(self.link is None, "link", "none for the collapsed bound", self.link, "Use `gp.svgp.fit_svgp`.")
+        return _collapsed(self, observe(X, y, weights))
+
+    def log_evidence(self, X: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None) -> Scalar:
+        r"""The lower bound of $\log p(y \mid X)$."""
+        return self.posterior(X, y, weights).log_evidence
+
+    def factor(self) -> PsdFactor:
+        """The factor of the covariance of the inducing values."""
+        gram = covariance(self.kernel, self.mean, self.inducing, None)
+        level = _JITTER * jnp.diag(gram).mean()
+        return psd_factor(gram + level * jnp.eye(gram.shape[0], dtype=gram.dtype))
+
+    def rows(self, factor: PsdFactor, X: Float[Array, "n d"]) -> Float[Array, "m n"]:
+        r"""$a_n = L^{-1} k_u(x_n)$ as columns."""
+        return factor.half_solve(covariance(self.kernel, self.mean, self.inducing, X))
+
+
+class InducingPosterior(Module):
+    """A process after seeing rows, through a Gaussian of its (whitened) inducing values."""
+
+    process: Any
+    factor: PsdFactor
+    shift: Float[Array, " m"]  # of the whitened values: precision times mean
+    precision: PsdFactor
+    log_evidence: Scalar  # a lower bound
+    num_rows: Scalar
+
+    def latent(self, X: ArrayLike) -> Normal:
+        """The function at each row."""
+        mean, variance = rowwise(_latent, self, X, self.process.inducing.shape[1])
+        return Normal(mean, jnp.sqrt(variance))
+
+    def predictive(self, X: ArrayLike) -> Normal:
+        """A new target at each row."""
+        mean, variance = rowwise(_latent, self, X, self.process.inducing.shape[1])
+        return Normal(mean, jnp.sqrt(variance + self.process.noise))
+
+    def probability(self, X: ArrayLike) -> np.ndarray:
+        """The probability of label 1 at each row, for a process with a link."""
+        check(self.process.link is not None, "link", "given, for probabilities", None)
+        mean, variance = rowwise(_latent, self, X, self.process.inducing.shape[1])
+        return self.process.link.probability(mean, variance)
+
+    def mean(self, X: ArrayLike) -> Array:
+        """The posterior mean at each row."""
+        return rowwise(_mean, self, X, self.process.inducing.shape[1])
+
+    def __repr__(self) -> str:
+        if not has_values(self):
+            return "InducingPosterior(...)"
+        size = f"{self.process.inducing.shape[0]} inducing points for {float(self.num_rows):g} rows"
+        return f"InducingPosterior({size}, log-evidence at least {float(self.log_evidence):.4f})"
+
+
+class SparseFit(Module):
+    """The process with the hyperparameters and inducing points found, and how the search went."""
+
+    process: SparseProcess
+    log_evidence: Scalar
+    run: Minimum
+
+    def __repr__(self) -> str:
+        if not has_values(self):
+            return "SparseFit(...)"
+        found = f"log-evidence at least {float(self.log_evidence):.4f}, {self.process.kernel!r}"
+        return f"SparseFit({found}; {self.run.status.sentence})"
+
+
+class RowSums(Module):
+    """What the bound needs to know about the rows."""
+
+    outer: Float[Array, "m m"]
+    inner: Float[Array, " m"]
+    square: Scalar
+    weight: Scalar
+    unexplained: Scalar
+
+
+def fit_sparse(
+    process: SparseProcess,
+    X: ArrayLike,
+    y: ArrayLike,
+    weights: ArrayLike | None = None,
+    *,
+    max_steps: int = 100,
+    tol: float = 1e-2,
+) -> SparseFit:
+    """Kernel, noise and inducing points that maximise the bound, from those of `process`."""
+    observed = observe(X, y, weights)
+    free, rebuild = unconstrain(process)
+    run = minimise(_negative, free, args=(rebuild, observed), max_steps=max_steps, tol=tol)
+    return SparseFit(_rebuilt(run.state, rebuild), -run.value, run)
+
+
+def inducing_rows(kernel: Any, X: ArrayLike, count: int, *, candidates: int = 4096) -> np.ndarray:
+    """Rows to begin with, at most `count`: greedily those of the largest variance given the rows before.
+
+    They are the pivots of a Cholesky factor of `candidates` rows at even steps. Where fewer rows explain all,
+    fewer are taken; their number is one of few, so that programs serve again.
+    """
+    rows = np.asarray(as_points("X", X))
+    rows = rows[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), candidates)).astype(int))]
+    padded = pad_points(jnp.asarray(rows))
+    found = pivoted_landmarks(kernel, padded, min(check_count("count", count), len(padded)))
+    indices, left = np.asarray(found.indices), np.asarray(found.residuals)
+    useful = 1 + int((left[:-1] > 1e-10 * np.asarray(kernel.diagonal(padded)).sum()).sum())
+    return np.asarray(padded)[indices[: useful if useful == count else _one_of_few(useful)]]
+
+
+def _one_of_few(count: int) -> int:
+    """The largest power of two, or one and a half times one, up to `count`."""
+    power = 1 << (count.bit_length() - 1)
+    return power * 3 // 2 if power > 1 and power * 3 // 2 <= count else power
+
+
+def row_sums(process: SparseProcess, factor: PsdFactor, observed: Observed) -> RowSums:
+    """The sums over all rows, block by block."""
+    size = min(_BLOCK, observed.X.shape[0])
+    count = -(-observed.X.shape[0] // size)
+    extra = count * size - observed.X.shape[0]
+    rows = jnp.concatenate([observed.X, jnp.broadcast_to(observed.X[-1:], (extra, observed.X.shape[1]))])
+    rest = jnp.zeros(extra, observed.X.dtype)
+    y, weights = (jnp.concatenate([v, rest]) for v in (observed.y, observed.weights))
+    blocks = jax.tree.map(lambda leaf: leaf.reshape(count, size, *leaf.shape[1:]), (rows, y, weights))
+
+    @jax.checkpoint  # a gradient makes the rows of a block again instead of keeping all of them
+    def add(total, block):
+        return jax.tree.map(jnp.add, total, _block_sums(process, factor, *block)), None
+
+    first = _block_sums(process, factor, *jax.tree.map(lambda leaf: leaf[0], blocks))
+    return jax.lax.scan(add, first, jax.tree.map(lambda leaf: leaf[1:], blocks))[0]
+
+
+def _block_sums(process: SparseProcess, factor: PsdFactor, X: Array, y: Array, weights: Array) -> RowSums:
+    a = process.rows(factor, X)
+    residual = jnp.where(weights > 0, y - means(process.mean, X), 0.0)
+    left = prior_variances(process.kernel, process.mean, X) - (a**2).sum(0)
+    scaled = a * weights[None]
+    return RowSums(
+        scaled @ a.T,
+        scaled @ residual,
+        weights @ residual**2,
+        weights.sum(),
+        weights @ jnp.maximum(left, 0.0),
+    )
+
+
+def posterior_from_sums(process: SparseProcess, factor: PsdFactor, sums: RowSums) -> InducingPosterior:
+    """The best Gaussian of the inducing values and the bound that it reaches."""
+    beta = 1 / process.noise
+    eye = jnp.eye(sums.outer.shape[0], dtype=sums.outer.dtype)
+    precision = psd_factor(eye + beta * sums.outer)
+    shift = beta * sums.inner
+    half = precision.half_solve(shift)
+    constant = -0.5 * sums.weight * jnp.log(2 * jnp.pi * process.noise)
+    fit = -0.5 * beta * (sums.square + sums.unexplained) + 0.5 * half @ half
+    bound = constant + fit - 0.5 * precision.log_det()
+    return InducingPosterior(process, factor, shift, precision, bound, sums.weight)
+
+
+def _negative(free: Array, rebuild: Rebuild, observed: Observed) -> Scalar:
+    process = rebuild(free)[0]
+    factor = process.factor()
+    return -posterior_from_sums(process, factor, row_sums(process, factor, observed)).log_evidence
+
+
+@eqx.filter_jit
+def _rebuilt(free: Array, rebuild: Rebuild) -> Any:
+    return rebuild(free)[0]
+
+
+@eqx.filter_jit
+def _collapsed(process: SparseProcess, observed: Observed) -> InducingPosterior:
+    factor = process.factor()
+    return posterior_from_sums(process, factor, row_sums(process, factor, observed))
+
+
+@eqx.filter_jit
+def _mean(post: InducingPosterior, X: Array) -> Array:
+    a = post.process.rows(post.factor, X)
+    return means(post.process.mean, X) + a.T @ post.precision.solve(post.shift)
+
+
+@eqx.filter_jit
+def _latent(post: InducingPosterior, X: Array) -> tuple[Array, Array]:
+    a = post.process.rows(post.factor, X)
+    half = post.precision.half_solve(a)
+    before = prior_variances(post.process.kernel, post.process.mean, X)
+    variance = before - (a**2).sum(0) + (half**2).sum(0)
+    mean = means(post.process.mean, X) + a.T @ post.precision.solve(post.shift)
+    return mean, jnp.maximum(variance, jnp.finfo(before.dtype).eps * before)
