@@ -68,9 +68,7 @@ class Estimator(BaseEstimator):
     def _new_rows(self, X) -> np.ndarray:
         """Checked rows for a prediction."""
         check_is_fitted(self)
-        rows: Any = validate_data(
-            self, X, dtype=np.float64, order="C", ensure_all_finite=False, reset=False
-        )
+        rows: Any = validate_data(self, X, dtype=np.float64, order="C", ensure_all_finite=False, reset=False)
         self._check_entries(rows)
         return rows
 
