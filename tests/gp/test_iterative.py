@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tractable.gp import hyperparameters, regression
+from tractable.gp.exact import ExactPosterior
 from tractable.gp.hyperparameters import default_process, fit_hyperparameters
 from tractable.gp.iterative import Iterative, IterativePosterior, iterative_evidence, iterative_posterior
 from tractable.gp.points import observe
@@ -78,24 +79,33 @@ def test_gradient_is_unbiased_and_has_little_noise(rows):
     assert (found.std(0) < 0.05 * np.abs(exact) + 0.1).all()
 
 
-def test_many_rows_choose_it_and_say_so(rows, monkeypatch):
+def test_many_rows_choose_it_and_say_so(rows, process, monkeypatch):
+    monkeypatch.setattr(regression, "MANY", 250)
+    post = process.posterior(*rows)
+    assert isinstance(post, IterativePosterior)
+    assert "conjugate gradients" in repr(post)
+    with pytest.raises(ValueError, match="`key` must be given for an estimate of the evidence"):
+        _ = post.log_evidence
+    assert isinstance(process.posterior(*rows, method="exact"), ExactPosterior)
+
+
+def test_hyperparameters_of_many_rows_need_a_key(rows, process, monkeypatch):
+    monkeypatch.setattr(hyperparameters, "MANY", 250)
+    with pytest.raises(ValueError, match="`key` must be given above 250 rows"):
+        fit_hyperparameters(process, *rows)
+
+
+@pytest.mark.slow
+def test_hyperparameters_by_estimates_are_as_good_as_exact_ones(rows, monkeypatch):
     X, y = rows
     process = default_process(X, y)
     exact = fit_hyperparameters(process, X, y)
-    for module in (hyperparameters, regression):
-        monkeypatch.setattr(module, "MANY", 250)
-    monkeypatch.setattr(hyperparameters, "_LARGE", 250)
-    monkeypatch.setattr(hyperparameters, "_SUBSET", 120)
+    for name, value in (("MANY", 250), ("_LARGE", 250), ("_SUBSET", 120)):
+        monkeypatch.setattr(hyperparameters, name, value)
     fit = fit_hyperparameters(process, X, y, key=jr.key(2))
     gap = float(fit.process.log_evidence(X, y)) - float(exact.log_evidence)
     assert -0.3 < gap < 0.1
     assert "(probes)" in repr(fit)
-    post = fit.process.posterior(X, y, key=jr.key(3))
-    assert isinstance(post, IterativePosterior)
-    with pytest.raises(ValueError, match="`key` must be given above 250 rows"):
-        fit_hyperparameters(process, X, y)
-    with pytest.raises(ValueError, match="`key` must be given for an estimate of the evidence"):
-        _ = fit.process.posterior(X, y).log_evidence
 
 
 def test_noise_is_needed(rows):

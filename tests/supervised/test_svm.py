@@ -34,6 +34,7 @@ from tractable.supervised.svm_multiclass import class_scores, fit_pairwise
 from tractable.supervised.svm_primal import (
     ascend_dual,
     descend_hinge,
+    descend_tube,
     hard_margin,
     hinge_objective,
     soft_margin,
@@ -126,6 +127,18 @@ def test_descent_along_subgradients_reaches_the_program():
     program, run = soft_margin(X, y, 1.5), descend_hinge(X, y, 1.5, key=jr.key(0), epochs=400)
     assert program.value <= run.value * (1 + 1e-9)
     assert run.value < program.value * 1.002
+
+
+def test_descent_in_a_tube_reaches_the_program():
+    X, _, _ = noisy()
+    t = X[:, 0] - 0.5 * X[:, 1] + 0.3 * np.sin(5 * X[:, 0]) + 0.7
+    weights, bias, value = tube_program(X, t, 1.5, 0.1)
+    run = descend_tube(X, t, 1.5, 0.1, key=jr.key(0), epochs=1500)
+    assert value <= run.value * (1 + 1e-9)
+    assert run.value < value * 1.005
+    np.testing.assert_allclose(np.r_[run.weights, run.bias], np.r_[weights, bias], atol=0.03)
+    with pytest.raises(ValueError, match="`epsilon` must be zero or positive"):
+        descend_tube(X, t, epsilon=-1.0, key=jr.key(0))
 
 
 @pytest.mark.parametrize("bias", [True, False])

@@ -32,7 +32,7 @@ from tractable.gp.prior import joint_prior, means, sample_prior, training_covari
 
 __all__ = ["MANY", "GaussianProcess", "evidence_of", "fitted"]
 
-MANY = 6000  # rows: above, conjugate gradients take less time and far less memory than a factor
+MANY = 6000  # rows: above, the matrix of all pairs is no longer held in memory
 
 
 class GaussianProcess(Module):

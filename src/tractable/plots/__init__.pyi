@@ -17,6 +17,7 @@ from tractable.plots.evidence import plot_k_hat as plot_k_hat
 from tractable.plots.evidence import plot_reliability as plot_reliability
 from tractable.plots.evidence import plot_risk_coverage as plot_risk_coverage
 from tractable.plots.evidence import plot_weights as plot_weights
+from tractable.plots.gaussian_process import ProcessDisplay as ProcessDisplay
 from tractable.plots.graph_layout import layered_layout as layered_layout
 from tractable.plots.graphs import plot_dag as plot_dag
 from tractable.plots.graphs import plot_factor_graph as plot_factor_graph

@@ -192,6 +192,7 @@ from tractable.supervised.svm_multiclass import fit_pairwise as fit_pairwise
 from tractable.supervised.svm_primal import LinearMachine as LinearMachine
 from tractable.supervised.svm_primal import ascend_dual as ascend_dual
 from tractable.supervised.svm_primal import descend_hinge as descend_hinge
+from tractable.supervised.svm_primal import descend_tube as descend_tube
 from tractable.supervised.svm_primal import hard_margin as hard_margin
 from tractable.supervised.svm_primal import hinge_objective as hinge_objective
 from tractable.supervised.svm_primal import soft_margin as soft_margin

@@ -17,10 +17,11 @@ References.  Shalev-Shwartz et al. (2011); Hsieh et al. (2008).
 
 from typing import Any
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from tractable.core.checks import check, check_count, check_length
+from tractable.core.checks import as_float, check, check_count, check_finite, check_length
 from tractable.core.iterate import Status
 from tractable.core.module import Module, field
 from tractable.core.types import ArrayLike, Key
@@ -33,7 +34,10 @@ from tractable.supervised.separability import augmented
 from tractable.supervised.svm_gram import as_rows, signs_of, weights_of
 from tractable.supervised.svm_loops import descend_linear
 
-__all__ = ["LinearMachine", "ascend_dual", "descend_hinge", "hard_margin", "hinge_objective", "soft_margin"]
+__all__ = [
+    "LinearMachine", "ascend_dual", "descend_hinge", "descend_tube", "hard_margin", "hinge_objective",
+    "soft_margin",
+]  # fmt: skip
 
 
 class LinearMachine(Module):
@@ -137,22 +141,35 @@ def descend_hinge(
     $t_0$ makes the first step at most one over the mean squared length of a row: the first steps of plain
     Pegasos, $1/\\lambda$ long, throw an unpenalised bias far away.
     """
-    check(0 < C < np.inf, "C", "positive and finite", C)
-    rows, signs, table = _tables(X, y, bias)
+    rows, signs, _ = _tables(X, y, bias)
     mass = weights_of(weights, len(signs))
-    penalty = 1.0 / (C * mass.sum())
-    size = float((mass @ (table**2).sum(1)) / mass.sum())
-    method = GradientDescent(inverse_time(1.0 / penalty, max(1.0, size / penalty)))
-    start = (jnp.zeros(rows.shape[1]), jnp.zeros(()))
-    found = minimise_batches(
-        _Hinge(), start, (rows, signs), method, key=key, epochs=check_count("epochs", epochs), batch=batch,
-        weights=mass, args=(jnp.asarray(penalty), jnp.asarray(float(bias))),
-    )  # fmt: skip
-    w, b = np.asarray(found.state[0]), float(found.state[1]) * float(bias)
-    value = hinge_objective(w, b, rows, signs, C, mass)
-    return LinearMachine(
-        w, b, np.full(len(signs), np.nan), value, np.nan, epochs, found.status.ok, found.status.sentence
-    )
+    found = _descend(_Hinge(), rows, signs, mass, C, bias, (), key, epochs, batch)
+    value = hinge_objective(found.weights, found.bias, rows, signs, C, mass)
+    return eqx.tree_at(lambda machine: machine.value, found, value)
+
+
+def descend_tube(
+    X: ArrayLike,
+    y: ArrayLike,
+    C: float = 1.0,
+    epsilon: float = 0.1,
+    *,
+    key: Key,
+    epochs: int = 100,
+    batch: int = 16,
+    bias: bool = True,
+    weights: ArrayLike | None = None,
+) -> LinearMachine:
+    r"""Linear regression with the loss $(|y - w^\top x - b| - \varepsilon)_+$, by stochastic subgradients."""
+    check(epsilon >= 0, "epsilon", "zero or positive", epsilon)
+    rows, targets = as_rows("X", X), np.asarray(as_float("y", y))
+    check_length("y", targets, "X", rows)
+    check_finite("y", targets)
+    mass = weights_of(weights, len(targets))
+    found = _descend(_Tube(), rows, targets, mass, C, bias, (jnp.asarray(epsilon),), key, epochs, batch)
+    outside = np.maximum(np.abs(targets - found.decision(rows)) - epsilon, 0.0)
+    value = 0.5 * float(found.weights @ found.weights) + C * float(mass @ outside)
+    return eqx.tree_at(lambda machine: machine.value, found, value)
 
 
 def ascend_dual(
@@ -180,6 +197,34 @@ def ascend_dual(
     return LinearMachine(
         plane, offset, alpha, float(value), float(dual), int(epochs), status.ok, status.sentence
     )
+
+
+def _descend(
+    loss: Any, rows: np.ndarray, targets: np.ndarray, mass: np.ndarray, C: float, bias: bool, more: tuple,
+    key: Key, epochs: int, batch: int,
+) -> LinearMachine:  # fmt: skip
+    r"""Stochastic subgradients of $\frac12\|w\|^2 + C\sum_i w_i\,\mathrm{loss}_i$, without the value."""
+    check(0 < C < np.inf, "C", "positive and finite", C)
+    penalty = 1.0 / (C * mass.sum())
+    size = float((mass @ ((rows**2).sum(1) + bias)) / mass.sum())
+    method = GradientDescent(inverse_time(1.0 / penalty, max(1.0, size / penalty)))
+    start = (jnp.zeros(rows.shape[1]), jnp.zeros(()))
+    found = minimise_batches(
+        loss, start, (rows, targets), method, key=key, epochs=check_count("epochs", epochs), batch=batch,
+        weights=mass, args=(jnp.asarray(penalty), jnp.asarray(float(bias)), *more),
+    )  # fmt: skip
+    w, b = np.asarray(found.state[0]), float(found.state[1]) * float(bias)
+    none = np.full(len(targets), np.nan)
+    return LinearMachine(w, b, none, np.nan, np.nan, epochs, found.status.ok, found.status.sentence)
+
+
+class _Tube(Module):
+    """The loss of one row of a regression, with its share of the penalty."""
+
+    def __call__(self, params: Any, row: Any, penalty: Any, has_bias: Any, epsilon: Any) -> Any:
+        (weights, bias), (x, target) = params, row
+        outside = jnp.maximum(jnp.abs(target - x @ weights - has_bias * bias) - epsilon, 0.0)
+        return outside + 0.5 * penalty * weights @ weights
 
 
 class _Hinge(Module):
