@@ -117,10 +117,17 @@ WORKLOADS = {
     ),
     "svc": Workload(
         lambda: classes(20_000, 20, True),
-        {"tractable": ours("SupportVectorClassifier"), "scikit-learn": theirs("svm", "SVC")},
+        {
+            "tractable": ours("SupportVectorClassifier", probability=False),
+            "scikit-learn": theirs("svm", "SVC"),
+        },
     ),
     "svc-digits": Workload(
-        digits, {"tractable": ours("SupportVectorClassifier"), "scikit-learn": theirs("svm", "SVC")}
+        digits,
+        {
+            "tractable": ours("SupportVectorClassifier", probability=False),
+            "scikit-learn": theirs("svm", "SVC"),
+        },
     ),
     "logistic": Workload(
         lambda: classes(1_000_000, 20, False),

@@ -308,4 +308,5 @@ def test_every_public_family_has_a_case():
             if family and not inspect.isabstract(thing) and not thing.__abstractvars__:
                 found.add(thing)
     missing = {kind.__name__ for kind in found} - {type(case.build()).__name__ for case in CASES}
-    assert not {name for name in missing if not name.startswith("_")}
+    elsewhere = {"NormalMixture"}  # SciPy has none: tests/distributions/test_normal_mixture.py
+    assert not {name for name in missing - elsewhere if not name.startswith("_")}

@@ -58,7 +58,7 @@ def mutual_information(table, names, first, second, given=()):
             outcome[len(first) + len(second) :],
         )
         if p > 0:
-            total += p * math.log(p * z[c] / (xz[a + c] * yz[b + c]))
+            total += p * (math.log(p) + math.log(z[c]) - math.log(xz[a + c]) - math.log(yz[b + c]))
     return total
 
 

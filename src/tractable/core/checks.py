@@ -19,7 +19,7 @@ from tractable.core.types import Array, ArrayLike, Bool
 
 __all__ = [
     "ImpossibleEvidence", "as_float", "check", "check_count", "check_finite", "check_length", "check_option",
-    "check_shape", "is_concrete", "is_key", "offender",
+    "check_shape", "is_concrete", "is_key", "offender", "to_device",
 ]  # fmt: skip
 
 
@@ -90,8 +90,14 @@ def as_float(name: str, value: Any) -> Array:
     if not real:  # the message is made only then: printing a large array takes longer than using it
         got = f"{value!r} of dtype {kind}"
         check(False, name, "a real number or an array of real numbers", got, error=TypeError)
-    floating = jnp.issubdtype(kind, jnp.floating)
-    return jnp.asarray(value) if floating else jnp.asarray(value, jnp.result_type(float))
+    dtype = kind if jnp.issubdtype(kind, jnp.floating) else jnp.result_type(float)
+    return to_device(np.array(value, dtype)) if isinstance(value, np.ndarray) else jnp.asarray(value, dtype)
+
+
+def to_device(array: np.ndarray) -> Array:
+    """A NumPy array, which nobody may change, on the device; `jnp.asarray` compiles a program per shape."""
+    with jax.ensure_compile_time_eval():  # also inside a function that is being traced
+        return jax.device_put(array)
 
 
 def check_shape(name: str, x: Any, shape: tuple[int | None, ...], fix: str = "") -> None:

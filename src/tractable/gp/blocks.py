@@ -8,10 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from tractable.core.checks import has_values
+from tractable.core.checks import has_values, to_device
 from tractable.core.chunks import bucket_size
 from tractable.core.types import Array, ArrayLike
 from tractable.gp.points import as_points, pad_points
@@ -30,4 +29,4 @@ def rowwise(function: Callable[[Any, Array], Any], model: Any, X: ArrayLike, dim
     blocks = [np.asarray(rows)[i : i + size] for i in range(0, len(rows), size)]
     answers = [function(model, pad_points(block, size)) for block in blocks]
     joined = jax.tree.map(lambda *parts: np.concatenate([np.asarray(p) for p in parts]), *answers)
-    return jax.tree.map(lambda leaf: jnp.asarray(leaf[: len(rows)]), joined)
+    return jax.tree.map(lambda leaf: to_device(leaf[: len(rows)]), joined)

@@ -92,7 +92,7 @@ def observe(X: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None, *, mer
     check(targets.ndim == 1, "y", "a vector, one target per row", f"shape {targets.shape}")
     check_length("y", targets, "X", rows)
     check_finite("y", targets)
-    within = jnp.zeros_like(targets)
+    within = np.zeros(len(targets), targets.dtype)
     if merge:
         rows, targets, weights, within = _merged(np.asarray(rows), np.asarray(targets), weights)
     count = np.asarray(len(rows))

@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tractable.bijections.support import Rebuild, unconstrain
-from tractable.core.checks import as_float, check, check_count, has_values
+from tractable.core.checks import as_float, check, check_count, has_values, to_device
 from tractable.core.linalg import PsdFactor, psd_factor
 from tractable.core.module import Module, field
 from tractable.core.support import positive, real
@@ -159,16 +159,14 @@ def fit_sparse(
 def inducing_rows(kernel: Any, X: ArrayLike, count: int, *, candidates: int = 4096) -> np.ndarray:
     """Rows to begin with, at most `count`: greedily those of the largest variance given the rows before.
 
-    They are the pivots of a Cholesky factor of `candidates` rows at even steps. Where fewer rows explain all,
-    fewer are taken; their number is one of few, so that programs serve again.
+    They are the pivots of a Cholesky factor of `candidates` rows at even steps. Where there are fewer rows
+    than `count`, their number is one of few, so that programs serve again.
     """
     rows = np.asarray(as_points("X", X))
     rows = rows[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), candidates)).astype(int))]
-    padded = pad_points(jnp.asarray(rows))
-    found = pivoted_landmarks(kernel, padded, min(check_count("count", count), len(padded)))
-    indices, left = np.asarray(found.indices), np.asarray(found.residuals)
-    useful = 1 + int((left[:-1] > 1e-10 * np.asarray(kernel.diagonal(padded)).sum()).sum())
-    return np.asarray(padded)[indices[: useful if useful == count else _one_of_few(useful)]]
+    padded = pad_points(to_device(rows))
+    number = check_count("count", count) if count <= len(rows) else _one_of_few(len(rows))
+    return np.asarray(padded)[np.asarray(pivoted_landmarks(kernel, padded, number).indices)]
 
 
 def _one_of_few(count: int) -> int:

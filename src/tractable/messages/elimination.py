@@ -27,7 +27,7 @@ RULES = ("min_fill", "min_degree", "min_weight", "best")
 _CODES = {"min_fill": loops.FILL, "min_degree": loops.DEGREE, "min_weight": loops.WEIGHT}
 LARGE = 1_000_000  # cells from which a search among random tie-breaks takes less time than it saves
 NUM_RESTARTS = 30
-BYTES_AT_LEAST, BYTES_PER_VARIABLE = 9_000, 220  # what Python itself needs for arrays and answers
+BYTES_AT_LEAST, BYTES_PER_VARIABLE = 7_000, 220  # what Python itself needs for arrays and answers
 SECONDS_AT_LEAST, SECONDS_PER_BAG, SECONDS_PER_PASS = 1.5e-4, 1e-6, 1.2e-9
 SECONDS_PER_NEW_BYTE, BYTES_AT_HAND = 5e-10, 4e6  # large tables live in pages that the system clears first
 

@@ -66,7 +66,9 @@ class LeastSquaresMachine(Module):
         table[np.diag_indices(len(rows))] += 1.0 / (gamma * mass[present])
         beta, bias, inverse_diagonal = solve_bordered(table, targets)
         error = np.abs(table @ beta + bias - targets).max() / max(np.abs(targets).max(), 1e-300)
-        return cls(kernel, rows, beta, bias, targets - beta / inverse_diagonal, float(error))
+        with np.errstate(divide="ignore", invalid="ignore"):  # nothing predicts the one row there is
+            left_out = targets - beta / inverse_diagonal
+        return cls(kernel, rows, beta, bias, left_out, float(error))
 
     def multipliers(self, y: ArrayLike) -> np.ndarray:
         """$\\alpha_i = \\beta_i y_i = \\gamma e_i$ of a machine fitted to the labels `y`; of either sign."""

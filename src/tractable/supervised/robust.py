@@ -23,7 +23,7 @@ import jax.scipy.linalg as jsl
 import numpy as np
 from scipy.optimize import linprog
 
-from tractable.core.checks import check, check_option
+from tractable.core.checks import check, check_option, to_device
 from tractable.core.chunks import pad_rows
 from tractable.core.iterate import Run, Status, run_until
 from tractable.core.linalg import psd_solve
@@ -150,7 +150,7 @@ def robust_regression(
     theta = np.asarray(least_squares(rows, fitted, count, intercept=intercept).coefficients)
     split = (theta[1:], theta[0]) if intercept else (theta, 0.0)
     numbers = (*split, problem.unit * found.scale, float(degrees), found.weights, found.num_steps, found.code)
-    fields: Any = [*(jnp.asarray(number) for number in numbers), loss]
+    fields: Any = [*(to_device(np.array(number)) for number in numbers), loss]
     return RobustModel(*fields)
 
 
