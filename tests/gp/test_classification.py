@@ -99,14 +99,14 @@ def test_two_rows_against_quadrature(link):
 
 def test_the_variational_gaussian_is_a_maximum_of_the_bound():
     """No other precision of the sites, and no other mean, has a larger bound."""
-    from tractable.gp.sites import Sites, find_sites, site_evidence
+    from tractable.gp.sites import Labels, Sites, find_sites, site_evidence
 
     K, sign = jnp.asarray(gram(X, X)), jnp.asarray(2.0 * Y - 1)
-    ones, none = jnp.ones(24), jnp.zeros(24)
-    best = find_sites("variational", K, Logistic(), sign, ones, none).state
+    labels = Labels(Logistic(), sign, jnp.ones(24), jnp.zeros(24))
+    best = find_sites("variational", K, labels).state
 
     def bound(sites):
-        return site_evidence("variational", K, Logistic(), sign, ones, none, sites)
+        return site_evidence("variational", K, labels, sites)
 
     slope = jax.jit(jax.grad(bound))(best)
     assert float(jnp.abs(slope.precision).max()) < 1e-6

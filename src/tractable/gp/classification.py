@@ -29,7 +29,7 @@ from tractable.gp.links import Link, as_link
 from tractable.gp.means import Mean, as_mean
 from tractable.gp.points import Observed, observe
 from tractable.gp.prior import covariance, means, prior_variances
-from tractable.gp.sites import METHODS, SiteGaussian, find_sites, posterior_of_sites, site_evidence
+from tractable.gp.sites import METHODS, Labels, SiteGaussian, find_sites, posterior_of_sites, site_evidence
 from tractable.optim.minimise import Minimum, minimise
 
 __all__ = ["ClassificationFit", "ClassificationPosterior", "ClassificationProcess", "fit_classification"]
@@ -150,10 +150,9 @@ def _evidence(process: ClassificationProcess, observed: Observed, method: str) -
     gram, offset, sign = sites_of(process, observed)
     # the fixed point is found apart, and the evidence differentiated with the sites held
     held = jax.lax.stop_gradient((gram, offset))
-    run = find_sites(method, held[0], process.link, sign, observed.weights, held[1])
-    sites = jax.lax.stop_gradient(run.state)
-    value = site_evidence(method, gram, process.link, sign, observed.weights, offset, sites)
-    return value, run
+    run = find_sites(method, held[0], Labels(process.link, sign, observed.weights, held[1]))
+    labels = Labels(process.link, sign, observed.weights, offset)
+    return site_evidence(method, gram, labels, jax.lax.stop_gradient(run.state)), run
 
 
 def _negative(free: Float[Array, " p"], rebuild: Rebuild, observed: Observed, method: str) -> Scalar:

@@ -25,7 +25,7 @@ from tractable.core.module import Module
 from tractable.core.types import Array, Float, Scalar
 from tractable.gp.links import Link, average, nodes
 
-__all__ = ["METHODS", "SiteGaussian", "Sites", "find_sites", "posterior_of_sites", "site_evidence"]
+__all__ = ["METHODS", "Labels", "SiteGaussian", "Sites", "find_sites", "posterior_of_sites", "site_evidence"]
 
 METHODS = ("laplace", "ep", "variational")
 
@@ -47,7 +47,7 @@ class SiteGaussian(Module):
     factor: PsdFactor  # of $B$
 
 
-class _Labels(Module):
+class Labels(Module):
     """Signs, weights and prior means of the rows, with the link."""
 
     link: Link
@@ -78,18 +78,9 @@ def posterior_of_sites(gram: Float[Array, "n n"], sites: Sites, spread: bool = T
 
 
 def find_sites(
-    method: str,
-    gram: Float[Array, "n n"],
-    link: Link,
-    sign: Float[Array, " n"],
-    weights: Float[Array, " n"],
-    offset: Float[Array, " n"],
-    *,
-    max_steps: int = 200,
-    tol: float = 1e-9,
+    method: str, gram: Float[Array, "n n"], labels: Labels, *, max_steps: int = 200, tol: float = 1e-9
 ) -> Run[Any]:
     """The sites at the fixed point of a method; the steps shorten where they stop getting closer."""
-    labels = _Labels(link, sign, weights, offset)
 
     def step(search: _Search) -> tuple[_Search, Scalar]:
         wanted = _wanted(method, labels, search.q, search.sites)
@@ -102,7 +93,7 @@ def find_sites(
     def settled(search: _Search, value: Scalar, before: Scalar) -> Array:
         return (value >= 0) & (value <= tol * (1 + jnp.abs(search.q.mean).max()))
 
-    none = Sites(jnp.zeros_like(offset), jnp.zeros_like(offset))
+    none = Sites(jnp.zeros_like(labels.offset), jnp.zeros_like(labels.offset))
     start = _Search(
         none, posterior_of_sites(gram, none, spread=method != "laplace"), jnp.ones(()), jnp.asarray(jnp.inf)
     )
@@ -110,21 +101,13 @@ def find_sites(
     return Run(found.state.sites, found.trace, found.num_steps, found.code)
 
 
-def site_evidence(
-    method: str,
-    gram: Float[Array, "n n"],
-    link: Link,
-    sign: Float[Array, " n"],
-    weights: Float[Array, " n"],
-    offset: Float[Array, " n"],
-    sites: Sites,
-) -> Scalar:
+def site_evidence(method: str, gram: Float[Array, "n n"], labels: Labels, sites: Sites) -> Scalar:
     r"""The approximate log-evidence (for "variational" a lower bound) at the fixed point.
 
-    It is differentiable in `gram` and `offset` with `sites` held: bound and EP's evidence are stationary in
-    them, and the mode moves as one Newton step from the sites says.
+    It is differentiable in `gram` and `labels.offset` with `sites` held: bound and EP evidence are stationary
+    in them, and the mode moves as one Newton step from the sites says.
     """
-    labels = _Labels(link, sign, weights, offset)
+    link, sign, weights, offset = labels.link, labels.sign, labels.weights, labels.offset
     q = posterior_of_sites(gram, sites, spread=method != "laplace")
     if method == "laplace":
         mode = q.mean + offset
@@ -142,7 +125,7 @@ def site_evidence(
     return _ep_evidence(labels, q, sites)
 
 
-def _wanted(method: str, labels: _Labels, q: SiteGaussian, sites: Sites) -> Sites:
+def _wanted(method: str, labels: Labels, q: SiteGaussian, sites: Sites) -> Sites:
     """The sites that a method asks for, given the present Gaussian."""
     if method == "ep":
         _, mean, variance, cavity = _tilted(labels, q, sites)
@@ -161,9 +144,7 @@ def _wanted(method: str, labels: _Labels, q: SiteGaussian, sites: Sites) -> Site
     return Sites(labels.weights * precision, labels.weights * (slope + precision * q.mean))
 
 
-def _tilted(
-    labels: _Labels, q: SiteGaussian, sites: Sites
-) -> tuple[Array, Array, Array, tuple[Array, Array]]:
+def _tilted(labels: Labels, q: SiteGaussian, sites: Sites) -> tuple[Array, Array, Array, tuple[Array, Array]]:
     """Log-normaliser, mean and variance of each factor times its cavity, and the cavity."""
     copies = jnp.where(labels.weights > 0, labels.weights, 1.0)
     spread = 1 / (1 / q.variance - sites.precision / copies)
@@ -181,7 +162,7 @@ def _tilted(
     return total, mean, variance, (centre, spread)
 
 
-def _ep_evidence(labels: _Labels, q: SiteGaussian, sites: Sites) -> Scalar:
+def _ep_evidence(labels: Labels, q: SiteGaussian, sites: Sites) -> Scalar:
     r"""$\sum_i w_i(\log\hat Z_i - \log\int N_{-i}\,t_i) - \frac12\log|B| + \frac12\nu^\top E_q[f]$."""
     total, _, _, (centre, spread) = _tilted(labels, q, sites)
     gaussian = 0.5 * jnp.log(q.variance / spread) + 0.5 * (q.mean**2 / q.variance - centre**2 / spread)

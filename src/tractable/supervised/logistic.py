@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import expit, ndtr, ndtri
 
-from tractable.core.checks import check, check_count, has_values, offender
+from tractable.core.checks import check, check_count, offender
 from tractable.core.chunks import pad_rows
 from tractable.core.iterate import Status
 from tractable.core.module import Module, field
@@ -41,7 +41,7 @@ from tractable.supervised.logistic_newton import (
     newton,
     solve_psd,
 )
-from tractable.supervised.separation import Separation, find_separation
+from tractable.supervised.separation import LikelihoodFit, Separation, find_separation
 
 __all__ = [
     "LogisticModel", "OddsRatios", "fit_logistic", "logistic_gradient", "logistic_hessian", "logistic_loss",
@@ -104,7 +104,7 @@ class OddsRatios(Module):
         return "\n".join([head, *lines])
 
 
-class LogisticModel(Module):
+class LogisticModel(LikelihoodFit):
     """Coefficients and intercept with their covariance (intercept first), and how the fit ended.
 
     The covariance is infinite along directions that the rows say nothing about.
@@ -122,22 +122,12 @@ class LogisticModel(Module):
     has_intercept: bool = field(static=True, default=True)
 
     @property
-    def status(self) -> Status:
-        return Status(int(self.code))
-
-    @property
     def verdict(self) -> str:
         """How far to trust the fit, in a sentence or two."""
-        if self.separation is not None and not self.separation.exists:
-            return f"Do not use the coefficients. {self.separation}"
-        short = self.covariance.shape[0] - self.rank
-        words = (
-            f" {short} direction(s) cannot be told apart: coefficients of least size are given."
-            if short
-            else ""
-        )
-        ended = "Converged." if self.status is Status.converged else self.status.sentence
-        return f"{ended}{words}"
+        said, short = super().verdict, self.covariance.shape[0] - self.rank
+        separated = self.separation is not None and not self.separation.exists
+        more = f"{said} {short} direction(s) cannot be told apart: coefficients of least size are given."
+        return more if short and not separated else said
 
     def log_odds(self, X: ArrayLike) -> np.ndarray:
         r"""$b + w^\top x$ of each row."""
@@ -164,15 +154,6 @@ class LogisticModel(Module):
             ratio, low, high = (jnp.asarray(np.exp(v)) for v in (w, w - width, w + width))
         return OddsRatios(
             ratio, low, high, jnp.asarray(z), jnp.asarray(2 * ndtr(-np.abs(z))), float(level), words
-        )
-
-    def __repr__(self) -> str:
-        """Loss and verdict in one line."""
-        if not has_values(self):
-            return "LogisticModel(...)"
-        size = f"{self.coefficients.size} coefficients, penalty {self.penalty:g}"
-        return (
-            f"LogisticModel({size}, loss {float(self.loss):.8g}, steps {int(self.num_steps)}: {self.verdict})"
         )
 
 

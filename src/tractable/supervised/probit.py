@@ -17,14 +17,14 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import ndtr
 
-from tractable.core.checks import check, has_values, offender
+from tractable.core.checks import check, offender
 from tractable.core.iterate import Status
-from tractable.core.module import Module, field
+from tractable.core.module import field
 from tractable.core.types import Array, ArrayLike, Float, Int, Scalar
 from tractable.distributions.special import log_ndtr
 from tractable.supervised.logistic import covariance_of
 from tractable.supervised.logistic_newton import StandardRows, checked_rows, newton
-from tractable.supervised.separation import Separation, find_separation
+from tractable.supervised.separation import LikelihoodFit, Separation, find_separation
 
 __all__ = ["ProbitModel", "fit_probit", "probit_loss"]
 
@@ -38,7 +38,7 @@ def probit_loss(
     return -(logs.sum() if weights is None else jnp.asarray(weights, float) @ logs)
 
 
-class ProbitModel(Module):
+class ProbitModel(LikelihoodFit):
     """Coefficients and intercept with their covariance (intercept first), and how the fit ended."""
 
     coefficients: Float[Array, " d"]
@@ -50,17 +50,6 @@ class ProbitModel(Module):
     penalty: float = field(static=True)
     separation: Separation | None = None
 
-    @property
-    def status(self) -> Status:
-        return Status(int(self.code))
-
-    @property
-    def verdict(self) -> str:
-        """How far to trust the fit."""
-        if self.separation is not None and not self.separation.exists:
-            return f"Do not use the coefficients. {self.separation}"
-        return "Converged." if self.status is Status.converged else self.status.sentence
-
     def predictor(self, X: ArrayLike) -> np.ndarray:
         r"""$b + w^\top x$ of each row."""
         return np.asarray(X, float) @ np.asarray(self.coefficients) + float(self.intercept)
@@ -68,15 +57,6 @@ class ProbitModel(Module):
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
         r"""$\Phi(b + w^\top x)$ of each row."""
         return ndtr(self.predictor(X))
-
-    def __repr__(self) -> str:
-        """Loss and verdict in one line."""
-        if not has_values(self):
-            return "ProbitModel(...)"
-        size = f"{self.coefficients.size} coefficients, penalty {self.penalty:g}"
-        return (
-            f"ProbitModel({size}, loss {float(self.loss):.8g}, steps {int(self.num_steps)}: {self.verdict})"
-        )
 
 
 def fit_probit(

@@ -19,12 +19,16 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import linprog
 
-from tractable.core.checks import check
+from tractable.core.checks import check, has_values
+from tractable.core.iterate import Status
 from tractable.core.module import Module, field
 from tractable.core.types import ArrayLike
 from tractable.supervised.logistic_newton import StandardRows, checked_rows
 
-__all__ = ["Overlap", "SeparatedDataError", "Separation", "find_separation", "separation", "separator"]
+__all__ = [
+    "LikelihoodFit", "Overlap", "SeparatedDataError", "Separation", "find_separation", "separation",
+    "separator",
+]  # fmt: skip
 
 _ROUNDING = 1e-9  # of a margin, for rows of unit scale and a direction whose largest entry is one
 _FIX = "Penalise the coefficients (`penalty` above zero), drop those columns, or give a prior."
@@ -81,6 +85,32 @@ class Separation(Module):
         """An error with the columns, unless the classes overlap."""
         if not self.exists:
             raise SeparatedDataError(f"`X` must not separate the classes; got this: {self} {_FIX}")
+
+
+class LikelihoodFit(Module):
+    """What the fitted log-linear models share: how the fit ended, and whether to trust it.
+
+    They have `coefficients`, `loss`, `num_steps`, `code`, `penalty` and `separation`.
+    """
+
+    @property
+    def status(self: Any) -> Status:
+        return Status(int(self.code))
+
+    @property
+    def verdict(self: Any) -> str:
+        """How far to trust the fit."""
+        if self.separation is not None and not self.separation.exists:
+            return f"Do not use the coefficients. {self.separation}"
+        return "Converged." if self.status is Status.converged else self.status.sentence
+
+    def __repr__(self: Any) -> str:
+        """Size, loss and verdict in one line."""
+        if not has_values(self):
+            return f"{type(self).__name__}(...)"
+        size = f"{self.coefficients.size} coefficients, penalty {self.penalty:g}"
+        ending = f"steps {int(self.num_steps)}: {self.verdict}"
+        return f"{type(self).__name__}({size}, loss {float(self.loss):.8g}, {ending})"
 
 
 def separation(

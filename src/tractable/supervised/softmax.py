@@ -19,10 +19,10 @@ from scipy.linalg import helmert
 from scipy.special import log_softmax as log_softmax_of
 from scipy.special import softmax as softmax_of
 
-from tractable.core.checks import check, check_count, has_values, offender
+from tractable.core.checks import check, check_count, offender
 from tractable.core.chunks import pad_rows
 from tractable.core.iterate import Status
-from tractable.core.module import Module, field
+from tractable.core.module import field
 from tractable.core.numerics import log_softmax, one_hot, softmax
 from tractable.core.types import Array, ArrayLike, Float, Int, Scalar
 from tractable.optim.gradient import LineSearchDescent
@@ -30,7 +30,7 @@ from tractable.optim.minimise import minimise
 from tractable.optim.objective import Method
 from tractable.optim.quasi_newton import LBFGS
 from tractable.supervised.logistic_newton import NewtonFit, StandardRows, checked_rows, newton
-from tractable.supervised.separation import Separation, find_separation
+from tractable.supervised.separation import LikelihoodFit, Separation, find_separation
 
 __all__ = [
     "SoftmaxModel",
@@ -65,7 +65,7 @@ def softmax_gradient(
     return (residual if weights is None else residual * jnp.asarray(weights, float)[:, None]).T @ x
 
 
-class SoftmaxModel(Module):
+class SoftmaxModel(LikelihoodFit):
     """Coefficients with a row per class and intercepts, both of sum zero over classes, and the verdict."""
 
     coefficients: Float[Array, "k d"]
@@ -76,17 +76,6 @@ class SoftmaxModel(Module):
     penalty: float = field(static=True)
     separation: Separation | None = None
 
-    @property
-    def status(self) -> Status:
-        return Status(int(self.code))
-
-    @property
-    def verdict(self) -> str:
-        """How far to trust the fit."""
-        if self.separation is not None and not self.separation.exists:
-            return f"Do not use the coefficients. {self.separation}"
-        return "Converged." if self.status is Status.converged else self.status.sentence
-
     def logits(self, X: ArrayLike) -> np.ndarray:
         r"""$b_k + w_k^\top x$, a column per class."""
         return np.asarray(X, float) @ np.asarray(self.coefficients).T + np.asarray(self.intercepts)
@@ -94,14 +83,6 @@ class SoftmaxModel(Module):
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
         """The probability of each class, a column per class."""
         return softmax_of(self.logits(X), axis=1)
-
-    def __repr__(self) -> str:
-        """Size, loss and verdict in one line."""
-        if not has_values(self):
-            return "SoftmaxModel(...)"
-        k, d = self.coefficients.shape
-        size = f"{k} classes x {d} columns, penalty {self.penalty:g}, loss {float(self.loss):.8g}"
-        return f"SoftmaxModel({size}, steps {int(self.num_steps)}: {self.verdict})"
 
 
 def fit_softmax(
