@@ -96,8 +96,7 @@ def as_float(name: str, value: Any) -> Array:
 
 def to_device(array: np.ndarray) -> Array:
     """A NumPy array, which nobody may change, on the device; `jnp.asarray` compiles a program per shape."""
-    with jax.ensure_compile_time_eval():  # also inside a function that is being traced
-        return jax.device_put(array)
+    return jax.device_put(array)
 
 
 def check_shape(name: str, x: Any, shape: tuple[int | None, ...], fix: str = "") -> None:
