@@ -209,3 +209,18 @@ def test_symmetrise():
     np.testing.assert_array_equal(
         la.symmetrise(jnp.array([[1.0, 2.0], [4.0, 3.0]])), [[1.0, 3.0], [3.0, 3.0]]
     )
+
+
+def test_pivoted_cholesky_takes_the_largest_residual_variance_each_time():
+    root = np.random.default_rng(5).normal(size=(7, 4))
+    matrix = root @ root.T  # of rank four
+    found = la.pivoted_cholesky(lambda pivot: jnp.asarray(matrix)[:, pivot], jnp.diag(matrix), 5, tol=1e-12)
+    rest, chosen, left = matrix.copy(), [], []
+    for _ in range(4):
+        chosen.append(int(np.argmax(np.diag(rest))))
+        column = rest[:, chosen[-1]]
+        rest = rest - np.outer(column, column) / column[chosen[-1]]
+        left.append(np.trace(rest))
+    np.testing.assert_array_equal(found.indices[:4], chosen)
+    np.testing.assert_allclose(found.residuals[:4], left, rtol=1e-10, atol=1e-12 * np.trace(matrix))
+    np.testing.assert_allclose(found.residuals[4], found.residuals[3], rtol=0, atol=0)  # nothing is left

@@ -38,7 +38,7 @@ class Pair(NamedTuple):
     right: int
 
 
-def same(a, b):
+def assert_same(a, b):
     """Equal in type, structure and every bit."""
     assert type(a) is type(b), (a, b)
     if isinstance(a, jax.Array) and jnp.issubdtype(a.dtype, jax.dtypes.prng_key):
@@ -49,15 +49,15 @@ def same(a, b):
         assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
     elif isinstance(a, eqx.Module):
         for name in a.__dataclass_fields__:
-            same(getattr(a, name), getattr(b, name))
+            assert_same(getattr(a, name), getattr(b, name))
     elif isinstance(a, dict):
         assert list(a) == list(b)
         for key in a:
-            same(a[key], b[key])
+            assert_same(a[key], b[key])
     elif isinstance(a, list | tuple):
         assert len(a) == len(b)
         for one, other in zip(a, b):
-            same(one, other)
+            assert_same(one, other)
     else:
         assert a == b or (a != a and b != b)
 
@@ -95,7 +95,7 @@ def path(tmp_path):
 )
 def test_round_trip_of_plain_values(path, value):
     save(path, value)
-    same(value, load(path))
+    assert_same(value, load(path))
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_round_trip_of_dtypes(path, dtype):
         "turned": values.T,
     }
     save(path, value)
-    same(value, load(path))
+    assert_same(value, load(path))
 
 
 def test_round_trip_of_arrays_in_awkward_layouts(path):
@@ -137,7 +137,7 @@ def test_round_trip_of_keys(path):
     value = {"one": jr.key(3), "many": jr.split(jr.key(1), 3), "other": jr.key(5, impl="rbg")}
     save(path, value)
     found = load(path)
-    same(value, found)
+    assert_same(value, found)
     np.testing.assert_array_equal(jr.normal(jr.key(3), (2,)), jr.normal(found["one"], (2,)))
 
 
@@ -150,7 +150,7 @@ def test_round_trip_of_modules(path):
     }
     save(path, value)
     found = load(path)
-    same(value, found)
+    assert_same(value, found)
     assert found["run"].status is Status.converged
     np.testing.assert_array_equal(
         found["normal"].log_prob(jnp.ones(3)), value["normal"].log_prob(jnp.ones(3))
@@ -166,13 +166,13 @@ def test_round_trip_of_modules(path):
 def test_round_trip_of_any_numbers(tmp_path_factory, value):
     path = tmp_path_factory.mktemp("any") / "x"
     save(path, [value])
-    same([value], load(path))
+    assert_same([value], load(path))
 
 
 def test_values_are_not_judged_again(path):
     broken = jax.tree.map(lambda leaf: -leaf, Normal(0.0, 2.0))  # a gradient has the structure of its model
     save(path, broken)
-    same(broken, load(path))
+    assert_same(broken, load(path))
 
 
 def test_own_classes_need_to_be_listed(path):

@@ -33,7 +33,7 @@ def after(prior):
     return prior.posterior(X, Y)
 
 
-def same(left, right, rtol=1e-9):
+def assert_same(left, right, rtol=1e-9):
     for a, b in zip(jax.tree.leaves(left), jax.tree.leaves(right), strict=True):
         np.testing.assert_allclose(a, b, rtol=rtol, atol=1e-12)
 
@@ -42,7 +42,7 @@ def test_posterior_by_the_normal_equations(after):
     precision = PRECISION + X.T @ X
     loc = np.linalg.solve(precision, PRECISION @ LOC + X.T @ Y)
     rate = B + 0.5 * (Y @ Y + LOC @ PRECISION @ LOC - loc @ precision @ loc)
-    same(after, RegressionPrior(loc, precision, A + 4, rate))
+    assert_same(after, RegressionPrior(loc, precision, A + 4, rate))
 
 
 def test_evidence_is_the_joint_prior_predictive(prior):
@@ -74,16 +74,16 @@ def test_evidence_is_the_chain_of_predictives(prior):
 
 
 def test_sequential_is_batch(prior, after):
-    same(prior.posterior(X[:3], Y[:3]).posterior(X[3:], Y[3:]), after)
+    assert_same(prior.posterior(X[:3], Y[:3]).posterior(X[3:], Y[3:]), after)
 
 
 def test_weight_two_is_the_row_twice_and_no_rows_is_the_prior(prior):
     weights = np.array([2.0, 0.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0])
     rows = np.r_[0, 0, 2:8]
-    same(prior.posterior(X, Y, weights), prior.posterior(X[rows], Y[rows]))
+    assert_same(prior.posterior(X, Y, weights), prior.posterior(X[rows], Y[rows]))
     expected = prior.log_evidence(X[rows], Y[rows])
     np.testing.assert_allclose(prior.log_evidence(X, Y, weights), expected, rtol=1e-11)
-    same(prior.posterior(X[:0], Y[:0]), prior)
+    assert_same(prior.posterior(X[:0], Y[:0]), prior)
     np.testing.assert_allclose(prior.log_evidence(X[:0], Y[:0]), 0.0, atol=1e-13)
 
 
@@ -153,11 +153,11 @@ def test_known_noise_is_the_dense_gaussian():
 
 
 def test_functions_take_either_prior(prior, after):
-    same(linear_regression_posterior(prior, X, Y), after)
+    assert_same(linear_regression_posterior(prior, X, Y), after)
     np.testing.assert_allclose(
         linear_regression_log_evidence(prior, X, Y), prior.log_evidence(X, Y), rtol=1e-14
     )
-    same(linear_regression_predictive(after, X), after.predictive(X))
+    assert_same(linear_regression_predictive(after, X), after.predictive(X))
 
 
 @pytest.mark.parametrize(

@@ -23,14 +23,8 @@ Y = X @ [1.0, -2.0, 0.0, 0.5] + 3.0 + 0.7 * RANDOM.normal(size=60)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-@pytest.mark.parametrize("estimator", [BayesianLinearRegressor(), BayesianLinearRegressor("full")])
-def test_scikit_learn_checks(estimator):
-    check_estimator(estimator)
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-def test_scikit_learn_checks_of_relevance():
-    check_estimator(RelevanceRegressor())
+def test_scikit_learn_checks_of_full_bayes():
+    check_estimator(BayesianLinearRegressor("full"))
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Discriminant estimators: check_estimator, scikit-learn's answers, gaps, tools."""
+"""Discriminant estimators: scikit-learn's answers, gaps, tools."""
 
 import pickle
 
@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
 from sklearn.model_selection import GridSearchCV
-from sklearn.utils.estimator_checks import check_estimator
 
 from tractable.datasets import iris
 from tractable.estimators.discriminant import LinearDiscriminantClassifier, QuadraticDiscriminantClassifier
@@ -16,12 +15,6 @@ _PAIRS = [
     (LinearDiscriminantClassifier, LinearDiscriminantAnalysis),
     (QuadraticDiscriminantClassifier, QuadraticDiscriminantAnalysis),
 ]
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("estimator", "_"), _PAIRS)
-def test_check_estimator(estimator, _):
-    check_estimator(estimator(), on_skip=None)
 
 
 @pytest.mark.parametrize(("estimator", "peer"), _PAIRS)

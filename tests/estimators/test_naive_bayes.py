@@ -1,4 +1,4 @@
-"""Naive Bayes estimators: check_estimator, scikit-learn's answers, streams, gaps, names of columns."""
+"""Naive Bayes estimators: scikit-learn's answers, streams, gaps, names of columns."""
 
 import pickle
 
@@ -9,7 +9,6 @@ from scipy import stats
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import BernoulliNB, CategoricalNB, GaussianNB, MultinomialNB
-from sklearn.utils.estimator_checks import check_estimator
 
 from tractable.datasets import iris
 from tractable.estimators.naive_bayes import (
@@ -26,12 +25,6 @@ _ALL = [
     BernoulliNaiveBayesClassifier, CategoricalNaiveBayesClassifier, GaussianNaiveBayesClassifier,
     MultinomialNaiveBayesClassifier, NaiveBayesClassifier,
 ]  # fmt: skip
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("estimator", _ALL)
-def test_check_estimator(estimator):
-    check_estimator(estimator(), expected_failed_checks=estimator.expected_failed_checks, on_skip=None)
 
 
 @pytest.mark.parametrize(("ours", "peer", "rows"), [

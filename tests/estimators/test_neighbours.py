@@ -1,4 +1,4 @@
-"""Neighbour estimators: check_estimator, scikit-learn's answers, honest predictive distributions."""
+"""Neighbour estimators: scikit-learn's answers, honest predictive distributions."""
 
 import pickle
 
@@ -6,16 +6,9 @@ import numpy as np
 import pytest
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
-from sklearn.utils.estimator_checks import check_estimator
 
 from tractable.datasets import diabetes, iris
 from tractable.estimators.neighbours import NeighboursClassifier, NeighboursRegressor
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("estimator", [NeighboursClassifier, NeighboursRegressor])
-def test_check_estimator(estimator):
-    check_estimator(estimator(), on_skip=None)
 
 
 @pytest.mark.parametrize("weights", ["uniform", "distance"])

@@ -74,10 +74,10 @@ def test_explaining_away():
 @settings(max_examples=40)
 @given(networks())
 def test_marginals_and_evidence_equal_enumeration(case):
-    check_marginals(*made(case))
+    assert_marginals(*made(case))
 
 
-def check_marginals(net, evidence):
+def assert_marginals(net, evidence):
     names, table = enumerated(net, evidence)
     total = oracle.total(table)
     if total == 0:
@@ -101,7 +101,7 @@ def check_marginals(net, evidence):
 def test_marginals_of_larger_networks_equal_enumeration(case):
     net, evidence = made(case)
     assume(num_states([len(states) for states in net.states.values()]) < 200_000)
-    check_marginals(net, evidence)
+    assert_marginals(net, evidence)
 
 
 @settings(max_examples=25)

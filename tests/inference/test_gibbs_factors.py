@@ -284,7 +284,7 @@ def test_bad_input_is_refused_by_name():
         FactorGibbs([(("x",), [0.0, 0.0]), (("x",), [0.0, 0.0, 0.0])])
 
 
-def joint_check(num_chains, num_sweeps, seed):
+def assert_joint(num_chains, num_sweeps, seed):
     """Geweke: chains that start from exact draws of the joint must still be draws of it after sweeps."""
     sampler = FactorGibbs(SPRINKLER)
     key_start, key_run = jr.split(jr.key(seed))
@@ -310,9 +310,9 @@ def joint_check(num_chains, num_sweeps, seed):
 
 
 def test_exact_draws_stay_exact():
-    assert joint_check(20_000, 3, 0) < 5
+    assert assert_joint(20_000, 3, 0) < 5
 
 
 @pytest.mark.slow
 def test_exact_draws_stay_exact_long():
-    assert joint_check(2_000_000, 10, 1) < 5
+    assert assert_joint(2_000_000, 10, 1) < 5

@@ -22,7 +22,7 @@ SLOW = [
 ]
 
 
-def check(oracles, name, seed):
+def assert_reference(oracles, name, seed):
     """Sample and compare one posterior."""
     path = oracles / "posteriordb" / f"{name}.json"
     if not path.is_file():
@@ -35,13 +35,13 @@ def check(oracles, name, seed):
 
 @pytest.mark.parametrize("name", FAST)
 def test_reference_is_met(oracles, name):
-    check(oracles, name, seed=1)
+    assert_reference(oracles, name, seed=1)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SLOW)
 def test_every_reference_is_met(oracles, name):
-    check(oracles, name, seed=2)
+    assert_reference(oracles, name, seed=2)
 
 
 def test_models_are_found_by_the_second_part_of_a_name():

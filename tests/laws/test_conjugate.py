@@ -13,7 +13,7 @@ from .cases_conjugate import CASES
 scalar = [case for case in CASES if case.span is not None]
 
 
-def close(left, right, rtol=1e-9):
+def assert_close(left, right, rtol=1e-9):
     for a, b in zip(jax.tree.leaves(left), jax.tree.leaves(right), strict=True):
         np.testing.assert_allclose(a, b, rtol=rtol, atol=1e-11)
 
@@ -65,16 +65,16 @@ def test_updates_add_up(case):
     prior, likelihood, n = case.prior(), case.likelihood(), len(case.data)
     first, rest = np.arange(n) < 2, np.arange(n) >= 2
     halfway = posterior(prior, likelihood, case.data, first.astype(float))
-    close(
+    assert_close(
         posterior(halfway, likelihood, case.data, rest.astype(float)), posterior(prior, likelihood, case.data)
     )
     twice = np.where(np.arange(n) == 0, 2.0, np.where(np.arange(n) == 1, 0.0, 1.0))
     copied = case.data[np.r_[0, 0, 2:n]]
-    close(posterior(prior, likelihood, case.data, twice), posterior(prior, likelihood, copied))
+    assert_close(posterior(prior, likelihood, case.data, twice), posterior(prior, likelihood, copied))
     np.testing.assert_allclose(
         log_evidence(prior, likelihood, case.data, twice), log_evidence(prior, likelihood, copied), rtol=1e-10
     )
-    close(posterior(prior, likelihood, case.data, np.zeros(n)), prior, rtol=1e-12)
+    assert_close(posterior(prior, likelihood, case.data, np.zeros(n)), prior, rtol=1e-12)
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -90,5 +90,5 @@ def test_evidence_is_the_chain_of_predictives(case):
 @pytest.mark.parametrize("case", [CASES[0], CASES[4], CASES[14], CASES[17]], ids=str)
 def test_no_rows_give_back_the_prior(case):
     prior, likelihood = case.prior(), case.likelihood()
-    close(posterior(prior, likelihood, case.data[:0]), prior, rtol=1e-12)
+    assert_close(posterior(prior, likelihood, case.data[:0]), prior, rtol=1e-12)
     np.testing.assert_allclose(log_evidence(prior, likelihood, case.data[:0]), 0.0, atol=1e-12)

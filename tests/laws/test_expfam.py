@@ -120,7 +120,7 @@ def facts(name):
     return _facts(build(), build_other(), points)
 
 
-def same(left, right, rtol):
+def assert_same(left, right, rtol):
     for a, b in zip(jax.tree.leaves(left), jax.tree.leaves(right), strict=True):
         np.testing.assert_allclose(a, b, rtol=rtol, atol=1e-11)
 
@@ -141,13 +141,13 @@ def test_density_is_that_of_the_natural_form(name):
 
 @families
 def test_parameters_return_from_natural_parameters(name):
-    same(_probs(facts(name)["by natural"]), _probs(MEMBERS[name][0]()), 1e-11)
+    assert_same(_probs(facts(name)["by natural"]), _probs(MEMBERS[name][0]()), 1e-11)
 
 
 @families
 def test_parameters_return_from_mean_statistics(name):
     """Maximum likelihood of a member's own averages is the member."""
-    same(_probs(facts(name)["by statistics"]), _probs(MEMBERS[name][0]()), 1e-7)
+    assert_same(_probs(facts(name)["by statistics"]), _probs(MEMBERS[name][0]()), 1e-7)
 
 
 @families

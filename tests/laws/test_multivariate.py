@@ -101,7 +101,7 @@ def parameters(distribution):
     return [f.name for f in fields if "rank" in f.metadata and f.name != "total"]
 
 
-def within(values, expected, what):
+def assert_within(values, expected, what):
     """The mean of each column of `values` lies within five standard errors of `expected`."""
     error = values.std(0) / np.sqrt(len(values))
     difference = np.abs(values.mean(0) - expected)
@@ -185,18 +185,20 @@ def test_draws_of_units_are_independent(name):
     assert draws_of_two.shape == (50, 40, 2, *one.shape)
     assert np.isfinite(log_prob(one, draws_of_two.reshape(-1, *one.shape))).all()
     centred = draws_of_two.reshape(2000, 2, -1) - np.asarray(one.mean).ravel()
-    within(centred[:, 0] * centred[:, 1], 0, "products of units")
-    within(centred[1:, 0] * centred[:-1, 0], 0, "products of draws")
+    assert_within(centred[:, 0] * centred[:, 1], 0, "products of units")
+    assert_within(centred[1:, 0] * centred[:-1, 0], 0, "products of draws")
 
 
 @each
 def test_moments_of_draws(case):
     known, x = moments(built(case.name)), draws(case.name)
     centred = x - np.asarray(known["mean"])
-    within(centred, 0, "mean")
-    within(centred**2, np.asarray(known["variance"]), "variance")
+    assert_within(centred, 0, "mean")
+    assert_within(centred**2, np.asarray(known["variance"]), "variance")
     if "covariance" in known:
-        within(centred[:, :, None] * centred[:, None, :], np.asarray(known["covariance"]), "covariance")
+        assert_within(
+            centred[:, :, None] * centred[:, None, :], np.asarray(known["covariance"]), "covariance"
+        )
 
 
 @each
@@ -214,7 +216,7 @@ def test_projections_of_draws_follow_their_known_laws(case):
 
 @each
 def test_entropy_is_the_mean_of_minus_log_prob(case):
-    within(-densities(case.name), float(moments(built(case.name))["entropy"]), "entropy")
+    assert_within(-densities(case.name), float(moments(built(case.name))["entropy"]), "entropy")
 
 
 @each
@@ -230,7 +232,7 @@ def test_natural_form_is_the_density(case):
     density, expected, statistics, again, entropy = of_family(case, d)
     np.testing.assert_allclose(density, log_prob(d, case.inside), rtol=1e-10, atol=1e-12)
     for values, mean in zip(statistics, expected, strict=True):  # the gradient of the log-normaliser
-        within(np.asarray(values), np.asarray(mean), "statistics")
+        assert_within(np.asarray(values), np.asarray(mean), "statistics")
     for back in again:
         assert type(back) is type(d)
         np.testing.assert_allclose(log_prob(back, case.inside), log_prob(d, case.inside), rtol=1e-9)

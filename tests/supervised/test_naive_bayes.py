@@ -82,7 +82,7 @@ def test_likelihood_is_the_sum_over_classes_and_columns():
 def test_joint_is_the_product_of_the_conditionals_and_gaps_are_left_out():
     model = fit_naive_bayes(_MIXED, _Y, _FAMILIES)
     row = _MIXED[7]
-    terms = np.stack([_each(model.conditional(j), row[j]) for j in range(5)])
+    terms = np.stack([assert_sum_and_give_each(model.conditional(j), row[j]) for j in range(5)])
     full = np.log(model.class_probs) + terms.sum(0)
     np.testing.assert_allclose(model.log_joint(row[None])[0], full, rtol=1e-10)
     for hidden in range(5):
@@ -93,7 +93,7 @@ def test_joint_is_the_product_of_the_conditionals_and_gaps_are_left_out():
     np.testing.assert_allclose(model.posterior(nothing)[0], model.class_probs, rtol=1e-14)
 
 
-def _each(distribution, x):
+def assert_sum_and_give_each(distribution, x):
     """The log-density of one number under each unit, by SciPy; their sum is the library's."""
     made = {
         "Normal": lambda d, c: stats.norm(float(d.loc[c]), float(d.scale[c])).logpdf(x),
@@ -229,18 +229,18 @@ def test_any_exponential_family_fits_by_its_statistics():
 
 
 def test_draws_have_the_moments_of_the_model():
-    _check_draws(fit_naive_bayes(_MIXED[:, :3], _Y, _FAMILIES[:3]))
+    assert_draws_have_the_moments(fit_naive_bayes(_MIXED[:, :3], _Y, _FAMILIES[:3]))
 
 
 @pytest.mark.slow
 def test_draws_of_all_families_have_the_moments_of_the_model():
-    _check_draws(fit_naive_bayes(_MIXED, _Y, _FAMILIES))
+    assert_draws_have_the_moments(fit_naive_bayes(_MIXED, _Y, _FAMILIES))
     blocks = fit_naive_bayes(_MIXED[:, 1:4], _Y, MultinomialColumns())
     rows, _ = blocks.sample(jr.key(4), 50)
     assert set(rows.sum(1)) <= set(np.rint(blocks.blocks[0].parameters[1][:, 0]))
 
 
-def _check_draws(model):
+def assert_draws_have_the_moments(model):
     X, y = model.sample(jr.key(3), 4000)
     shares = np.bincount(y) / 4000
     assert (np.abs(shares - model.class_probs) <= 5 * np.sqrt(model.class_probs / 4000)).all()

@@ -11,6 +11,7 @@ References.  Golub and Van Loan (2013) sections 2.1.4, 4.2 and 6.5; Higham (1988
 
 from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,13 +19,14 @@ import jax.scipy.linalg as jsl
 import numpy as np
 
 from tractable.core.checks import check, check_finite, is_concrete
+from tractable.core.iterate import run
 from tractable.core.module import Module
-from tractable.core.types import Array, ArrayLike, Float, Scalar
+from tractable.core.types import Array, ArrayLike, Float, Int, Scalar
 
 __all__ = [
-    "DiagonalPlusLowRank", "PsdFactor", "cholesky_downdate", "cholesky_update", "log_det", "nearest_psd",
-    "psd_factor", "psd_factor_checked", "psd_solve", "sherman_morrison_solve", "sqrt_sum", "symmetrise",
-    "tria", "woodbury_log_det", "woodbury_solve",
+    "DiagonalPlusLowRank", "Pivots", "PsdFactor", "cholesky_downdate", "cholesky_update", "log_det",
+    "nearest_psd", "pivoted_cholesky", "psd_factor", "psd_factor_checked", "psd_solve",
+    "sherman_morrison_solve", "sqrt_sum", "symmetrise", "tria", "woodbury_log_det", "woodbury_solve",
 ]  # fmt: skip
 
 Solve = Callable[[Array], Array]
@@ -186,6 +188,39 @@ def tria(matrix: Float[Array, "d k"]) -> Float[Array, "d d"]:
 def sqrt_sum(*factors: Float[Array, "d _"]) -> Float[Array, "d d"]:
     r"""The lower-triangular $L$ with $L L^\top = \sum_i F_i F_i^\top$; the sum itself is never formed."""
     return tria(jnp.concatenate(factors, axis=1))
+
+
+class Pivots(NamedTuple):
+    """Rows in the order in which a pivoted Cholesky factor takes them, and the trace left after each."""
+
+    indices: Int[Array, " r"]
+    residuals: Float[Array, " r"]
+
+
+def pivoted_cholesky(
+    column: Callable[[Scalar], Float[Array, " n"]],
+    diagonal: Float[Array, " n"],
+    count: int,
+    tol: float = 0.0,
+) -> Pivots:
+    """The pivots of a PSD matrix that is known by its diagonal and, one at a time, its columns.
+
+    Each time the row with the largest remaining variance is taken; where none has more than `tol` times the
+    largest of all, further columns of the factor are zero.
+    """
+    floor = tol * diagonal.max()
+
+    def step(state: tuple[Array, Array], place: Array) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+        factor, left = state
+        pivot = jnp.argmax(left)
+        useful = left[pivot] > floor
+        root = jnp.sqrt(jnp.where(useful, left[pivot], 1.0))
+        new = jnp.where(useful, (column(pivot) - factor @ factor[pivot]) / root, 0.0)
+        left = jnp.maximum(left - new**2, 0.0).at[pivot].set(0.0)  # below zero by rounding alone
+        return (factor.at[:, place].set(new), left), (pivot, left.sum())
+
+    start = jnp.zeros((diagonal.shape[0], count), diagonal.dtype), diagonal
+    return Pivots(*run(step, start, jnp.arange(count)).trace)
 
 
 def woodbury_solve(

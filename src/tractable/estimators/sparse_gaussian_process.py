@@ -17,7 +17,7 @@ __all__ = ["SparseGaussianProcessRegressor"]
 
 _SUBSET = 500  # rows whose exact evidence the search starts from
 _WHOLE = 5_000  # rows up to which all of them are seen at each step
-_FLOOR = 1e-6  # of the variance of the targets
+_FLOOR = 1e-6  # of the variance of the targets: the least noise that a search starts from
 
 
 class SparseGaussianProcessRegressor(Regressor):

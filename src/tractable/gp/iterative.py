@@ -25,8 +25,8 @@ import numpy as np
 
 from tractable.core.checks import check, has_values
 from tractable.core.estimate import Estimate
-from tractable.core.iterate import run, run_until
-from tractable.core.linalg import PsdFactor, psd_factor, symmetrise
+from tractable.core.iterate import run_until
+from tractable.core.linalg import PsdFactor, pivoted_cholesky, psd_factor, symmetrise
 from tractable.core.module import Module, field
 from tractable.core.types import Array, ArrayLike, Float, Int, Key, Scalar, Shape
 from tractable.distributions.continuous import Normal
@@ -223,20 +223,11 @@ def _pivots(process: Any, observed: Observed, rank: int) -> Int[Array, " r"]:
     """
     X, present = observed.X, observed.present
 
-    def step(state: Any, place: Array) -> Any:
-        left, columns = state
-        pivot = jnp.argmax(left)
-        column = jnp.where(present, covariance(process.kernel, process.mean, X, X[pivot][None])[:, 0], 0.0)
-        column = column - columns @ columns[pivot]
-        height = left[pivot]
-        useful = height > 1e-12 * start.max()
-        column = jnp.where(useful, column / jnp.sqrt(jnp.where(useful, height, 1.0)), 0.0)
-        left = jnp.maximum(left - column**2, 0.0).at[pivot].set(0.0)
-        return (left, columns.at[:, place].set(column)), pivot
+    def column(pivot: Array) -> Array:
+        return jnp.where(present, covariance(process.kernel, process.mean, X, X[pivot][None])[:, 0], 0.0)
 
-    start = jnp.where(present, prior_variances(process.kernel, process.mean, X), 0.0)
-    empty = jnp.zeros((X.shape[0], rank), X.dtype)
-    return run(step, (start, empty), jnp.arange(rank)).trace
+    variances = jnp.where(present, prior_variances(process.kernel, process.mean, X), 0.0)
+    return pivoted_cholesky(column, variances, rank, tol=1e-12).indices
 
 
 def _kernel_product(process: Any, observed: Observed, V: Float[Array, "n k"]) -> Float[Array, "n k"]:

@@ -226,7 +226,7 @@ def _latent(post: MulticlassPosterior, X: Array) -> tuple[Array, Array]:
 def _probability(post: MulticlassPosterior, X: Array) -> Array:
     mean, cov = _latent(post, X)
     values, vectors = jnp.linalg.eigh(cov)
-    roots = vectors * jnp.sqrt(jnp.maximum(values, 0.0))[:, None]
+    roots = vectors * jnp.sqrt(jnp.maximum(values, 0.0))[:, None]  # below zero by rounding alone
     draws = jnp.asarray(_normal_points(mean.shape[1]), mean.dtype)
     functions = mean[:, None] + jnp.einsum("ncd,sd->nsc", roots, draws)
     return jax.nn.softmax(functions, axis=-1).mean(1)

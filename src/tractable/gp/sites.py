@@ -129,6 +129,7 @@ def _wanted(method: str, labels: Labels, q: SiteGaussian, sites: Sites) -> Sites
     """The sites that a method asks for, given the present Gaussian."""
     if method == "ep":
         _, mean, variance, cavity = _tilted(labels, q, sites)
+        # a concave log-factor narrows its cavity: below zero by rounding alone
         precision = jnp.maximum(1 / variance - 1 / cavity[1], 0.0)
         shift = mean / variance - cavity[0] / cavity[1]
         return Sites(labels.weights * precision, labels.weights * shift)

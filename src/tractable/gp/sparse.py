@@ -38,26 +38,39 @@ from tractable.optim.minimise import Minimum, minimise
 __all__ = ["InducingPosterior", "SparseFit", "SparseProcess", "fit_sparse", "inducing_rows"]
 
 _BLOCK = 2048
-_JITTER = 1e-8  # of the mean variance at inducing points, which may lie close together; the bound stays one
 
 
 class SparseProcess(Module):
     """A process known through its values at `inducing` points, seen through noise with variance `noise`, or
-    (for `gp.svgp`) through labels behind a `link`."""
+    (for `gp.svgp`) through labels behind a `link`.
+
+    Inducing points may lie close together: `jitter`, relative to the mean variance of the function there, is
+    added to the diagonal of their covariance, and printed. The bound stays a lower bound.
+    """
 
     kernel: Any
     inducing: Float[Array, "m d"] = field(support=real, rank=2)
     noise: Float[Array, ""] = field(support=positive)
     mean: Mean = field(default=ZeroMean())
     link: Link | None = None
+    jitter: float = field(static=True, default=1e-8)
 
     def __init__(
-        self, kernel: Any, inducing: ArrayLike, noise: ArrayLike = 1.0, mean: Any = None, link: Any = None
+        self,
+        kernel: Any,
+        inducing: ArrayLike,
+        noise: ArrayLike = 1.0,
+        mean: Any = None,
+        link: Any = None,
+        *,
+        jitter: float = 1e-8,
     ):
         check(hasattr(kernel, "gram"), "kernel", "a Kernel", type(kernel).__name__, error=TypeError)
         self.kernel, self.inducing = kernel, as_points("inducing", inducing)
         self.noise, self.mean = as_float("noise", noise), as_mean(mean)
         self.link = None if link is None else as_link(link)
+        check(jitter >= 0, "jitter", "zero or positive", jitter)
+        self.jitter = float(jitter)
 
     def posterior(self, X: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None) -> "InducingPosterior":
         """The best Gaussian of the inducing values, after one pass over the rows."""
@@ -71,7 +84,7 @@ class SparseProcess(Module):
     def factor(self) -> PsdFactor:
         """The factor of the covariance of the inducing values."""
         gram = covariance(self.kernel, self.mean, self.inducing, None)
-        level = _JITTER * jnp.diag(gram).mean()
+        level = self.jitter * jnp.diag(gram).mean()
         return psd_factor(gram + level * jnp.eye(gram.shape[0], dtype=gram.dtype))
 
     def rows(self, factor: PsdFactor, X: Float[Array, "n d"]) -> Float[Array, "m n"]:
@@ -113,7 +126,8 @@ class InducingPosterior(Module):
         if not has_values(self):
             return "InducingPosterior(...)"
         size = f"{self.process.inducing.shape[0]} inducing points for {float(self.num_rows):g} rows"
-        return f"InducingPosterior({size}, log-evidence at least {float(self.log_evidence):.4f})"
+        bound = f"log-evidence at least {float(self.log_evidence):.4f}"
+        return f"InducingPosterior({size}, {bound}, jitter {self.process.jitter:g} of the variance)"
 
 
 class SparseFit(Module):
@@ -196,7 +210,7 @@ def row_sums(process: SparseProcess, factor: PsdFactor, observed: Observed) -> R
 def _block_sums(process: SparseProcess, factor: PsdFactor, X: Array, y: Array, weights: Array) -> RowSums:
     a = process.rows(factor, X)
     residual = jnp.where(weights > 0, y - means(process.mean, X), 0.0)
-    left = prior_variances(process.kernel, process.mean, X) - (a**2).sum(0)
+    left = prior_variances(process.kernel, process.mean, X) - (a**2).sum(0)  # below zero by rounding alone
     scaled = a * weights[None]
     return RowSums(
         scaled @ a.T,

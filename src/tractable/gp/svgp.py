@@ -137,7 +137,7 @@ def _marginals(process: SparseProcess, state: _State, X: Array) -> tuple[Array, 
     whitened = precision.solve(state.shift)
     half = precision.half_solve(a)
     before = prior_variances(process.kernel, process.mean, X)
-    variance = jnp.maximum(before - (a**2).sum(0), 0.0) + (half**2).sum(0)
+    variance = jnp.maximum(before - (a**2).sum(0), 0.0) + (half**2).sum(0)  # below zero by rounding alone
     return a, whitened, means(process.mean, X) + a.T @ whitened, variance
 
 

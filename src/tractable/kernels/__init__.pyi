@@ -49,7 +49,6 @@ from tractable.kernels.nonstationary import ProductFeature as ProductFeature
 from tractable.kernels.nonstationary import Sigmoid as Sigmoid
 from tractable.kernels.nonstationary import Wiener as Wiener
 from tractable.kernels.random_features import FourierFeatures as FourierFeatures
-from tractable.kernels.random_features import Landmarks as Landmarks
 from tractable.kernels.random_features import NystromFeatures as NystromFeatures
 from tractable.kernels.random_features import pivoted_landmarks as pivoted_landmarks
 from tractable.kernels.random_features import random_fourier_features as random_fourier_features

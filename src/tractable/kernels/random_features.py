@@ -18,7 +18,6 @@ References.  Rahimi and Recht (2007); Yu, Suresh, Choromanski, Holtmann-Rice and
 """
 
 from functools import singledispatch
-from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -27,15 +26,15 @@ import jax.random as jr
 import numpy as np
 
 from tractable.core.checks import as_float, check, check_count
-from tractable.core.iterate import run
+from tractable.core.linalg import Pivots, pivoted_cholesky
 from tractable.core.module import Module, field
 from tractable.core.support import positive
-from tractable.core.types import Array, ArrayLike, Float, Int, Key, Scalar
+from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
 from tractable.kernels.base import Kernel, Scaled
 from tractable.kernels.stationary import RBF, Matern, Matern12, RationalQuadratic, per_column
 
 __all__ = [
-    "FourierFeatures", "Landmarks", "NystromFeatures", "pivoted_landmarks", "random_fourier_features",
+    "FourierFeatures", "NystromFeatures", "pivoted_landmarks", "random_fourier_features",
     "spectral_factor",
 ]  # fmt: skip
 
@@ -149,38 +148,21 @@ class NystromFeatures(Module):
         return f"NystromFeatures({self.kernel!r}, {len(self.landmarks)} landmarks, rank {self.rank})"
 
 
-class Landmarks(NamedTuple):
-    """Rows chosen one by one, and the total residual variance after each choice: it bounds the error."""
-
-    indices: Int[Array, " m"]
-    residuals: Float[Array, " m"]
-
-
-def pivoted_landmarks(kernel: Kernel, X: ArrayLike, count: int) -> Landmarks:
+def pivoted_landmarks(kernel: Kernel, X: ArrayLike, count: int) -> Pivots:
     r"""The rows that a pivoted Cholesky factor takes: each time the one with the largest residual variance.
 
     The trace of what remains, $\mathrm{tr}(K - \hat K)$, falls nearly as fast as the eigenvalues.
     """
     rows = kernel._rows("X", X)
-    indices, residuals = _pivoted(kernel, rows, check_count("count", count, most=len(rows)))
-    return Landmarks(indices, residuals)
+    return _pivoted(kernel, rows, check_count("count", count, most=len(rows)))
 
 
 @eqx.filter_jit
-def _pivoted(kernel: Kernel, rows: Array, count: int) -> tuple[Array, Array]:
-    def step(state: tuple, i: Array) -> tuple:
-        factor, residual = state
-        pivot = jnp.argmax(residual)
-        column = kernel.gram(rows, jax.lax.dynamic_slice_in_dim(rows, pivot, 1))[:, 0]
-        # where nothing is left, further columns are zero
-        left = residual[pivot] > 0
-        root = jnp.sqrt(jnp.where(left, residual[pivot], 1.0))
-        new = jnp.where(left, (column - factor @ factor[pivot]) / root, 0.0)
-        residual = jnp.maximum(residual - new**2, 0.0).at[pivot].set(0.0)
-        return (factor.at[:, i].set(new), residual), (pivot, residual.sum())
+def _pivoted(kernel: Kernel, rows: Array, count: int) -> Pivots:
+    def column(pivot: Array) -> Array:
+        return kernel.gram(rows, jax.lax.dynamic_slice_in_dim(rows, pivot, 1))[:, 0]
 
-    start = jnp.zeros((len(rows), count), rows.dtype), kernel.diagonal(rows)
-    return run(step, start, jnp.arange(count)).trace
+    return pivoted_cholesky(column, kernel.diagonal(rows), count)
 
 
 def _orthogonal_normals(key: Key, count: int, dim: int) -> Array:

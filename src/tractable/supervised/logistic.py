@@ -41,7 +41,7 @@ from tractable.supervised.logistic_newton import (
     newton,
     solve_psd,
 )
-from tractable.supervised.separation import LikelihoodFit, Separation, find_separation
+from tractable.supervised.separation import LikelihoodFit, Separation, check_options, judge_separation
 
 __all__ = [
     "LogisticModel", "OddsRatios", "fit_logistic", "logistic_gradient", "logistic_hessian", "logistic_loss",
@@ -180,8 +180,7 @@ def fit_logistic(
     >>> fit_logistic([[0.0], [1.0], [2.0], [3.0]], [0, 1, 0, 1])
     LogisticModel(1 coefficients, penalty 0, loss 2.3474865, steps 4: Converged.)
     """
-    check(separated in ("raise", "report"), "separated", "'raise' or 'report'", repr(separated))
-    check(np.isfinite(penalty) and penalty >= 0, "penalty", "zero or positive, and finite", penalty)
+    check_options(penalty, separated)
     x, labels, w = checked_rows(X, y, weights)
     ok = (labels == 0) | (labels == 1)
     if not ok.all():
@@ -192,11 +191,8 @@ def fit_logistic(
         found = newton(rows.logistic, logistic_start(rows, prior), prior, rows.total, max_steps=max_steps)
     else:
         found = _by_method(rows, prior, solver, key, check_count("max_steps", max_steps), tol)
-    apart = None
-    if not penalty and found.status is not Status.converged:
-        apart = find_separation(rows, labels.astype(int), found.direction, names)
-        if separated == "raise":
-            apart.raise_if_separated()
+    settled = bool(penalty) or found.status is Status.converged
+    apart = judge_separation(rows, labels.astype(int), found.direction, settled, separated, names)
     return _model(rows, found, float(penalty), apart)
 
 

@@ -24,7 +24,7 @@ from tractable.core.types import Array, ArrayLike, Float, Int, Scalar
 from tractable.distributions.special import log_ndtr
 from tractable.supervised.logistic import covariance_of
 from tractable.supervised.logistic_newton import StandardRows, checked_rows, newton
-from tractable.supervised.separation import LikelihoodFit, Separation, find_separation
+from tractable.supervised.separation import LikelihoodFit, Separation, check_options, judge_separation
 
 __all__ = ["ProbitModel", "fit_probit", "probit_loss"]
 
@@ -78,8 +78,7 @@ def fit_probit(
     >>> fit_probit([[0.0], [1.0], [2.0], [3.0]], [0, 1, 0, 1])
     ProbitModel(1 coefficients, penalty 0, loss 2.3309435, steps 4: Converged.)
     """
-    check(separated in ("raise", "report"), "separated", "'raise' or 'report'", repr(separated))
-    check(np.isfinite(penalty) and penalty >= 0, "penalty", "zero or positive, and finite", penalty)
+    check_options(penalty, separated)
     x, labels, w = checked_rows(X, y, weights)
     ok = (labels == 0) | (labels == 1)
     if not ok.all():
@@ -87,11 +86,8 @@ def fit_probit(
     rows = StandardRows.of(x, labels.astype(float), w, intercept)
     prior = rows.penalty(float(penalty))
     found = newton(rows.probit, np.zeros(rows.size), prior, rows.total, max_steps=max_steps)
-    apart = None
-    if not penalty and found.status is not Status.converged:
-        apart = find_separation(rows, labels.astype(int), found.direction, names)
-        if separated == "raise":
-            apart.raise_if_separated()
+    settled = bool(penalty) or found.status is Status.converged
+    apart = judge_separation(rows, labels.astype(int), found.direction, settled, separated, names)
     coefficients, base = rows.split(found.beta)
     spread = covariance_of(found.hessian, rows.back())[1]
     arrays = jnp.asarray(coefficients), jnp.asarray(float(base)), jnp.asarray(spread), jnp.asarray(found.loss)

@@ -26,8 +26,8 @@ from tractable.core.types import ArrayLike
 from tractable.supervised.logistic_newton import StandardRows, checked_rows
 
 __all__ = [
-    "LikelihoodFit", "Overlap", "SeparatedDataError", "Separation", "find_separation", "separation",
-    "separator",
+    "LikelihoodFit", "Overlap", "SeparatedDataError", "Separation", "check_options", "find_separation",
+    "judge_separation", "separation", "separator",
 ]  # fmt: skip
 
 _ROUNDING = 1e-9  # of a margin, for rows of unit scale and a direction whose largest entry is one
@@ -131,6 +131,32 @@ the boundary).
     codes = np.unique(labels, return_inverse=True)[1]
     rows = StandardRows.of(x, codes.astype(float), w, intercept)
     return find_separation(rows, codes, names=names)
+
+
+def check_options(penalty: float | int, separated: str) -> None:
+    """The options that the fits of log-linear models share."""
+    check(separated in ("raise", "report"), "separated", "'raise' or 'report'", repr(separated))
+    check(np.isfinite(penalty) and penalty >= 0, "penalty", "zero or positive, and finite", penalty)
+
+
+def judge_separation(
+    rows: StandardRows,
+    codes: np.ndarray,
+    direction: np.ndarray,
+    settled: bool,
+    separated: str,
+    names: Sequence[str] | None,
+) -> Separation | None:
+    """Whether a fit that did not settle fails because the classes are apart; None for one that did.
+
+    With `separated="raise"` classes that are apart are an error that names the columns.
+    """
+    if settled:
+        return None
+    apart = find_separation(rows, codes, direction, names)
+    if separated == "raise":
+        apart.raise_if_separated()
+    return apart
 
 
 def find_separation(

@@ -30,7 +30,7 @@ from tractable.optim.minimise import minimise
 from tractable.optim.objective import Method
 from tractable.optim.quasi_newton import LBFGS
 from tractable.supervised.logistic_newton import NewtonFit, StandardRows, checked_rows, newton
-from tractable.supervised.separation import LikelihoodFit, Separation, find_separation
+from tractable.supervised.separation import LikelihoodFit, Separation, check_options, judge_separation
 
 __all__ = [
     "SoftmaxModel",
@@ -105,8 +105,7 @@ def fit_softmax(
     cheap. Without a penalty, classes that can be separated raise an error that names the columns (or, with
     `separated="report"`, the model does).
     """
-    check(separated in ("raise", "report"), "separated", "'raise' or 'report'", repr(separated))
-    check(np.isfinite(penalty) and penalty >= 0, "penalty", "zero or positive, and finite", penalty)
+    check_options(penalty, separated)
     x, labels, w = checked_rows(X, y, weights)
     codes, k = checked_codes(labels, num_classes)
     absent = sorted(set(range(k)) - set(codes.tolist()))
@@ -123,11 +122,9 @@ def fit_softmax(
     else:
         found = _by_method(rows, codes, basis, prior, solver, max_steps, tol)
     beta = found.beta.reshape(rows.size, -1) @ basis.T
-    apart = None
-    if not penalty and found.status is not Status.converged:
-        apart = find_separation(rows, codes, found.direction.reshape(rows.size, -1) @ basis.T, names)
-        if separated == "raise":
-            apart.raise_if_separated()
+    settled = bool(penalty) or found.status is Status.converged
+    direction = found.direction.reshape(rows.size, -1) @ basis.T
+    apart = judge_separation(rows, codes, direction, settled, separated, names)
     coefficients, base = rows.split(beta)
     ends = jnp.asarray(found.num_steps), jnp.asarray(int(found.status))
     arrays = jnp.asarray(coefficients), jnp.asarray(base), jnp.asarray(found.loss)
