@@ -18,9 +18,9 @@ def sampler(problem: Problem, variant: str) -> Callable[..., Answer]:
 
     from benchmarks._mcmc_densities import DENSITIES
     from tractable.core.support import positive
-    from tractable.inference.mcmc import mcmc
+    from tractable.inference.chains.mcmc import mcmc
 
-    module = importlib.import_module(f"tractable.inference.{MODULES[variant]}")
+    module = importlib.import_module(f"tractable.inference.samplers.{MODULES[variant]}")
     names = problem.positive
     start = {name: np.full(s, float(name in names)) for name, s in problem.shapes.items()}
     options = {

@@ -20,7 +20,7 @@ from rich.table import Table
 from scipy.optimize import minimize as scipy_minimize
 
 from tractable.distributions import Bernoulli, Normal
-from tractable.inference.vi import vi
+from tractable.inference.variational.vi import vi
 from tractable.optim import LBFGS, minimise
 
 NUM_ROWS, NUM_COLUMNS = 100_000, 100

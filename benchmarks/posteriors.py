@@ -18,8 +18,8 @@ from rich.table import Table
 
 from benchmarks._mcmc_measure import columns, mean_error
 from benchmarks._posterior_models import model_of
-from tractable.inference.mcmc import mcmc
-from tractable.inference.nuts import NUTS
+from tractable.inference.chains.mcmc import mcmc
+from tractable.inference.samplers.nuts import NUTS
 
 MOST_ERRORS, MOST_SD = 4.0, 0.05
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from tractable.estimators.bayes_linear import BayesianLinearRegressor
-from tractable.supervised.basis import GaussianBumps
+from tractable.supervised import GaussianBumps
 
 
 def main() -> None:

@@ -3,7 +3,7 @@
 import jax.random as jr
 import numpy as np
 
-from tractable.inference.cavi_mixture import bayesian_mixture
+from tractable.inference import bayesian_mixture
 
 
 def main() -> None:

@@ -2,9 +2,7 @@
 
 import numpy as np
 
-from tractable.inference.posterior import Posterior
-from tractable.inference.sampler import Info
-from tractable.inference.stopping import enough, plateau
+from tractable.inference import Info, Posterior, enough, plateau
 
 
 def log_density(x, gap):

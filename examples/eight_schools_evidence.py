@@ -7,8 +7,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from tractable.inference.bridge import bridge_evidence
-from tractable.inference.grid import grid_posterior
+from tractable.inference import bridge_evidence, grid_posterior
 
 Y = jnp.array([28.0, 8.0, -3.0, 7.0, -1.0, 1.0, 18.0, 12.0])
 SIGMA = jnp.array([15.0, 10.0, 16.0, 11.0, 9.0, 11.0, 10.0, 18.0])

@@ -6,7 +6,7 @@ import jax.random as jr
 import numpy as np
 
 from tractable.core.iterate import run
-from tractable.inference.gibbs_mixture import CollapsedMixtureGibbs
+from tractable.inference import CollapsedMixtureGibbs
 
 
 def main() -> None:

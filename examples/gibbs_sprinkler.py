@@ -6,8 +6,7 @@ import numpy as np
 
 from tractable.core.iterate import run
 from tractable.distributions.tables import ConditionalTable, JointTable, product
-from tractable.inference.gibbs_factors import factor_gibbs
-from tractable.inference.gibbs_noisy_or import NoisyOrGibbs, noisy_or_network
+from tractable.inference import NoisyOrGibbs, factor_gibbs, noisy_or_network
 
 NETWORK = [
     JointTable("cloudy", [0.5, 0.5]),

@@ -3,7 +3,7 @@
 import jax.random as jr
 import numpy as np
 
-from tractable.inference.gradients import descents, pathwise_gradient, race, score_gradient
+from tractable.inference import descents, pathwise_gradient, race, score_gradient
 
 
 def square(theta, z):

@@ -6,11 +6,8 @@ import jax.numpy as jnp
 import jax.random as jr
 
 from tractable.core.iterate import run
-from tractable.inference.autocorrelation import autocorrelation_time
-from tractable.inference.hmc import HMC
-from tractable.inference.leapfrog import euler, trajectory
-from tractable.inference.mams import EnsembleMAMS
-from tractable.inference.metropolis import RandomWalkMetropolis
+from tractable.inference import HMC, EnsembleMAMS, RandomWalkMetropolis, autocorrelation_time
+from tractable.inference.samplers.leapfrog import euler, trajectory
 
 SCALES = jnp.geomspace(0.2, 1.0, 10)
 

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import jax.random as jr
 
 from tractable.core.iterate import run
-from tractable.inference.langevin import MALA, annealed_langevin, langevin, unadjusted_variance
+from tractable.inference import MALA, annealed_langevin, langevin, unadjusted_variance
 
 
 def standard(x):

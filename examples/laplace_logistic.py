@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tractable.inference.laplace import laplace
+from tractable.inference import laplace
 
 
 def log_joint(weights, features, labels):

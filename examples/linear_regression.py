@@ -4,11 +4,16 @@ one."""
 import numpy as np
 
 from tractable import datasets
-from tractable.supervised.basis import GaussianBumps, Polynomial
-from tractable.supervised.linear import ordinary_least_squares
-from tractable.supervised.linear_ridge import choose_penalty, ridge
-from tractable.supervised.recursive import recursive_least_squares, ridge_prior
-from tractable.supervised.robust import robust_regression
+from tractable.supervised import (
+    GaussianBumps,
+    Polynomial,
+    choose_penalty,
+    ordinary_least_squares,
+    recursive_least_squares,
+    ridge,
+    ridge_prior,
+    robust_regression,
+)
 
 
 def main() -> None:

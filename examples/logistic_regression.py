@@ -2,11 +2,13 @@
 
 import numpy as np
 
-from tractable.supervised.bayes_logistic import fit_bayes_logistic
-from tractable.supervised.bayes_logistic_variational import variational_logistic
-from tractable.supervised.logistic import fit_logistic
-from tractable.supervised.probit import fit_probit
-from tractable.supervised.separation import SeparatedDataError
+from tractable.supervised import (
+    SeparatedDataError,
+    fit_bayes_logistic,
+    fit_logistic,
+    fit_probit,
+    variational_logistic,
+)
 
 
 def make_rows(num_rows: int) -> tuple[np.ndarray, np.ndarray]:

@@ -8,10 +8,10 @@ from tractable.distributions.regression_conjugate import (
     linear_regression_posterior,
     linear_regression_predictive,
 )
-from tractable.inference.calibration import interval_coverage
-from tractable.inference.comparison import (
+from tractable.inference import (
     average_predictive,
     bayes_factor,
+    interval_coverage,
     model_posterior,
     polynomial_evidences,
 )

@@ -3,9 +3,14 @@
 import jax.random as jr
 import numpy as np
 
-from tractable.supervised.bias_variance import bias_variance_curve
-from tractable.supervised.selection import grid_search, k_folds, leave_one_out, train_test_split
-from tractable.supervised.uncertainty import conformal_interval
+from tractable.supervised import (
+    bias_variance_curve,
+    conformal_interval,
+    grid_search,
+    k_folds,
+    leave_one_out,
+    train_test_split,
+)
 
 
 def polynomial(degree: int):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tractable.supervised.naive_bayes import fit_naive_bayes
+from tractable.supervised import fit_naive_bayes
 
 REPUBLICAN, DEMOCRAT = 0, 1
 

@@ -6,7 +6,7 @@ import jax.random as jr
 import numpy as np
 
 from tractable.distributions.continuous import Normal
-from tractable.inference.contrastive import (
+from tractable.inference import (
     density_ratio,
     nce_gradient,
     nce_objective_exact,

@@ -5,8 +5,7 @@ import jax.random as jr
 import numpy as np
 
 from tractable.distributions.continuous import Normal
-from tractable.inference.particle_filter import particle_filter
-from tractable.inference.particle_smoothing import backward_sample, lineages
+from tractable.inference import backward_sample, lineages, particle_filter
 
 # x_t = mu + phi (x_{t-1} - mu) + sigma e, y_t = exp(x_t / 2) e': no Kalman filter for this one
 MU, PHI, SIGMA = -1.0, 0.95, 0.25

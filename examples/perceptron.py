@@ -3,12 +3,15 @@
 import numpy as np
 
 from tractable.kernels.nonstationary import Polynomial
-from tractable.supervised.perceptron import KernelPerceptron, Perceptron, minimise_zero_one, mistake_trace
-from tractable.supervised.separability import (
+from tractable.supervised import (
+    KernelPerceptron,
+    Perceptron,
     augmented,
     best_direction,
     margin,
+    minimise_zero_one,
     mistake_bound,
+    mistake_trace,
     radius,
     separability,
 )

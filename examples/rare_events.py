@@ -6,8 +6,7 @@ import numpy as np
 
 from tractable.distributions.continuous import Normal
 from tractable.distributions.gaussian import Gaussian
-from tractable.inference.adaptive_importance import rare_event
-from tractable.inference.importance import importance, monte_carlo, relative_variance
+from tractable.inference import importance, monte_carlo, rare_event, relative_variance
 
 EXACT = 2.866515719235352e-07  # P(x > 5) for a standard normal
 

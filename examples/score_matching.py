@@ -7,7 +7,7 @@ import numpy as np
 
 from tractable.distributions.continuous import Normal
 from tractable.distributions.mixture import Mixture
-from tractable.inference.scorematching import (
+from tractable.inference.unnormalised.score_matching import (
     denoising_score_matching,
     fit_score,
     implicit_score_matching,

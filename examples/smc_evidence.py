@@ -5,7 +5,7 @@ import numpy as np
 
 from tractable.distributions.continuous import Normal
 from tractable.distributions.gamma import Gamma
-from tractable.inference.smc import smc
+from tractable.inference import smc
 
 # y = slope^2 x + noise: the sign of the slope cannot be known, and the posterior has two modes
 X = np.linspace(0.1, 2.0, 20)

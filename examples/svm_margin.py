@@ -5,9 +5,7 @@ import numpy as np
 from tractable.estimators.svm import SupportVectorClassifier
 from tractable.kernels.nonstationary import Linear
 from tractable.kernels.stationary import RBF
-from tractable.supervised.svm import SupportVectorMachine
-from tractable.supervised.svm_bounds import leave_one_out_bounds
-from tractable.supervised.svm_study import bandwidth_study, rings
+from tractable.supervised import SupportVectorMachine, bandwidth_study, leave_one_out_bounds, rings
 
 
 def main() -> None:

@@ -3,11 +3,15 @@
 import jax.random as jr
 import numpy as np
 
-from tractable.supervised.boosting import fit_adaboost
-from tractable.supervised.forests import fit_forest
-from tractable.supervised.rotation import fit_rotation_forest
-from tractable.supervised.tree_growth import fit_tree
-from tractable.supervised.trees import information_gain, prune, pruning_path
+from tractable.supervised import (
+    fit_adaboost,
+    fit_forest,
+    fit_rotation_forest,
+    fit_tree,
+    information_gain,
+    prune,
+    pruning_path,
+)
 
 
 def rows_and_labels(rng, count):

@@ -4,8 +4,8 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from tractable.inference.vi import vi
-from tractable.inference.weights import weighted_mean
+from tractable.inference import vi
+from tractable.inference.weighted.weights import weighted_mean
 
 
 def log_density(weights, x, counts):

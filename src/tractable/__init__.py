@@ -20,8 +20,8 @@ _SUBPACKAGES = (
 _VERBS = {
     "fit": "tractable.inference.fit",
     "load": "tractable.core.storage",
-    "mcmc": "tractable.inference.mcmc",
-    "resume": "tractable.inference.mcmc",
+    "mcmc": "tractable.inference.chains.mcmc",
+    "resume": "tractable.inference.chains.mcmc",
     "save": "tractable.core.storage",
 }
 

@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from tractable.estimators.logistic import BayesianLogisticClassifier, LogisticClassifier, ProbitClassifier
-from tractable.supervised.separation import SeparatedDataError
+from tractable.supervised.logistic.separation import SeparatedDataError
 
 ALL = [LogisticClassifier, ProbitClassifier, BayesianLogisticClassifier]
 

@@ -11,7 +11,7 @@ from tractable.gp.classification import ClassificationProcess, fit_classificatio
 from tractable.gp.links import Logistic, Probit, average
 from tractable.gp.multiclass import multiclass_posterior
 from tractable.gp.sites import METHODS
-from tractable.inference.moderated import moderated_probability
+from tractable.inference.curvature.moderated import moderated_probability
 from tractable.kernels.stationary import RBF
 
 GENERATOR = np.random.default_rng(0)

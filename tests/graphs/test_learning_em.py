@@ -15,7 +15,7 @@ from tractable.distributions.tables import ConditionalTable
 from tractable.graphs.bayes_net import BayesNet
 from tractable.graphs.learning import DirichletPrior, fit_network
 from tractable.graphs.learning_em import fit_network_em, hidden_network, missing_posteriors
-from tractable.inference.em import EM
+from tractable.inference.expectation_maximisation.em import EM
 from tractable.messages.junction import junction_tree
 
 SEEN = pd.DataFrame({"v": [1, 1, 0, 0, 1], "w": [1, 0, 1, 0, 1]})

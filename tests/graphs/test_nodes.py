@@ -13,7 +13,7 @@ from tractable.distributions.tables import ConditionalTable, JointTable
 from tractable.graphs.bayes_net import BayesNet
 from tractable.graphs.hybrid_network import HybridNetwork
 from tractable.graphs.nodes import CallableNode, GaussianNode, deterministic, noisy_or
-from tractable.inference.gibbs_noisy_or import NoisyOrNetwork
+from tractable.inference.gibbs.noisy_or import NoisyOrNetwork
 
 Z = ConditionalTable("z", (), [0.3, 0.7], [("low", "high")])
 X = GaussianNode("x", bias=[-1.0, 2.0], variance=[1.0, 4.0], given="z")

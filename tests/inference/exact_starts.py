@@ -8,7 +8,7 @@ import numpy as np
 import scipy.stats
 
 from tractable.core.iterate import run
-from tractable.inference.autocorrelation import autocorrelation_time
+from tractable.inference.trust.autocorrelation import autocorrelation_time
 
 
 def skewed_and_heavy(x):

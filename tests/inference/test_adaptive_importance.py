@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import norm
 
 from tractable.distributions.gaussian import Gaussian
-from tractable.inference.adaptive_importance import adaptive_importance, rare_event
+from tractable.inference.weighted.adaptive_importance import adaptive_importance, rare_event
 
 TARGET = Gaussian([3.0, -2.0], [[0.5, 0.3], [0.3, 0.4]])
 

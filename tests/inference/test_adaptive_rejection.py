@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import gamma, kstest, laplace, norm, uniform
 
-from tractable.inference.adaptive_rejection import adaptive_rejection
+from tractable.inference.weighted.adaptive_rejection import adaptive_rejection
 
 KINDS = ("normal", "gamma", "laplace", "flat", "two bumps")
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from tractable.distributions.tables import ConditionalTable, JointTable, product
-from tractable.inference.ancestral import ancestral, likelihood_weighting, logic_sampling
+from tractable.inference.weighted.ancestral import ancestral, likelihood_weighting, logic_sampling
 
 SPRINKLER = [
     JointTable("cloudy", [0.5, 0.5]),

@@ -7,7 +7,7 @@ import pytest
 
 from tractable.core.numerics import logsumexp
 from tractable.distributions.continuous import Normal
-from tractable.inference.annealed import annealed_importance, temperature_ladder
+from tractable.inference.weighted.annealed import annealed_importance, temperature_ladder
 
 BASE = Normal(0.0, 5.0)
 

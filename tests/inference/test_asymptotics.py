@@ -8,7 +8,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import beta, norm
 
-from tractable.inference.asymptotics import beta_bernoulli_limit, posterior_limit
+from tractable.inference.curvature.asymptotics import beta_bernoulli_limit, posterior_limit
 
 SIZES = [100, 400, 1600, 6400]
 

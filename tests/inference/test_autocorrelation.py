@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tractable.inference.autocorrelation import autocorrelation_time, autocovariance
+from tractable.inference.trust.autocorrelation import autocorrelation_time, autocovariance
 
 
 def autoregressive(rho, shape, seed=0):

@@ -8,7 +8,7 @@ from scipy.stats import norm, poisson
 
 from tractable.distributions.continuous import Normal
 from tractable.distributions.counts import Poisson
-from tractable.inference.calibration import (
+from tractable.inference.trust.calibration import (
     coverage_curve,
     interval_coverage,
     pit,

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from tests.oracles.variational import mean_field_sweeps
 from tractable.core.iterate import Status
-from tractable.inference.cavi import discrete_cavi, factor_cavi, never_falls, product_table
-from tractable.inference.elbo import discrete_elbo
+from tractable.inference.variational.cavi import discrete_cavi, factor_cavi, never_falls, product_table
+from tractable.inference.variational.elbo import discrete_elbo
 
 
 def random_table(seed, shape=(2, 3, 2)):

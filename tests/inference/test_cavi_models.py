@@ -14,10 +14,10 @@ from tractable.distributions.divergence import kl
 from tractable.distributions.multivariate import Dirichlet
 from tractable.distributions.normal_priors import NormalInverseWishart
 from tractable.distributions.positive import Gamma
-from tractable.inference.cavi_mixture import BayesianMixture, bayesian_mixture
-from tractable.inference.cavi_regression import variational_regression
-from tractable.inference.cavi_topics import expected_log_topics, topic_shares
-from tractable.inference.em import EM, em, objective
+from tractable.inference.expectation_maximisation.em import EM, em, objective
+from tractable.inference.variational.cavi_mixture import BayesianMixture, bayesian_mixture
+from tractable.inference.variational.cavi_regression import variational_regression
+from tractable.inference.variational.cavi_topics import expected_log_topics, topic_shares
 
 RANDOM = np.random.default_rng(0)
 CLUSTERS = np.concatenate(

@@ -10,7 +10,7 @@ from scipy.stats import multivariate_normal, norm
 
 from tractable.core.estimate import Estimate
 from tractable.distributions.continuous import Normal
-from tractable.inference.comparison import (
+from tractable.inference.evidence.comparison import (
     average_log_prob,
     average_predictive,
     bayes_factor,

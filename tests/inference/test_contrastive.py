@@ -9,7 +9,7 @@ import pytest
 from tractable.core.numerics import odds
 from tractable.distributions.continuous import Normal
 from tractable.distributions.f_divergence import jensen_shannon
-from tractable.inference.contrastive import (
+from tractable.inference.unnormalised.contrastive import (
     density_ratio,
     improper_objective,
     nce_gradient,
@@ -23,7 +23,7 @@ from tractable.inference.contrastive import (
     optimal_ratio,
     softmax_gradient,
 )
-from tractable.inference.contrastive_noise import check_noise_support, contrastive_set, frequency_noise
+from tractable.inference.unnormalised.noise import check_noise_support, contrastive_set, frequency_noise
 from tractable.optim.minimise import minimise
 
 P, Q = np.array([0.5, 0.3, 0.2]), np.full(3, 1 / 3)

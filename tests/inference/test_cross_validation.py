@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import norm
 
 from tests.oracles import pareto as oracle
-from tractable.inference.cross_validation import _efficiency, k_fold, loo, waic
+from tractable.inference.evidence.cross_validation import _efficiency, k_fold, loo, waic
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.normal(1, 1, 40)

@@ -7,9 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.oracles import chains as oracle
-from tractable.inference.autocorrelation import autocorrelation_time, autocovariance, mean_autocovariance
-from tractable.inference.chain_report import column, examine, named_leaves
-from tractable.inference.diagnostics import (
+from tractable.inference.trust.autocorrelation import (
+    autocorrelation_time,
+    autocovariance,
+    mean_autocovariance,
+)
+from tractable.inference.trust.chain_report import column, examine, named_leaves
+from tractable.inference.trust.diagnostics import (
     chain_variances,
     classic_rhat,
     faults_of,
@@ -18,7 +22,7 @@ from tractable.inference.diagnostics import (
     split_chains,
     split_rhat,
 )
-from tractable.inference.effective_size import (
+from tractable.inference.trust.effective_size import (
     bulk_effective_size,
     effective_size,
     energy_information,

@@ -6,7 +6,7 @@ import jax.random as jr
 import numpy as np
 import pytest
 
-from tractable.inference.discrete_gradients import (
+from tractable.inference.variational.discrete_gradients import (
     discrete_expectation,
     discrete_expectation_gradient,
     discrete_race,

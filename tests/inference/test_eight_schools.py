@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from tests.oracles import eight_schools as oracle
-from tractable.inference.annealed import temperature_ladder
-from tractable.inference.bridge import bridge_evidence
-from tractable.inference.grid import grid_posterior
-from tractable.inference.thermodynamic import (
+from tractable.inference.evidence.bridge import bridge_evidence
+from tractable.inference.evidence.thermodynamic import (
     power_log_likelihoods,
     stepping_stone_evidence,
     thermodynamic_evidence,
 )
+from tractable.inference.grid import grid_posterior
+from tractable.inference.weighted.annealed import temperature_ladder
 
 EXACT = -31.311347
 LADDER = np.asarray(temperature_ladder(40, 3.0))

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from tractable.distributions.gaussian import Gaussian
 from tractable.distributions.linear_gaussian import LinearGaussian
-from tractable.inference.elbo import (
+from tractable.inference.variational.elbo import (
     discrete_elbo,
     elbo_estimate,
     gaussian_elbo,
     importance_weighted_bound,
     renyi_bound,
 )
-from tractable.inference.families import FullRank
+from tractable.inference.variational.families import FullRank
 
 
 @given(st.integers(0, 10_000))

@@ -13,7 +13,7 @@ from scipy import stats
 from tractable.core import Module, Status, field, simplex
 from tractable.core.iterate import count_traces
 from tractable.distributions import Normal
-from tractable.inference.em import EM, best_of, em, objective
+from tractable.inference.expectation_maximisation.em import EM, best_of, em, objective
 from tractable.inference.fit import fit
 
 
@@ -159,7 +159,7 @@ def test_checkpoint_resumes_bit_for_bit(overlapping, tmp_path):
 
 def test_long_runs_in_memory_hear_ctrl_c_and_give_the_same_numbers(overlapping, monkeypatch):
     quick = EM(tol=0.0, max_steps=12).fit(start(-1.0, 1.0), overlapping)
-    monkeypatch.setattr(sys.modules["tractable.inference.em"], "_LONG", 1)
+    monkeypatch.setattr(sys.modules["tractable.inference.expectation_maximisation.em"], "_LONG", 1)
     slow = EM(tol=0.0, max_steps=12).fit(start(-1.0, 1.0), overlapping)
     np.testing.assert_allclose(slow.values, quick.values, rtol=1e-13)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -12,12 +12,17 @@ from scipy import optimize, stats
 from tractable.bijections import unconstrain
 from tractable.core import Status
 from tractable.distributions import Bernoulli, Binomial, Gaussian, Mixture, Normal, Poisson
-from tractable.inference.em import EM, objective
-from tractable.inference.em_gradient import EvidenceAscent
-from tractable.inference.em_labels import HardEM, MonteCarloEM, StochasticEM, emptied_components
-from tractable.inference.em_prior import Partial, WithPrior
-from tractable.inference.em_report import decompose, half_steps
-from tractable.inference.em_streams import IncrementalEM, OnlineEM
+from tractable.inference.expectation_maximisation.em import EM, objective
+from tractable.inference.expectation_maximisation.gradient import EvidenceAscent
+from tractable.inference.expectation_maximisation.labels import (
+    HardEM,
+    MonteCarloEM,
+    StochasticEM,
+    emptied_components,
+)
+from tractable.inference.expectation_maximisation.prior import Partial, WithPrior
+from tractable.inference.expectation_maximisation.report import decompose, half_steps
+from tractable.inference.expectation_maximisation.streams import IncrementalEM, OnlineEM
 from tractable.optim import GradientDescent
 
 ROWS = np.r_[np.random.default_rng(0).normal(0, 1, 350), np.random.default_rng(1).normal(3, 1, 150)]

@@ -9,14 +9,14 @@ from scipy.stats import multivariate_normal
 from tractable.core.iterate import Status, count_traces
 from tractable.distributions.gaussian import Gaussian
 from tractable.distributions.regression_conjugate import linear_regression_log_evidence
-from tractable.inference.adaptive_importance import adaptive_importance
-from tractable.inference.annealed import annealed_importance, temperature_ladder
-from tractable.inference.bridge import bridge_evidence
-from tractable.inference.evidence import Evidence, aic, bic
+from tractable.inference.evidence.bridge import bridge_evidence
+from tractable.inference.evidence.evidence import Evidence, aic, bic
+from tractable.inference.evidence.thermodynamic import stepping_stone_evidence, thermodynamic_evidence
 from tractable.inference.grid import grid_posterior
-from tractable.inference.importance import importance
-from tractable.inference.rejection import rejection
-from tractable.inference.thermodynamic import stepping_stone_evidence, thermodynamic_evidence
+from tractable.inference.weighted.adaptive_importance import adaptive_importance
+from tractable.inference.weighted.annealed import annealed_importance, temperature_ladder
+from tractable.inference.weighted.importance import importance
+from tractable.inference.weighted.rejection import rejection
 
 RNG = np.random.default_rng(0)
 X = np.stack([np.ones(12), np.linspace(-1, 1, 12)], 1)

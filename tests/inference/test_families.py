@@ -9,8 +9,16 @@ import pytest
 from scipy import stats
 
 from tractable.bijections.support import unconstrain
-from tractable.inference.families import FAMILIES, Flow, FullRank, LowRank, MeanField, Structured, make_family
-from tractable.inference.surrogates import check_gradient, surrogate
+from tractable.inference.variational.families import (
+    FAMILIES,
+    Flow,
+    FullRank,
+    LowRank,
+    MeanField,
+    Structured,
+    make_family,
+)
+from tractable.inference.variational.surrogates import check_gradient, surrogate
 
 LOC = np.array([0.5, -1.0, 2.0])
 LOWER = np.array([[1.2, 0.0, 0.0], [0.3, 0.8, 0.0], [-0.5, 0.2, 0.6]])

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tractable.distributions.tables import JointTable
-from tractable.inference.finite_chains import (
+from tractable.inference.chains.finite_chains import (
     check_kernel,
     detailed_balance_error,
     gibbs_kernel,

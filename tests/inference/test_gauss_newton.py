@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from jax.flatten_util import ravel_pytree
 
-from tractable.inference.gauss_newton import ggn, ggn_curvature
-from tractable.inference.kronecker import dense_network, kronecker_curvature
-from tractable.inference.laplace import laplace
+from tractable.inference.curvature.gauss_newton import ggn, ggn_curvature
+from tractable.inference.curvature.kronecker import dense_network, kronecker_curvature
+from tractable.inference.curvature.laplace import laplace
 
 
 def squared(output, y):

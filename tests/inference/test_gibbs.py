@@ -14,9 +14,7 @@ from tractable.distributions.continuous import Normal
 from tractable.distributions.counts import Poisson
 from tractable.distributions.gaussian import Gaussian
 from tractable.distributions.positive import Gamma
-from tractable.inference.adaptive_metropolis import AdaptiveMetropolis
-from tractable.inference.autocorrelation import autocorrelation_time, autocovariance
-from tractable.inference.gibbs import (
+from tractable.inference.gibbs.sampler import (
     ExactDraw,
     FromConditional,
     Gibbs,
@@ -24,8 +22,10 @@ from tractable.inference.gibbs import (
     WithinGibbs,
     gibbs_log_ratio,
 )
-from tractable.inference.metropolis import Metropolis, RandomWalkMetropolis
-from tractable.inference.sampler import ChainState, Info, Sampler
+from tractable.inference.samplers.adaptive_metropolis import AdaptiveMetropolis
+from tractable.inference.samplers.metropolis import Metropolis, RandomWalkMetropolis
+from tractable.inference.samplers.sampler import ChainState, Info, Sampler
+from tractable.inference.trust.autocorrelation import autocorrelation_time, autocovariance
 
 RHO = 0.8
 

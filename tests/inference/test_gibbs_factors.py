@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from tractable.core.iterate import run
 from tractable.distributions.tables import ConditionalTable, JointTable, product
-from tractable.inference.ancestral import ancestral
-from tractable.inference.gibbs_draws import FactorDraws
-from tractable.inference.gibbs_factors import FactorGibbs, factor_gibbs
+from tractable.inference.gibbs.draws import FactorDraws
+from tractable.inference.gibbs.factors import FactorGibbs, factor_gibbs
+from tractable.inference.weighted.ancestral import ancestral
 
 SPRINKLER = [
     JointTable("cloudy", [0.5, 0.5]),

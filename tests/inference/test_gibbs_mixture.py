@@ -11,9 +11,9 @@ from scipy import stats
 from tests.oracles import mixture_labels as oracle
 from tractable.core.iterate import run
 from tractable.distributions.normal_priors import NormalInverseWishart
-from tractable.inference.autocorrelation import autocorrelation_time
-from tractable.inference.gibbs_loops import redraw_collapsed, redraw_labels
-from tractable.inference.gibbs_mixture import CollapsedMixtureGibbs, MixtureGibbs, label_predictive
+from tractable.inference.gibbs.loops import redraw_collapsed, redraw_labels
+from tractable.inference.gibbs.mixture import CollapsedMixtureGibbs, MixtureGibbs, label_predictive
+from tractable.inference.trust.autocorrelation import autocorrelation_time
 
 PRIOR = (np.array([0.3, -0.2]), 0.6, 4.5, np.array([[1.2, 0.3], [0.3, 0.8]]))
 NIW = NormalInverseWishart(*PRIOR)

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from tractable.core.iterate import run
-from tractable.inference.autocorrelation import autocorrelation_time
-from tractable.inference.gibbs_noisy_or import NoisyOrGibbs, NoisyOrNetwork, noisy_or_network
+from tractable.inference.gibbs.noisy_or import NoisyOrGibbs, NoisyOrNetwork, noisy_or_network
+from tractable.inference.trust.autocorrelation import autocorrelation_time
 
 SMALL = noisy_or_network(jr.key(0), 8, 14, num_causes=3, leak=(0.0, 0.05))
 SYMPTOMS = np.array([1, 0, 1, -1, 0, 1, 0, 0, 1, -1, 0, 1, 0, 0])

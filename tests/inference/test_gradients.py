@@ -6,7 +6,7 @@ import jax.random as jr
 import numpy as np
 import pytest
 
-from tractable.inference.gradients import (
+from tractable.inference.variational.gradients import (
     GradientEstimate,
     descents,
     leave_one_out,

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from tractable.core.iterate import count_traces, run
-from tractable.inference.autocorrelation import autocorrelation_time
-from tractable.inference.hmc import HMC
-from tractable.inference.leapfrog import Mass, Phase, euler, follow, leapfrog, trajectory
-from tractable.inference.metropolis import RandomWalkMetropolis
+from tractable.inference.samplers.hmc import HMC
+from tractable.inference.samplers.leapfrog import Mass, Phase, euler, follow, leapfrog, trajectory
+from tractable.inference.samplers.metropolis import RandomWalkMetropolis
+from tractable.inference.trust.autocorrelation import autocorrelation_time
 
 from .exact_starts import chains, exact_draws, imbalance, kolmogorov, skewed_and_heavy, worth_per_gradient
 

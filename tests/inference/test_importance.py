@@ -11,7 +11,7 @@ from scipy.stats import norm
 from tractable.core.iterate import count_traces
 from tractable.distributions.continuous import Normal, StudentT
 from tractable.distributions.gaussian import Gaussian
-from tractable.inference.importance import (
+from tractable.inference.weighted.importance import (
     Weighted,
     importance,
     monte_carlo,

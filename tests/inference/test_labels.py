@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tractable.inference.labels import (
+from tractable.inference.trust.labels import (
     co_clustering,
     equivalent_solutions,
     label_symmetry,

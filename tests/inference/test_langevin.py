@@ -8,7 +8,7 @@ import pytest
 
 from tractable.core.iterate import run
 from tractable.core.numerics import logsumexp
-from tractable.inference.langevin import MALA, ULA, annealed_langevin, langevin, unadjusted_variance
+from tractable.inference.samplers.langevin import MALA, ULA, annealed_langevin, langevin, unadjusted_variance
 
 from .exact_starts import chains, exact_draws, imbalance, kolmogorov, skewed_and_heavy
 

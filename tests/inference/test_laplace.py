@@ -13,13 +13,13 @@ from tractable.core import Status
 from tractable.core.iterate import count_traces
 from tractable.core.module import Module, field
 from tractable.core.support import positive, real
-from tractable.inference.curvature import (
+from tractable.inference.curvature.laplace import laplace
+from tractable.inference.curvature.precision import (
     DensePrecision,
     LowRankPrecision,
     hessian_diagonal,
     top_eigenpairs,
 )
-from tractable.inference.laplace import laplace
 
 
 def leaning(z):

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import scipy.integrate
 
-from tractable.inference.chees import ChEES
-from tractable.inference.hmc import HMC
-from tractable.inference.leapfrog import Phase, follow
-from tractable.inference.mams import MAMS, EnsembleMAMS, Glide, glide, kick
-from tractable.inference.manychain import _chees_slope, van_der_corput
+from tractable.inference.samplers.chees import ChEES
+from tractable.inference.samplers.hmc import HMC
+from tractable.inference.samplers.leapfrog import Phase, follow
+from tractable.inference.samplers.mams import MAMS, EnsembleMAMS, Glide, glide, kick
+from tractable.inference.samplers.manychain import _chees_slope, van_der_corput
 
 from .exact_starts import (
     chains,

@@ -12,11 +12,11 @@ from tractable.core.iterate import count_traces
 from tractable.core.storage import StorageError
 from tractable.core.support import positive
 from tractable.distributions.gaussian import Gaussian
-from tractable.inference.adaptive_metropolis import AdaptiveMetropolis
-from tractable.inference.chains import Chains, random_words
-from tractable.inference.elliptical import EllipticalSlice
-from tractable.inference.mcmc import mcmc, resume
-from tractable.inference.nuts import NUTS
+from tractable.inference.chains.mcmc import mcmc, resume
+from tractable.inference.chains.threads import Chains, random_words
+from tractable.inference.samplers.adaptive_metropolis import AdaptiveMetropolis
+from tractable.inference.samplers.elliptical import EllipticalSlice
+from tractable.inference.samplers.nuts import NUTS
 
 START = {"mean": 0.0, "scale": 1.0}
 SUPPORTS = {"scale": positive}

@@ -9,7 +9,7 @@ from tractable.distributions.continuous import Normal
 from tractable.distributions.gaussian import Gaussian
 from tractable.distributions.kl_fit import forward_kl_fit, reverse_kl_fit
 from tractable.distributions.mixture import Mixture
-from tractable.inference.mean_field import (
+from tractable.inference.variational.mean_field import (
     inclusive_mean_field,
     inclusive_mean_field_table,
     kl_directions,

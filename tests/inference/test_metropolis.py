@@ -12,16 +12,16 @@ from tests.inference.many_chains import SMALLEST, assert_invariant, hard_density
 from tractable.core.iterate import count_traces
 from tractable.core.module import Module
 from tractable.distributions.continuous import Normal, StudentT
-from tractable.inference.adaptive_metropolis import AdaptiveMetropolis
-from tractable.inference.finite_chains import metropolis_matrix
-from tractable.inference.metropolis import (
+from tractable.inference.chains.finite_chains import metropolis_matrix
+from tractable.inference.samplers.adaptive_metropolis import AdaptiveMetropolis
+from tractable.inference.samplers.metropolis import (
     IndependenceMetropolis,
     Metropolis,
     MultiplicativeWalk,
     RandomWalkMetropolis,
     accept,
 )
-from tractable.inference.scale_sweep import scale_sweep
+from tractable.inference.samplers.scale_sweep import scale_sweep
 
 
 def normal_density(x):

@@ -10,7 +10,7 @@ from scipy import stats
 from tests.oracles.no_u_turn import trajectory_length
 from tractable.core.iterate import run
 from tractable.core.streams import Stream
-from tractable.inference.nuts import NUTS
+from tractable.inference.samplers.nuts import NUTS
 
 DIM = 3
 SCALES = np.array([1.0, 0.3, 3.0])

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.oracles import pareto as oracle
-from tractable.inference.pareto import (
+from tractable.inference.weighted.pareto import (
     fit_generalised_pareto,
     k_threshold,
     k_verdict,

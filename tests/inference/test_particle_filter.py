@@ -14,9 +14,9 @@ from tests.oracles.kalman import kalman_filter, kalman_smoother
 from tractable.core.iterate import count_traces
 from tractable.distributions.continuous import Normal
 from tractable.distributions.gaussian import Gaussian
-from tractable.inference.particle_filter import particle_filter
-from tractable.inference.particle_smoothing import backward_sample, lineages
-from tractable.inference.replicates import evidence_of_replicates, mean_of_replicates
+from tractable.inference.particles.filter import particle_filter
+from tractable.inference.particles.replicates import evidence_of_replicates, mean_of_replicates
+from tractable.inference.particles.smoothing import backward_sample, lineages
 
 A, Q, S = 0.9, 0.5, 0.7  # x' = A x + Q e, y = x + S e
 ARGS = (jnp.asarray(A), jnp.asarray(Q), jnp.asarray(S))

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from tractable.core.iterate import Status
-from tractable.inference.pathfinder import InverseHessian, pathfinder
+from tractable.inference.variational.pathfinder import InverseHessian, pathfinder
 from tractable.optim.quasi_newton import History, inverse_update
 
 COV = np.array([[2.0, 0.6, 0.1], [0.6, 1.0, 0.3], [0.1, 0.3, 0.5]])

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tractable.core.support import positive
-from tractable.inference.mcmc import mcmc
-from tractable.inference.nuts import NUTS
+from tractable.inference.chains.mcmc import mcmc
+from tractable.inference.samplers.nuts import NUTS
 
 
 def sample(log_density, start, **options):

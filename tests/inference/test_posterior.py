@@ -15,10 +15,10 @@ from tests.inference.test_diagnostics import autoregressive
 from tractable.core.iterate import Status, count_traces
 from tractable.core.module import Module
 from tractable.core.storage import StorageError
-from tractable.inference import posterior as module
-from tractable.inference.effective_size import bulk_effective_size, mcse_mean
-from tractable.inference.posterior import Posterior
-from tractable.inference.sampler import Info
+from tractable.inference.chains import posterior as module
+from tractable.inference.chains.posterior import Posterior
+from tractable.inference.samplers.sampler import Info
+from tractable.inference.trust.effective_size import bulk_effective_size, mcse_mean
 
 SHAPE = (4, 500)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tractable.inference.recommend import recommend_vi
+from tractable.inference.variational.recommend import recommend_vi
 
 CASES = [
     ({"enumerable": True}, "enumeration", "discrete_cavi"),

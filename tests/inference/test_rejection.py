@@ -10,7 +10,7 @@ from tractable.core.iterate import Status
 from tractable.distributions.bounded import Uniform
 from tractable.distributions.continuous import Normal, StudentT
 from tractable.distributions.gaussian import Gaussian
-from tractable.inference.rejection import Envelope, find_envelope, gaussian_log_bound, rejection
+from tractable.inference.weighted.rejection import Envelope, find_envelope, gaussian_log_bound, rejection
 
 SIZES = {"num_draws": 5000, "max_proposals": 20_000}  # one program for all
 LOG_Z = 0.5 * np.log(2 * np.pi / 4)

@@ -12,7 +12,7 @@ from tractable.distributions.discrepancy import fisher_divergence
 from tractable.distributions.gaussian import Gaussian
 from tractable.distributions.mixture import Mixture
 from tractable.distributions.waiting import Exponential
-from tractable.inference.scorematching import (
+from tractable.inference.unnormalised.score_matching import (
     denoising_loss,
     denoising_score_matching,
     fit_score,

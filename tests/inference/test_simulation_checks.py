@@ -10,8 +10,8 @@ from scipy.stats import norm
 from tractable.core.support import positive
 from tractable.distributions.continuous import Normal
 from tractable.distributions.gamma import Gamma
-from tractable.inference.metropolis import RandomWalkMetropolis
-from tractable.inference.simulation_checks import (
+from tractable.inference.samplers.metropolis import RandomWalkMetropolis
+from tractable.inference.trust.simulation_checks import (
     Calibration,
     JointTest,
     geweke,

@@ -13,17 +13,17 @@ from tractable.core.iterate import count_traces
 from tractable.core.streams import Stream
 from tractable.distributions.gaussian import Gaussian
 from tractable.distributions.special import log_ndtr
-from tractable.inference.elliptical import EllipticalSlice
-from tractable.inference.finite_chains import (
+from tractable.inference.chains.finite_chains import (
     check_kernel,
     detailed_balance_error,
     gibbs_kernel,
     gibbs_matrix,
     stationary,
 )
-from tractable.inference.hmc import HMC
-from tractable.inference.slice import SliceSampler
-from tractable.inference.swendsen_wang import SwendsenWang, grid_edges
+from tractable.inference.gibbs.swendsen_wang import SwendsenWang, grid_edges
+from tractable.inference.samplers.elliptical import EllipticalSlice
+from tractable.inference.samplers.hmc import HMC
+from tractable.inference.samplers.slice import SliceSampler
 
 
 def normal_density(x):

@@ -18,10 +18,10 @@ from tractable.distributions.bounded import Beta
 from tractable.distributions.continuous import Normal
 from tractable.distributions.counts import Poisson
 from tractable.distributions.gamma import Gamma
-from tractable.inference.hmc import HMC
-from tractable.inference.metropolis import IndependenceMetropolis, RandomWalkMetropolis
-from tractable.inference.replicates import evidence_of_replicates
-from tractable.inference.smc import smc
+from tractable.inference.particles.replicates import evidence_of_replicates
+from tractable.inference.particles.smc import smc
+from tractable.inference.samplers.hmc import HMC
+from tractable.inference.samplers.metropolis import IndependenceMetropolis, RandomWalkMetropolis
 
 YS = np.array([1.5, -0.5, 3.0])
 PRIOR = Normal(jnp.zeros(3), 2.0)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from tractable.inference.cross_validation import PredictiveFit
-from tractable.inference.stacking import compare, pseudo_bma, stack
+from tractable.inference.evidence.cross_validation import PredictiveFit
+from tractable.inference.evidence.stacking import compare, pseudo_bma, stack
 
 RNG = np.random.default_rng(0)
 

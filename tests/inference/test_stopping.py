@@ -6,8 +6,8 @@ import pytest
 
 from tests.inference.test_diagnostics import autoregressive
 from tractable.core.support import positive, simplex
-from tractable.inference.diagnostics import classic_rhat, split_rhat
-from tractable.inference.stopping import (
+from tractable.inference.trust.diagnostics import classic_rhat, split_rhat
+from tractable.inference.trust.stopping import (
     drop_burn_in,
     enough,
     over_dispersed_starts,

@@ -9,10 +9,10 @@ import pytest
 
 from tractable.core.iterate import run
 from tractable.core.numerics import logsumexp
-from tractable.inference.hmc import HMC
-from tractable.inference.metropolis import Metropolis, RandomWalkMetropolis
-from tractable.inference.sampler import ChainState, Info, Sampler
-from tractable.inference.tempering import ParallelTempering, temperatures_up_to
+from tractable.inference.samplers.hmc import HMC
+from tractable.inference.samplers.metropolis import Metropolis, RandomWalkMetropolis
+from tractable.inference.samplers.sampler import ChainState, Info, Sampler
+from tractable.inference.samplers.tempering import ParallelTempering, temperatures_up_to
 
 
 class Still(Sampler):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from scipy.stats import entropy
 
-from tractable.inference.uncertainty import risk_coverage, split_entropy, split_variance
+from tractable.inference.trust.uncertainty import risk_coverage, split_entropy, split_variance
 
 RNG = np.random.default_rng(0)
 

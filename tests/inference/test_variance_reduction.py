@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tractable.inference.gradients import race
-from tractable.inference.variance_reduction import (
+from tractable.inference.variational.gradients import race
+from tractable.inference.variational.variance_reduction import (
     control_variate,
     mean_field_gradient,
     rao_blackwell,

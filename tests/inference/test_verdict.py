@@ -9,9 +9,9 @@ from scipy import stats
 from tests.inference.test_diagnostics import autoregressive
 from tractable.core.iterate import Status
 from tractable.core.module import Module
-from tractable.inference.posterior import Posterior
-from tractable.inference.sampler import Info
-from tractable.inference.verdict import movement, needed_effective_size, where_diverging
+from tractable.inference.chains.posterior import Posterior
+from tractable.inference.samplers.sampler import Info
+from tractable.inference.trust.verdict import movement, needed_effective_size, where_diverging
 
 SHAPE = (4, 1000)
 

@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 from jax import monitoring
 
-import tractable.inference.ascent as ascent_module
+import tractable.inference.variational.ascent as ascent_module
 from tractable.bijections.coupling import Coupling
 from tractable.core.iterate import Status
 from tractable.core.module import Module, field
 from tractable.core.support import positive
 from tractable.core.types import Array, Float
-from tractable.inference.ascent import moment_matched, natural_step
-from tractable.inference.families import Flow, FullRank, MeanField, Structured
-from tractable.inference.vi import vi
-from tractable.inference.weights import weighted_mean
+from tractable.inference.variational.ascent import moment_matched, natural_step
+from tractable.inference.variational.families import Flow, FullRank, MeanField, Structured
+from tractable.inference.variational.vi import vi
+from tractable.inference.weighted.weights import weighted_mean
 
 RANDOM = np.random.default_rng(0)
 DESIGN = RANDOM.normal(size=(40, 3))

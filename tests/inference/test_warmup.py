@@ -6,11 +6,11 @@ import jax.random as jr
 import numpy as np
 import pytest
 
-from tractable.inference.draw_store import DiskStore, MemoryStore
-from tractable.inference.dual_averaging import DualAveraging
-from tractable.inference.mcmc import mcmc
-from tractable.inference.smoothness import find_jump
-from tractable.inference.warmup import _windows
+from tractable.inference.chains.draw_store import DiskStore, MemoryStore
+from tractable.inference.chains.dual_averaging import DualAveraging
+from tractable.inference.chains.mcmc import mcmc
+from tractable.inference.chains.warmup import _windows
+from tractable.inference.trust.smoothness import find_jump
 
 
 @pytest.mark.parametrize("target", [0.65, 0.8, 0.95])

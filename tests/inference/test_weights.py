@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 
 from tractable.core.estimate import Estimate
-from tractable.inference.weights import (
+from tractable.inference.weighted.weights import (
     effective_sample_size,
     log_mean_weight,
     mean_estimate,

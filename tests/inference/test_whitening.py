@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tractable.inference.whitening import (
+from tractable.inference.chains.whitening import (
     DenseWhitening,
     DiagonalWhitening,
     LowRankWhitening,

@@ -20,19 +20,19 @@ from tractable.bijections.support import unconstrain
 from tractable.core.iterate import run
 from tractable.core.support import unit_interval
 from tractable.distributions.gaussian import Gaussian
-from tractable.inference.adaptive_metropolis import AdaptiveMetropolis
-from tractable.inference.chees import ChEES
-from tractable.inference.elliptical import EllipticalSlice
-from tractable.inference.gibbs import Gibbs, WithinGibbs
-from tractable.inference.hmc import HMC
-from tractable.inference.langevin import MALA
-from tractable.inference.mams import MAMS, EnsembleMAMS
-from tractable.inference.metropolis import IndependenceMetropolis, RandomWalkMetropolis
-from tractable.inference.nuts import NUTS
-from tractable.inference.sampler import Info, Sampler
-from tractable.inference.simulation_checks import geweke, simulation_based_calibration, transition_of
-from tractable.inference.slice import SliceSampler
-from tractable.inference.tempering import ParallelTempering
+from tractable.inference.gibbs.sampler import Gibbs, WithinGibbs
+from tractable.inference.samplers.adaptive_metropolis import AdaptiveMetropolis
+from tractable.inference.samplers.chees import ChEES
+from tractable.inference.samplers.elliptical import EllipticalSlice
+from tractable.inference.samplers.hmc import HMC
+from tractable.inference.samplers.langevin import MALA
+from tractable.inference.samplers.mams import MAMS, EnsembleMAMS
+from tractable.inference.samplers.metropolis import IndependenceMetropolis, RandomWalkMetropolis
+from tractable.inference.samplers.nuts import NUTS
+from tractable.inference.samplers.sampler import Info, Sampler
+from tractable.inference.samplers.slice import SliceSampler
+from tractable.inference.samplers.tempering import ParallelTempering
+from tractable.inference.trust.simulation_checks import geweke, simulation_based_calibration, transition_of
 
 
 class Case(NamedTuple):

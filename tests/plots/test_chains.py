@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tractable.inference.effective_size import bulk_effective_size
-from tractable.inference.posterior import Posterior
-from tractable.inference.sampler import Info
+from tractable.inference.chains.posterior import Posterior
+from tractable.inference.samplers.sampler import Info
+from tractable.inference.trust.effective_size import bulk_effective_size
 from tractable.plots.chains import (
     plot_autocorrelation,
     plot_effective_size,

@@ -5,10 +5,10 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from tractable.inference.calibration import reliability
-from tractable.inference.cross_validation import PredictiveFit
-from tractable.inference.importance import Weighted
-from tractable.inference.uncertainty import risk_coverage
+from tractable.inference.evidence.cross_validation import PredictiveFit
+from tractable.inference.trust.calibration import reliability
+from tractable.inference.trust.uncertainty import risk_coverage
+from tractable.inference.weighted.importance import Weighted
 from tractable.plots.evidence import (
     plot_coverage,
     plot_k_hat,

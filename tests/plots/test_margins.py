@@ -6,8 +6,8 @@ import pytest
 
 from tractable.estimators.svm import SupportVectorClassifier
 from tractable.plots.margins import BandwidthDisplay, MarginDisplay
-from tractable.supervised.svm import SupportVectorMachine
-from tractable.supervised.svm_study import bandwidth_study, xor
+from tractable.supervised.svm.machine import SupportVectorMachine
+from tractable.supervised.svm.study import bandwidth_study, xor
 
 ROWS, SIGNS = np.array([[1.0, 1.0], [-1.0, -1.0], [2.0, 1.5]]), np.array([1.0, -1.0, 1.0])
 

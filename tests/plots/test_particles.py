@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from tractable.core.iterate import Status
-from tractable.inference.particle_filter import Filtered, History
-from tractable.inference.smc import TemperedParticles
+from tractable.inference.particles.filter import Filtered, History
+from tractable.inference.particles.smc import TemperedParticles
 from tractable.plots.particles import plot_ess, plot_filter, plot_temperatures
 
 

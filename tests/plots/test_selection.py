@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tractable.plots.selection import BiasVarianceDisplay, LearningCurveDisplay, ValidationCurveDisplay
-from tractable.supervised.selection import k_folds, validation_curve
+from tractable.supervised.selection.validation import k_folds, validation_curve
 
 X = np.random.default_rng(0).uniform(-1, 1, (40, 1))
 Y = X[:, 0] ** 2

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tractable.core.iterate import Status
-from tractable.inference.families import MeanField
-from tractable.inference.gradients import GradientEstimate, race
+from tractable.inference.variational.families import MeanField
+from tractable.inference.variational.gradients import GradientEstimate, race
 from tractable.plots.variational import plot_bound, plot_contours, plot_race
 
 

@@ -14,10 +14,10 @@ from tractable.distributions.regression_conjugate import (
     linear_regression_log_evidence,
     linear_regression_posterior,
 )
-from tractable.inference.uncertainty import split_variance
+from tractable.inference.trust.uncertainty import split_variance
 from tractable.supervised.basis import GaussianBumps, Polynomial
-from tractable.supervised.bayes_linear import bayesian_linear, bayesian_linear_from
-from tractable.supervised.bayes_linear_statistics import RegressionStatistics, regression_statistics
+from tractable.supervised.bayes_linear.posterior import bayesian_linear, bayesian_linear_from
+from tractable.supervised.bayes_linear.statistics import RegressionStatistics, regression_statistics
 
 DESIGN = np.array([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]])
 TARGETS = np.array([1.0, 2.0, 3.0])

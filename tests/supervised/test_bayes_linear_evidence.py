@@ -13,17 +13,17 @@ from sklearn.linear_model import BayesianRidge
 
 from tractable.core.iterate import Status
 from tractable.distributions.positive import Gamma
-from tractable.supervised.bayes_linear import bayesian_linear
-from tractable.supervised.bayes_linear_evidence import (
+from tractable.supervised.bayes_linear.evidence import (
     evidence_fixed_point,
     maximise_evidence,
     profile_evidence,
 )
-from tractable.supervised.bayes_linear_full import HalfCauchyScales, full_bayes_linear, sample_precisions
-from tractable.supervised.bayes_linear_noise import conjugate_linear, variational_noise_linear
-from tractable.supervised.bayes_linear_spectrum import spectrum_of
-from tractable.supervised.bayes_linear_statistics import RegressionStatistics, regression_statistics
-from tractable.supervised.bayes_linear_variational import variational_linear
+from tractable.supervised.bayes_linear.full import HalfCauchyScales, full_bayes_linear, sample_precisions
+from tractable.supervised.bayes_linear.noise import conjugate_linear, variational_noise_linear
+from tractable.supervised.bayes_linear.posterior import bayesian_linear
+from tractable.supervised.bayes_linear.spectrum import spectrum_of
+from tractable.supervised.bayes_linear.statistics import RegressionStatistics, regression_statistics
+from tractable.supervised.bayes_linear.variational import variational_linear
 
 DESIGN = np.array([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]])
 ROWS = regression_statistics(DESIGN, [1.0, 2.0, 3.0])

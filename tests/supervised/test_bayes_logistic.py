@@ -12,17 +12,17 @@ from scipy.special import expit, log_expit
 from scipy.stats import multivariate_normal
 
 from tractable.core.iterate import Status
-from tractable.inference.laplace import laplace
-from tractable.inference.moderated import moderated_probability
-from tractable.supervised.bayes_logistic import (
+from tractable.inference.curvature.laplace import laplace
+from tractable.inference.curvature.moderated import moderated_probability
+from tractable.supervised.logistic.bayes import (
     fit_bayes_logistic,
     laplace_logistic,
     log_joint,
     sample_logistic,
 )
-from tractable.supervised.bayes_logistic_variational import sigmoid_bound, variational_logistic
-from tractable.supervised.bayes_softmax import fit_bayes_softmax
-from tractable.supervised.logistic import fit_logistic
+from tractable.supervised.logistic.bayes_softmax import fit_bayes_softmax
+from tractable.supervised.logistic.bayes_variational import sigmoid_bound, variational_logistic
+from tractable.supervised.logistic.binary import fit_logistic
 
 ONE, VOTES = np.ones((3, 1)), np.array([1, 1, 0])
 WORKED = [

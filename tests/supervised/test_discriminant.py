@@ -11,8 +11,8 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticD
 from tractable.core import storage
 from tractable.core.iterate import Status
 from tractable.datasets import iris
-from tractable.supervised.discriminant import fit_gaussian_discriminant
-from tractable.supervised.discriminant_moments import _run
+from tractable.supervised.generative.discriminant import fit_gaussian_discriminant
+from tractable.supervised.generative.moments import _run
 
 X, Y = iris().features, iris().target
 _GAPS = np.where(np.random.default_rng(0).random(X.shape) < 0.15, np.nan, X)

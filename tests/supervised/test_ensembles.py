@@ -8,11 +8,11 @@ from sklearn.ensemble import RandomForestClassifier
 
 from tractable.core.iterate import Status
 from tractable.core.storage import load, save
-from tractable.inference.uncertainty import split_entropy
-from tractable.supervised.boosting import fit_adaboost
-from tractable.supervised.forests import draw_rows, fit_forest
-from tractable.supervised.rotation import fit_rotation_forest, principal_rotation
-from tractable.supervised.tree_growth import fit_tree
+from tractable.inference.trust.uncertainty import split_entropy
+from tractable.supervised.trees.boosting import fit_adaboost
+from tractable.supervised.trees.forests import draw_rows, fit_forest
+from tractable.supervised.trees.growth import fit_tree
+from tractable.supervised.trees.rotation import fit_rotation_forest, principal_rotation
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.normal(size=(600, 6))

@@ -6,7 +6,7 @@ import pytest
 
 from tests.supervised.test_trees import TENNIS
 from tractable.core.storage import load, save
-from tractable.supervised.id3 import fit_id3
+from tractable.supervised.trees.id3 import fit_id3
 
 NAMES = ["outlook", "temperature", "humidity", "wind"]
 ROWS, LABELS = [row[:4] for row in TENNIS], [row[4] for row in TENNIS]

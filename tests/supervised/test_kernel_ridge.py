@@ -6,9 +6,9 @@ from sklearn.kernel_ridge import KernelRidge as Peer
 
 from tractable.kernels.nonstationary import Linear, Polynomial
 from tractable.kernels.stationary import RBF
-from tractable.supervised.kernel_ridge import KernelRidge, kernel_descent
-from tractable.supervised.lssvm import AsymmetricMachine, LeastSquaresMachine
-from tractable.supervised.svm_gram import kernel_matrix
+from tractable.supervised.linear.kernel_ridge import KernelRidge, kernel_descent
+from tractable.supervised.svm.gram import kernel_matrix
+from tractable.supervised.svm.least_squares import AsymmetricMachine, LeastSquaresMachine
 
 DESIGN, TARGETS = np.array([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]]), np.array([1.0, 2.0, 3.0])
 

@@ -6,7 +6,7 @@ from sklearn.linear_model import ElasticNet, Lasso
 
 from tractable.core import Status
 from tractable.optim import proximal
-from tractable.supervised.lasso import lasso, lasso_path
+from tractable.supervised.linear.lasso import lasso, lasso_path
 
 GENERATOR = np.random.default_rng(0)
 X = GENERATOR.normal(size=(60, 8)) + 2.0

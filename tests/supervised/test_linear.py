@@ -7,7 +7,11 @@ from sklearn.linear_model import LinearRegression
 
 from tractable.core import storage
 from tractable.supervised.basis import Polynomial
-from tractable.supervised.linear import generalised_least_squares, minimum_norm, ordinary_least_squares
+from tractable.supervised.linear.least_squares import (
+    generalised_least_squares,
+    minimum_norm,
+    ordinary_least_squares,
+)
 
 GENERATOR = np.random.default_rng(11)
 X = GENERATOR.normal(size=(40, 3)) + np.array([0.0, 5.0, -2.0])

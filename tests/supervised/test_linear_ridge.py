@@ -8,7 +8,7 @@ from sklearn.linear_model import Ridge, RidgeCV
 
 from tractable import datasets
 from tractable.supervised.basis import GaussianBumps
-from tractable.supervised.linear_ridge import choose_penalty, ridge, ridge_path
+from tractable.supervised.linear.ridge import choose_penalty, ridge, ridge_path
 
 GENERATOR = np.random.default_rng(2)
 X = GENERATOR.normal(size=(30, 6)) @ np.diag([1.0, 2.0, 0.5, 1.0, 1.0, 3.0]) + 1.0

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.oracles.exact_least_squares import exact_least_squares
-from tractable.supervised import linear_tall
-from tractable.supervised.linear_solvers import least_squares
-from tractable.supervised.linear_tall import by_blocks, by_gram
+from tractable.supervised.linear import tall as tall_module
+from tractable.supervised.linear.solvers import least_squares
+from tractable.supervised.linear.tall import by_blocks, by_gram
 
 GENERATOR = np.random.default_rng(3)
 
@@ -148,7 +148,7 @@ def test_an_ill_conditioned_gram_matrix_is_refused_and_qr_taken(monkeypatch):
     np.testing.assert_allclose(blocks.residual_sum, found.residual_sum, rtol=1e-10)
     same = by_blocks(np.repeat(X, 2, axis=1), y[:, None], np.ones(3000), np.zeros(12), False)
     assert same is None
-    monkeypatch.setattr(linear_tall, "_LARGEST_CONDITION", 0.0)
+    monkeypatch.setattr(tall_module, "_LARGEST_CONDITION", 0.0)
     assert by_gram(X[:, :3], y[:, None], np.ones(3000), np.zeros(3), True) is None
 
 

@@ -14,10 +14,16 @@ from sklearn.linear_model import LogisticRegression
 from tractable.core import storage
 from tractable.core.iterate import Status
 from tractable.optim.gradient import Adam
-from tractable.supervised import logistic, logistic_newton
-from tractable.supervised.logistic import fit_logistic, logistic_gradient, logistic_hessian, logistic_loss
-from tractable.supervised.logistic_loops import gram_pass, logistic_pass
-from tractable.supervised.logistic_newton import StandardRows, newton, solve_psd
+from tractable.supervised.logistic import binary as binary_module
+from tractable.supervised.logistic import newton as newton_module
+from tractable.supervised.logistic.binary import (
+    fit_logistic,
+    logistic_gradient,
+    logistic_hessian,
+    logistic_loss,
+)
+from tractable.supervised.logistic.loops import gram_pass, logistic_pass
+from tractable.supervised.logistic.newton import StandardRows, newton, solve_psd
 
 X3 = np.array([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]])
 Y3 = np.array([0.0, 0.0, 1.0])
@@ -204,8 +210,8 @@ def test_large_tables_start_from_a_part_and_end_at_the_whole(monkeypatch):
     x, y = table(3000, 3, 11)
     x = np.column_stack([x, np.where(np.arange(3000) == 7, 1.0, 0.0)])  # does not vary in the part
     whole = fit_logistic(x, y, penalty=1.0)
-    monkeypatch.setattr(logistic_newton, "_MANY", 1000)
-    monkeypatch.setattr(logistic_newton, "_STRETCH", 700)
+    monkeypatch.setattr(newton_module, "_MANY", 1000)
+    monkeypatch.setattr(newton_module, "_STRETCH", 700)
     part = fit_logistic(x, y, penalty=1.0)
     np.testing.assert_allclose(part.coefficients, whole.coefficients, atol=1e-9)
     assert int(part.num_steps) < int(whole.num_steps)
@@ -218,16 +224,16 @@ def test_solve_leaves_silent_directions_alone():
 
 
 def test_new_row_counts_use_the_same_program():
-    before = logistic._mean_loss
+    before = binary_module._mean_loss
     calls = []
     logistic_mean = lambda *a: (calls.append(1), before(*a))[1]  # noqa: E731
-    logistic._mean_loss = logistic_mean
+    binary_module._mean_loss = logistic_mean
     try:
         for rows in (70, 90, 120):
             fit_logistic(*table(rows), penalty=1.0, solver="lbfgs")
             first = len(calls) if rows == 70 else first
     finally:
-        logistic._mean_loss = before
+        binary_module._mean_loss = before
     assert len(calls) == first
 
 

@@ -12,7 +12,7 @@ from tractable.distributions.continuous import Normal, StudentT
 from tractable.distributions.counts import Poisson
 from tractable.distributions.discrete import Categorical
 from tractable.distributions.gaussian import Gaussian
-from tractable.supervised.losses import (
+from tractable.supervised.selection.losses import (
     absolute_loss,
     bayes_decision,
     confusion_matrix,

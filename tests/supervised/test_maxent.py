@@ -6,10 +6,10 @@ from scipy.linalg import null_space
 from scipy.special import xlogy
 
 from tractable.core.iterate import Status
-from tractable.supervised.maxent import compare_solvers, feature_gap, feature_table, fit_maxent
-from tractable.supervised.maxent_primal import maximise_entropy
-from tractable.supervised.separation import SeparatedDataError
-from tractable.supervised.softmax import fit_softmax
+from tractable.supervised.logistic.maxent import compare_solvers, feature_gap, feature_table, fit_maxent
+from tractable.supervised.logistic.maxent_primal import maximise_entropy
+from tractable.supervised.logistic.separation import SeparatedDataError
+from tractable.supervised.logistic.softmax import fit_softmax
 
 WORDS = ["nation", "run", "quickly", "motion", "fly", "mention", "sadly", "dog", "station", "jump"]
 TAGS = ["Noun", "Verb", "Adverb", "Noun", "Verb", "Verb", "Adverb", "Noun", "Noun", "Verb"]

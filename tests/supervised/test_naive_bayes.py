@@ -16,15 +16,15 @@ from tractable.distributions.conjugate import posterior, predictive
 from tractable.distributions.continuous import Normal
 from tractable.distributions.normal_priors import NormalGamma
 from tractable.distributions.positive import Exponential, Gamma
-from tractable.supervised.naive_bayes import fit_naive_bayes
-from tractable.supervised.naive_bayes_columns import FamilyColumns, GaussianColumns
-from tractable.supervised.naive_bayes_counts import (
+from tractable.supervised.generative.columns import FamilyColumns, GaussianColumns
+from tractable.supervised.generative.counts import (
     BernoulliColumns,
     CategoricalColumns,
     MultinomialColumns,
     PoissonColumns,
     additive_smoothing,
 )
+from tractable.supervised.generative.naive_bayes import fit_naive_bayes
 
 _RNG = np.random.default_rng(0)
 _Y = _RNG.integers(0, 3, 150)

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor, kneighbors_graph
 
 from tractable.core import storage
-from tractable.supervised.neighbours import NearestNeighbours, nearest, neighbour_graph
-from tractable.supervised.neighbours_loops import smallest_of_sums
+from tractable.supervised.neighbours.loops import smallest_of_sums
+from tractable.supervised.neighbours.search import NearestNeighbours, nearest, neighbour_graph
 
 RNG = np.random.default_rng(0)
 

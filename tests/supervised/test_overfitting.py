@@ -4,7 +4,7 @@ import jax.random as jr
 import numpy as np
 import pytest
 
-from tractable.supervised.overfitting import (
+from tractable.supervised.selection.overfitting import (
     compare_learners,
     degree_sweep,
     heights_and_weights,

@@ -7,7 +7,7 @@ import pytest
 
 from tractable.core.iterate import Status
 from tractable.kernels.nonstationary import Linear, Polynomial
-from tractable.supervised.perceptron import (
+from tractable.supervised.perceptrons.perceptron import (
     KernelPerceptron,
     Perceptron,
     linear_sign,
@@ -16,7 +16,7 @@ from tractable.supervised.perceptron import (
     perceptron_loss,
     subgradient_path,
 )
-from tractable.supervised.separability import (
+from tractable.supervised.perceptrons.separability import (
     augmented,
     best_direction,
     margin,
@@ -24,7 +24,7 @@ from tractable.supervised.separability import (
     radius,
     separability,
 )
-from tractable.supervised.svm import SupportVectorMachine
+from tractable.supervised.svm.machine import SupportVectorMachine
 
 XOR = np.array([[0.0, 0.0], [1.0, 1.0], [0.0, 1.0], [1.0, 0.0]])
 EVEN = np.array([1.0, 1.0, -1.0, -1.0])

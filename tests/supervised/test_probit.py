@@ -7,9 +7,9 @@ from scipy.optimize import minimize
 from scipy.stats import norm
 
 from tractable.core.iterate import Status
-from tractable.supervised.logistic import fit_logistic
-from tractable.supervised.logistic_newton import StandardRows
-from tractable.supervised.probit import fit_probit, probit_loss
+from tractable.supervised.logistic.binary import fit_logistic
+from tractable.supervised.logistic.newton import StandardRows
+from tractable.supervised.logistic.probit import fit_probit, probit_loss
 
 
 def table(num_rows=150, seed=0):

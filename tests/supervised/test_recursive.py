@@ -4,8 +4,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tractable.supervised import recursive
-from tractable.supervised.recursive import (
+from tractable.supervised.linear import recursive
+from tractable.supervised.linear.recursive import (
     FORMS,
     RecursiveModel,
     recursive_least_squares,

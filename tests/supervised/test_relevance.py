@@ -7,9 +7,9 @@ from scipy.stats import multivariate_normal
 
 from tractable.core.iterate import Status
 from tractable.supervised.basis import GaussianBumps
-from tractable.supervised.bayes_linear_evidence import maximise_evidence
-from tractable.supervised.bayes_linear_statistics import regression_statistics
-from tractable.supervised.relevance import relevance_regression
+from tractable.supervised.bayes_linear.evidence import maximise_evidence
+from tractable.supervised.bayes_linear.relevance import relevance_regression
+from tractable.supervised.bayes_linear.statistics import regression_statistics
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.normal(size=(60, 5))

@@ -6,8 +6,8 @@ from scipy import optimize, stats
 from sklearn.linear_model import QuantileRegressor
 
 from tractable.core import Status
-from tractable.supervised.linear import ordinary_least_squares
-from tractable.supervised.robust import robust_regression
+from tractable.supervised.linear.least_squares import ordinary_least_squares
+from tractable.supervised.linear.robust import robust_regression
 
 GENERATOR = np.random.default_rng(0)
 X = GENERATOR.normal(size=(50, 2)) * [1.0, 3.0] + [0.0, 10.0]

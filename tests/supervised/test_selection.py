@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tractable.datasets import iris
-from tractable.supervised.bias_variance import bias_variance, bias_variance_curve
-from tractable.supervised.discriminant import fit_gaussian_discriminant
-from tractable.supervised.losses import absolute_loss
-from tractable.supervised.selection import (
+from tractable.supervised.generative.discriminant import fit_gaussian_discriminant
+from tractable.supervised.selection.bias_variance import bias_variance, bias_variance_curve
+from tractable.supervised.selection.losses import absolute_loss
+from tractable.supervised.selection.validation import (
     cross_validate,
     grid_search,
     k_folds,

@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tractable.core.iterate import Status
-from tractable.supervised.logistic import fit_logistic
-from tractable.supervised.logistic_newton import StandardRows
-from tractable.supervised.probit import fit_probit
-from tractable.supervised.separation import Overlap, SeparatedDataError, find_separation, separation
-from tractable.supervised.softmax import fit_softmax
+from tractable.supervised.logistic.binary import fit_logistic
+from tractable.supervised.logistic.newton import StandardRows
+from tractable.supervised.logistic.probit import fit_probit
+from tractable.supervised.logistic.separation import Overlap, SeparatedDataError, find_separation, separation
+from tractable.supervised.logistic.softmax import fit_softmax
 
 LINE = np.array([[0.0], [1.0], [2.0], [3.0]])
 

@@ -6,9 +6,9 @@ from scipy.special import log_softmax
 from sklearn.linear_model import LogisticRegression
 
 from tractable.core.iterate import Status
-from tractable.supervised.logistic import fit_logistic
-from tractable.supervised.logistic_newton import StandardRows
-from tractable.supervised.softmax import (
+from tractable.supervised.logistic.binary import fit_logistic
+from tractable.supervised.logistic.newton import StandardRows
+from tractable.supervised.logistic.softmax import (
     fit_softmax,
     softmax_gradient,
     softmax_loss,

@@ -13,25 +13,25 @@ from tractable.kernels.base import Kernel
 from tractable.kernels.nonstationary import Linear, Polynomial
 from tractable.kernels.stationary import RBF, Matern32
 from tractable.optim.quadratic_program import quadratic_program
-from tractable.supervised import svm_bounds, svm_smo
-from tractable.supervised.separability import augmented
-from tractable.supervised.svm import SupportVectorMachine, prefer_dual
-from tractable.supervised.svm_bounds import (
+from tractable.supervised.perceptrons.separability import augmented
+from tractable.supervised.svm import bounds, smo
+from tractable.supervised.svm.bounds import (
     enclosing_radius,
     leave_one_out_bounds,
     leave_one_out_by_refits,
     leave_one_out_changes,
     span_squares,
 )
-from tractable.supervised.svm_calibration import (
+from tractable.supervised.svm.calibration import (
     fit_isotonic,
     fit_platt,
     fit_temperature,
     fit_two_sided,
 )
-from tractable.supervised.svm_gram import expand_kernel, kernel_diagonal, kernel_matrix, merge_rows
-from tractable.supervised.svm_multiclass import class_scores, fit_pairwise
-from tractable.supervised.svm_primal import (
+from tractable.supervised.svm.gram import expand_kernel, kernel_diagonal, kernel_matrix, merge_rows
+from tractable.supervised.svm.machine import SupportVectorMachine, prefer_dual
+from tractable.supervised.svm.multiclass import class_scores, fit_pairwise
+from tractable.supervised.svm.primal import (
     ascend_dual,
     descend_hinge,
     descend_tube,
@@ -39,16 +39,16 @@ from tractable.supervised.svm_primal import (
     hinge_objective,
     soft_margin,
 )
-from tractable.supervised.svm_regression import (
+from tractable.supervised.svm.regression import (
     SupportVectorRegression,
     fit_nu_classes,
     fit_nu_regression,
     tube_loss,
     tube_program,
 )
-from tractable.supervised.svm_row_loops import exponentials_of_products
-from tractable.supervised.svm_smo import solve_dual
-from tractable.supervised.svm_study import bandwidth_study, rings, xor
+from tractable.supervised.svm.row_loops import exponentials_of_products
+from tractable.supervised.svm.smo import solve_dual
+from tractable.supervised.svm.study import bandwidth_study, rings, xor
 
 TWO, SIGNS = np.array([[1.0, 1.0], [-1.0, -1.0]]), np.array([1.0, -1.0])
 
@@ -174,8 +174,8 @@ def test_weak_duality_before_the_end():
 def test_rows_on_demand_agree_with_the_whole_matrix(kernel, monkeypatch):
     X, y, _ = noisy(150, seed=1)
     whole = solve_dual(kernel, X, y, np.where(y > 0, 0.0, -1.0), np.where(y > 0, 1.0, 0.0))
-    monkeypatch.setattr(svm_smo, "_WHOLE", 10)
-    monkeypatch.setattr(svm_smo, "_BLOCK", 16)
+    monkeypatch.setattr(smo, "_WHOLE", 10)
+    monkeypatch.setattr(smo, "_BLOCK", 16)
     for memory, tol in (
         (1e9, 1e-3),
         (40 * 150 * 4.0, 1e-3),
@@ -190,7 +190,7 @@ def test_rows_on_demand_agree_with_the_whole_matrix(kernel, monkeypatch):
 
 def test_shrinking_changes_nothing(monkeypatch):
     X, y, _ = noisy(1500, seed=2, d=3)
-    monkeypatch.setattr(svm_smo, "_WHOLE", 10)
+    monkeypatch.setattr(smo, "_WHOLE", 10)
     low, high = np.where(y > 0, 0.0, -50.0), np.where(y > 0, 50.0, 0.0)
     runs = [solve_dual(RBF(1.0), X, y, low, high, shrink=shrink, finish=False) for shrink in (False, True)]
     assert runs[0].num_steps > 2000  # long enough for coefficients to leave
@@ -402,7 +402,7 @@ def test_spans_of_many_vectors_are_those_of_few(bias, monkeypatch):
         np.block([[table[np.ix_(free, free)], border], [border.T, np.zeros((int(bias),) * 2)]])
     )
     np.testing.assert_allclose(few[inside], 1 / np.diagonal(inverse)[: len(inside)], rtol=1e-6)
-    monkeypatch.setattr(svm_bounds, "_PSEUDO", 1)
+    monkeypatch.setattr(bounds, "_PSEUDO", 1)
     np.testing.assert_allclose(span_squares(table, free, bias=bias), few, rtol=1e-6)
 
 

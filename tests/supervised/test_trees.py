@@ -10,8 +10,8 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from tests.oracles.greedy_tree import impurity, splits
 from tractable.core.storage import load, save
 from tractable.distributions.information import entropy
-from tractable.supervised.tree_growth import fit_tree
-from tractable.supervised.trees import gini, information_gain, prune, pruning_path, split_gain
+from tractable.supervised.trees.growth import fit_tree
+from tractable.supervised.trees.tree import gini, information_gain, prune, pruning_path, split_gain
 
 RNG = np.random.default_rng(0)
 # float32 values: scikit-learn rounds its input

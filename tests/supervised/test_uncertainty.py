@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tractable.inference.uncertainty import risk_coverage
-from tractable.supervised.discriminant import fit_gaussian_discriminant
-from tractable.supervised.losses import confusion_matrix, zero_one_loss
-from tractable.supervised.uncertainty import (
+from tractable.inference.trust.uncertainty import risk_coverage
+from tractable.supervised.generative.discriminant import fit_gaussian_discriminant
+from tractable.supervised.selection.losses import confusion_matrix, zero_one_loss
+from tractable.supervised.selection.uncertainty import (
     Prediction,
     class_uncertainty,
     conformal_interval,

@@ -16,9 +16,9 @@ from sklearn.utils.validation import has_fit_parameter
 from tractable.distributions.continuous import Normal
 from tractable.estimators.base import Classifier, Regressor, key_from
 from tractable.estimators.trees import TreeClassifier, TreeRegressor, normal_of
-from tractable.inference.uncertainty import split_variance
-from tractable.supervised.forests import canonical_order, draw_rows
-from tractable.supervised.tree_growth import code_columns, sample_of, seeds_from
+from tractable.inference.trust.uncertainty import split_variance
+from tractable.supervised.trees.forests import canonical_order, draw_rows
+from tractable.supervised.trees.growth import code_columns, sample_of, seeds_from
 
 __all__ = ["BaggingClassifier", "BaggingRegressor"]
 

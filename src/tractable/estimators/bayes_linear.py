@@ -1,4 +1,5 @@
-"""Bayesian linear regression as scikit-learn estimators; the mathematics is in `supervised.bayes_linear`.
+"""Bayesian linear regression as scikit-learn estimators; the mathematics is in
+`supervised.bayes_linear.posterior`.
 
 Used by.     Pipelines, grid searches, the command line.
 Cost.        One pass over the rows ($2nd^2$ operations, memory for one chunk), then $O(d^3)$.
@@ -12,12 +13,12 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from tractable.distributions.base import Distribution
 from tractable.estimators.base import Regressor
-from tractable.inference.uncertainty import UncertaintySplit
-from tractable.supervised.bayes_linear_evidence import maximise_evidence
-from tractable.supervised.bayes_linear_full import full_bayes_linear
-from tractable.supervised.bayes_linear_noise import conjugate_linear, variational_noise_linear
-from tractable.supervised.bayes_linear_statistics import regression_statistics
-from tractable.supervised.relevance import relevance_regression
+from tractable.inference.trust.uncertainty import UncertaintySplit
+from tractable.supervised.bayes_linear.evidence import maximise_evidence
+from tractable.supervised.bayes_linear.full import full_bayes_linear
+from tractable.supervised.bayes_linear.noise import conjugate_linear, variational_noise_linear
+from tractable.supervised.bayes_linear.relevance import relevance_regression
+from tractable.supervised.bayes_linear.statistics import regression_statistics
 
 __all__ = ["BayesianLinearRegressor", "RelevanceRegressor"]
 

@@ -1,5 +1,5 @@
 """Gaussian discriminants as scikit-learn estimators: validation, wiring, fitted attributes; the mathematics
-is in `supervised.discriminant`."""
+is in `supervised.generative.discriminant`."""
 
 from numbers import Real
 from typing import ClassVar
@@ -9,7 +9,7 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from tractable.estimators.base import Classifier
-from tractable.supervised.discriminant import fit_gaussian_discriminant
+from tractable.supervised.generative.discriminant import fit_gaussian_discriminant
 
 __all__ = ["LinearDiscriminantClassifier", "QuadraticDiscriminantClassifier"]
 

@@ -1,4 +1,5 @@
-"""Kernel ridge regression as a scikit-learn estimator; the mathematics is in `supervised.kernel_ridge`."""
+"""Kernel ridge regression as a scikit-learn estimator; the mathematics is in
+`supervised.linear.kernel_ridge`."""
 
 from typing import ClassVar
 
@@ -8,7 +9,7 @@ import numpy as np
 from tractable.distributions.continuous import Normal
 from tractable.estimators.base import Regressor
 from tractable.estimators.margins import KERNEL_OPTIONS, POSITIVE, chosen_kernel, merged
-from tractable.supervised.kernel_ridge import KernelRidge
+from tractable.supervised.linear.kernel_ridge import KernelRidge
 
 __all__ = ["KernelRidgeRegressor"]
 

@@ -1,7 +1,7 @@
 r"""Linear regression as scikit-learn estimators: ordinary, ridge, lasso, robust, recursive.
 
-Model.       $y = x^\top\theta + \theta_0 + \epsilon$; the mathematics is in `supervised.linear`,
-             `linear_ridge`,
+Model.       $y = x^\top\theta + \theta_0 + \epsilon$; the mathematics is in
+             `supervised.linear.least_squares`, `linear_ridge`,
              `lasso`, `robust` and `recursive`.
 Used by.     Pipelines and searches of scikit-learn.
 Cost.        That of the models; nothing is compiled for the first two.
@@ -15,11 +15,11 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from tractable.distributions.base import Distribution
 from tractable.estimators.base import Regressor
-from tractable.supervised.lasso import lasso
-from tractable.supervised.linear import ordinary_least_squares
-from tractable.supervised.linear_ridge import choose_penalty, ridge, ridge_path
-from tractable.supervised.recursive import FORMS, RecursiveModel
-from tractable.supervised.robust import LOSSES, robust_regression
+from tractable.supervised.linear.lasso import lasso
+from tractable.supervised.linear.least_squares import ordinary_least_squares
+from tractable.supervised.linear.recursive import FORMS, RecursiveModel
+from tractable.supervised.linear.ridge import choose_penalty, ridge, ridge_path
+from tractable.supervised.linear.robust import LOSSES, robust_regression
 
 __all__ = ["LassoRegressor", "LinearRegressor", "RecursiveRegressor", "RidgeRegressor", "RobustRegressor"]
 

@@ -10,12 +10,12 @@ from sklearn.utils.multiclass import type_of_target
 
 from tractable.core.checks import check
 from tractable.estimators.base import Classifier, TrainingRows, key_from
-from tractable.supervised.bayes_logistic import fit_bayes_logistic, sample_logistic
-from tractable.supervised.bayes_logistic_variational import variational_logistic
-from tractable.supervised.bayes_softmax import fit_bayes_softmax
-from tractable.supervised.logistic import fit_logistic
-from tractable.supervised.probit import fit_probit
-from tractable.supervised.softmax import fit_softmax
+from tractable.supervised.logistic.bayes import fit_bayes_logistic, sample_logistic
+from tractable.supervised.logistic.bayes_softmax import fit_bayes_softmax
+from tractable.supervised.logistic.bayes_variational import variational_logistic
+from tractable.supervised.logistic.binary import fit_logistic
+from tractable.supervised.logistic.probit import fit_probit
+from tractable.supervised.logistic.softmax import fit_softmax
 
 __all__ = ["BayesianLogisticClassifier", "LogisticClassifier", "ProbitClassifier"]
 

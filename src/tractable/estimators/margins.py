@@ -19,8 +19,8 @@ from tractable.estimators.base import Classifier, Regressor, TrainingRows
 from tractable.kernels.base import Kernel
 from tractable.kernels.nonstationary import Linear, Polynomial
 from tractable.kernels.stationary import RBF
-from tractable.supervised.svm_calibration import fit_temperature, fit_two_sided
-from tractable.supervised.svm_gram import merge_rows, row_marks
+from tractable.supervised.svm.calibration import fit_temperature, fit_two_sided
+from tractable.supervised.svm.gram import merge_rows, row_marks
 
 __all__ = [
     "KERNEL_OPTIONS",

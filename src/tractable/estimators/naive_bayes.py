@@ -1,5 +1,5 @@
 """Naive Bayes as scikit-learn estimators: validation, wiring, fitted attributes; the mathematics is in
-`supervised.naive_bayes`."""
+`supervised.generative.naive_bayes`."""
 
 from numbers import Real
 from typing import Any, ClassVar
@@ -11,9 +11,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from tractable.core.checks import check
 from tractable.estimators.base import Classifier
-from tractable.supervised.naive_bayes import fit_naive_bayes
-from tractable.supervised.naive_bayes_columns import GaussianColumns
-from tractable.supervised.naive_bayes_counts import CategoricalColumns
+from tractable.supervised.generative.columns import GaussianColumns
+from tractable.supervised.generative.counts import CategoricalColumns
+from tractable.supervised.generative.naive_bayes import fit_naive_bayes
 
 __all__ = [
     "BernoulliNaiveBayesClassifier", "CategoricalNaiveBayesClassifier", "GaussianNaiveBayesClassifier",

@@ -1,5 +1,5 @@
 """Nearest neighbours as scikit-learn estimators: validation, wiring, fitted attributes; the mathematics is in
-`supervised.neighbours`."""
+`supervised.neighbours.search`."""
 
 from numbers import Integral
 
@@ -9,7 +9,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from tractable.distributions.continuous import Normal
 from tractable.estimators.base import Classifier, Regressor
-from tractable.supervised.neighbours import NearestNeighbours
+from tractable.supervised.neighbours.search import NearestNeighbours
 
 __all__ = ["NeighboursClassifier", "NeighboursRegressor"]
 

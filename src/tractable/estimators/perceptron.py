@@ -1,4 +1,4 @@
-"""The perceptron as a scikit-learn estimator; the mathematics is in `supervised.perceptron`."""
+"""The perceptron as a scikit-learn estimator; the mathematics is in `supervised.perceptrons.perceptron`."""
 
 from numbers import Integral
 from typing import ClassVar
@@ -8,7 +8,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 
 from tractable.estimators.margins import MarginClassifier, fold_of_rows, merged
-from tractable.supervised.perceptron import Perceptron
+from tractable.supervised.perceptrons.perceptron import Perceptron
 
 __all__ = ["PerceptronClassifier"]
 

@@ -1,4 +1,4 @@
-"""Support vector machines as scikit-learn estimators; the mathematics is in `supervised.svm` and its
+"""Support vector machines as scikit-learn estimators; the mathematics is in `supervised.svm.machine` and its
 siblings."""
 
 from numbers import Integral, Real
@@ -20,12 +20,12 @@ from tractable.estimators.margins import (
 )
 from tractable.kernels.base import Kernel
 from tractable.kernels.nonstationary import Linear
-from tractable.supervised.lssvm import LeastSquaresMachine
-from tractable.supervised.separability import augmented
-from tractable.supervised.svm_bounds import leave_one_out_changes
-from tractable.supervised.svm_multiclass import class_scores, fit_pairwise
-from tractable.supervised.svm_primal import ascend_dual
-from tractable.supervised.svm_regression import SupportVectorRegression
+from tractable.supervised.perceptrons.separability import augmented
+from tractable.supervised.svm.bounds import leave_one_out_changes
+from tractable.supervised.svm.least_squares import LeastSquaresMachine
+from tractable.supervised.svm.multiclass import class_scores, fit_pairwise
+from tractable.supervised.svm.primal import ascend_dual
+from tractable.supervised.svm.regression import SupportVectorRegression
 
 __all__ = [
     "LeastSquaresSupportVectorClassifier", "LeastSquaresSupportVectorRegressor",

@@ -1,4 +1,4 @@
-r"""Trees and ensembles of trees as scikit-learn estimators; the mathematics is in `supervised.trees` and
+r"""Trees and ensembles of trees as scikit-learn estimators; the mathematics is in `supervised.trees.tree` and
 beside it.
 
 Model.       Trees: class shares or means of leaves. Forests: means over trees on drawn rows and columns.
@@ -18,10 +18,10 @@ from sklearn.utils.validation import check_is_fitted
 from tractable.core.checks import check
 from tractable.distributions.continuous import Normal
 from tractable.estimators.base import Classifier, Regressor, key_from
-from tractable.supervised.boosting import fit_adaboost
-from tractable.supervised.forests import fit_forest
-from tractable.supervised.rotation import fit_rotation_forest
-from tractable.supervised.tree_growth import fit_tree
+from tractable.supervised.trees.boosting import fit_adaboost
+from tractable.supervised.trees.forests import fit_forest
+from tractable.supervised.trees.growth import fit_tree
+from tractable.supervised.trees.rotation import fit_rotation_forest
 
 __all__ = [
     "AdaBoostClassifier", "ForestClassifier", "ForestRegressor",

@@ -29,8 +29,8 @@ from tractable.distributions.mixture import Mixture
 from tractable.gp.hyperparameters import FreePrior, free_process, objective
 from tractable.gp.points import Observed, as_observed, as_points, pad_points
 from tractable.gp.regression import GaussianProcess, fitted
-from tractable.inference.mcmc import mcmc
-from tractable.inference.posterior import Posterior
+from tractable.inference.chains.mcmc import mcmc
+from tractable.inference.chains.posterior import Posterior
 
 __all__ = ["HyperparameterPosterior", "sample_hyperparameters"]
 

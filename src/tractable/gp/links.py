@@ -21,7 +21,7 @@ from tractable.core.checks import check_option
 from tractable.core.module import Module
 from tractable.core.numerics import log_sigmoid
 from tractable.core.types import Array, ArrayLike, Float, Scalar
-from tractable.inference.moderated import moderated_probability
+from tractable.inference.curvature.moderated import moderated_probability
 
 __all__ = ["Link", "Logistic", "Probit", "as_link", "average", "nodes"]
 

@@ -31,7 +31,7 @@ from tractable.core.numerics import xlogy
 from tractable.core.types import Array, ArrayLike, Bool, Float, Int, Key, Scalar
 from tractable.graphs.ising import grid_edges, grid_name, ising_field
 from tractable.graphs.markov_field import MarkovField
-from tractable.inference.cavi import never_falls
+from tractable.inference.variational.cavi import never_falls
 
 __all__ = ["Denoised", "IsingImage", "denoise"]
 

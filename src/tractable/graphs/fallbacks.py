@@ -23,10 +23,10 @@ from tractable.core.types import Key
 from tractable.graphs.answers import Marginals, Report
 from tractable.graphs.forward import as_generator, forward_draws
 from tractable.graphs.queries import Cost, Observed, Posterior, Potentials, posterior, predict_cost
-from tractable.inference.ancestral import WeightedStates
-from tractable.inference.gibbs_factors import factor_gibbs
-from tractable.inference.pareto import smooth
-from tractable.inference.weights import weighted_mean
+from tractable.inference.gibbs.factors import factor_gibbs
+from tractable.inference.weighted.ancestral import WeightedStates
+from tractable.inference.weighted.pareto import smooth
+from tractable.inference.weighted.weights import weighted_mean
 from tractable.messages.junction import TooLarge
 from tractable.messages.loopy import loopy
 

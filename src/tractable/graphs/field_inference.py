@@ -25,8 +25,8 @@ from tractable.graphs.answers import Marginals
 from tractable.graphs.fallbacks import Choice, marginals_of
 from tractable.graphs.forward import as_generator
 from tractable.graphs.queries import Cost, Posterior, Potentials, posterior, predict_cost, read_evidence
-from tractable.inference.gibbs_draws import FactorDraws
-from tractable.inference.gibbs_factors import factor_gibbs
+from tractable.inference.gibbs.draws import FactorDraws
+from tractable.inference.gibbs.factors import factor_gibbs
 from tractable.messages.junction import TooLarge
 from tractable.messages.loopy import LoopyBeliefs, loopy
 from tractable.messages.potentials import Table

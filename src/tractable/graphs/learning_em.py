@@ -27,8 +27,8 @@ from tractable.graphs.dag import DAG
 from tractable.graphs.hidden_network import HiddenNetwork, Layout, Table, Tables, hidden_network
 from tractable.graphs.learning import DirichletPrior, as_prior
 from tractable.graphs.scores import as_dag
-from tractable.inference.em import EM, best_of
-from tractable.inference.em_prior import WithPrior
+from tractable.inference.expectation_maximisation.em import EM, best_of
+from tractable.inference.expectation_maximisation.prior import WithPrior
 
 __all__ = ["FittedNetwork", "fit_network_em", "missing_posteriors"]
 

@@ -26,8 +26,8 @@ from tractable.distributions.table_axes import Names, TableAxes, table_axes
 from tractable.distributions.tables import JointTable
 from tractable.graphs.field_inference import FieldInference
 from tractable.graphs.undirected import UndirectedGraph, dependency_graph
-from tractable.inference.cavi import MeanFieldRun, factor_cavi
-from tractable.inference.gibbs_layout import as_factors
+from tractable.inference.gibbs.layout import as_factors
+from tractable.inference.variational.cavi import MeanFieldRun, factor_cavi
 
 __all__ = ["MarkovField"]
 

@@ -108,7 +108,7 @@ def noisy_or(
     [0.108, 0.892]
     """
     names = as_names(causes)
-    fix = "Use `inference.gibbs_noisy_or` for more, or group the causes."
+    fix = "Use `inference.gibbs.noisy_or` for more, or group the causes."
     check(len(names) <= _MOST_CAUSES, "causes", f"at most {_MOST_CAUSES}", len(names), fix)
     for cause, strength in (*causes.items(), ("leak", leak)):
         check(0 <= strength <= 1, cause, "a probability", strength)

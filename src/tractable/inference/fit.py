@@ -6,7 +6,7 @@ Used by.     Everyone: `tr.fit(model, data, EM())`.
 from typing import Any
 
 from tractable.core.checks import check
-from tractable.inference.em import EM
+from tractable.inference.expectation_maximisation.em import EM
 
 __all__ = ["fit"]
 

@@ -8,15 +8,15 @@ from matplotlib.axes import Axes
 from scipy.special import bdtrik
 
 from tractable.core.checks import check, check_count
-from tractable.inference.autocorrelation import mean_autocovariance
-from tractable.inference.effective_size import (
+from tractable.inference.chains.posterior import Posterior
+from tractable.inference.trust.autocorrelation import mean_autocovariance
+from tractable.inference.trust.effective_size import (
     bulk_effective_size,
     energy_information,
     mcse_mean,
     tail_effective_size,
 )
-from tractable.inference.posterior import Posterior
-from tractable.inference.verdict import needed_effective_size
+from tractable.inference.trust.verdict import needed_effective_size
 
 __all__ = [
     "plot_autocorrelation", "plot_effective_size", "plot_energy", "plot_pair", "plot_ranks",

@@ -13,8 +13,8 @@ from matplotlib.colors import to_rgb
 
 from tractable.core.checks import check, check_count
 from tractable.core.types import ArrayLike
-from tractable.inference.calibration import Reliability, reliability
-from tractable.inference.uncertainty import RiskCoverage, risk_coverage
+from tractable.inference.trust.calibration import Reliability, reliability
+from tractable.inference.trust.uncertainty import RiskCoverage, risk_coverage
 from tractable.plots.evidence import plot_reliability, plot_risk_coverage
 
 __all__ = ["CalibrationDisplay", "DecisionRegionDisplay", "RiskCoverageDisplay"]

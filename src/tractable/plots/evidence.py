@@ -6,11 +6,11 @@ from matplotlib.axes import Axes
 
 from tractable.core.checks import check
 from tractable.core.types import ArrayLike
-from tractable.inference.calibration import Reliability, coverage_curve
-from tractable.inference.cross_validation import PredictiveFit
-from tractable.inference.importance import Weighted
-from tractable.inference.pareto import k_threshold
-from tractable.inference.uncertainty import RiskCoverage
+from tractable.inference.evidence.cross_validation import PredictiveFit
+from tractable.inference.trust.calibration import Reliability, coverage_curve
+from tractable.inference.trust.uncertainty import RiskCoverage
+from tractable.inference.weighted.importance import Weighted
+from tractable.inference.weighted.pareto import k_threshold
 
 __all__ = ["plot_coverage", "plot_k_hat", "plot_reliability", "plot_risk_coverage", "plot_weights"]
 

@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 
 from tractable.core.checks import check
 from tractable.core.types import ArrayLike
-from tractable.supervised.svm import SupportVectorMachine
-from tractable.supervised.svm_study import BandwidthStudy
+from tractable.supervised.svm.machine import SupportVectorMachine
+from tractable.supervised.svm.study import BandwidthStudy
 
 __all__ = ["BandwidthDisplay", "MarginDisplay"]
 

@@ -8,8 +8,8 @@ from matplotlib.axes import Axes
 
 from tractable.core.checks import check
 from tractable.core.types import ArrayLike
-from tractable.inference.particle_filter import Filtered
-from tractable.inference.smc import TemperedParticles
+from tractable.inference.particles.filter import Filtered
+from tractable.inference.particles.smc import TemperedParticles
 
 __all__ = ["plot_ess", "plot_filter", "plot_temperatures"]
 

@@ -9,8 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tractable.core.types import ArrayLike, Key
-from tractable.supervised.bias_variance import BiasVariance, bias_variance_curve
-from tractable.supervised.selection import Curve, Split, learning_curve, validation_curve
+from tractable.supervised.selection.bias_variance import BiasVariance, bias_variance_curve
+from tractable.supervised.selection.validation import Curve, Split, learning_curve, validation_curve
 
 __all__ = ["BiasVarianceDisplay", "LearningCurveDisplay", "ValidationCurveDisplay"]
 

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 
 from tractable.core.checks import check
-from tractable.supervised.trees import Tree
+from tractable.supervised.trees.tree import Tree
 
 __all__ = ["ImportanceDisplay", "TreeDisplay"]
 

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 
 from tractable.core.checks import check
 from tractable.core.types import ArrayLike
-from tractable.inference.gaussian_families import VariationalFamily
+from tractable.inference.variational.gaussian_families import VariationalFamily
 
 __all__ = ["plot_bound", "plot_contours", "plot_race"]
 

@@ -1,0 +1,1 @@
+"""Running Markov chains: one driver, warm-up, storage, targets."""

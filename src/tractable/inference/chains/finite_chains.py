@@ -1,0 +1,266 @@
+r"""What can be proved of a Markov chain on a finite space, computed: is it a valid sampler, and how fast?
+
+Matrix.      $T_{x'x}$ is the probability of $x'$ after $x$: columns sum to one, and $p_{t+1} = T p_t$.
+Validity.    $p$ is stationary if $T p = p$, for which detailed balance $T_{x'x}p_x = T_{xx'}p_{x'}$ is enough
+             but not necessary. From every start $T^t p_0 \to p$ if moreover one set of states is reached from
+             everywhere and never left, and no period divides the returns. One stationary distribution alone
+             is not enough: a chain that alternates between two states has one, and never settles.
+Used by.     Tests of samplers; the choice between kernels on small spaces.
+Cost.        $O(n^3)$ for $n$ states.
+References.  Levin, Peres and Wilmer (2009), chapters 1 and 4; Grassmann, Taksar and Heyman (1985).
+"""
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.sparse.csgraph import connected_components, shortest_path
+
+from tractable.core.checks import check, check_count, check_shape, is_concrete
+from tractable.core.iterate import run
+from tractable.core.module import Module, field
+from tractable.core.types import Array, ArrayLike, Float, Scalar
+from tractable.inference.chains.finite_kernels import (
+    as_transitions,
+    as_weights,
+    gibbs_kernel,
+    gibbs_matrix,
+    metropolis_matrix,
+)
+
+__all__ = [
+    "KernelReport", "check_kernel", "detailed_balance_error", "gibbs_kernel", "gibbs_matrix", "is_aperiodic",
+    "is_irreducible", "metropolis_matrix", "mixing_time", "period", "return_times", "stationary",
+    "stationary_error", "total_variation_path",
+]  # fmt: skip
+
+_BITS = 40  # mixing times are looked for up to 2^40 steps
+
+
+class KernelReport(Module):
+    """Whether a transition matrix is a valid sampler of a distribution, rule by rule."""
+
+    stationary_error: Scalar
+    detailed_balance_error: Scalar
+    longest_return: Scalar  # expected steps between visits of the rarest state
+    mixing_time: Scalar  # steps until every start is within a quarter of total variation
+    irreducible: bool = field(static=True, kw_only=True)
+    num_closed: int = field(static=True, kw_only=True)  # sets of states that are never left
+    period: int = field(static=True, kw_only=True)
+    tol: float = field(static=True, kw_only=True)
+
+    @property
+    def ok(self) -> bool:
+        """Whether the chain converges to the distribution from every start."""
+        return bool(self.stationary_error <= self.tol) and self.num_closed == 1 and self.period == 1
+
+    @property
+    def verdict(self) -> str:
+        """What the rules say, in a sentence."""
+        if not bool(self.stationary_error <= self.tol):
+            return "Not valid: the distribution is not stationary, and the chain samples from another."
+        if self.num_closed > 1:
+            return (
+                f"Not valid: {self.num_closed} sets of states are never left; "
+                "which of them is sampled depends on the start."
+            )
+        if self.period > 1:
+            return (
+                f"Stationary but periodic ({self.period}): averages over time are right, "
+                "the distribution at a given step never settles."
+            )
+        return "Valid: the chain converges to the distribution from every start."
+
+    def __repr__(self) -> str:
+        rows = [
+            ("stationarity, largest error", f"{float(self.stationary_error):.2e}"),
+            ("detailed balance, largest error", f"{float(self.detailed_balance_error):.2e}"),
+            ("irreducible", "yes" if self.irreducible else "no"),
+            ("period", f"{self.period}"),
+            ("longest expected return", f"{float(self.longest_return):.6g}"),
+            ("mixing time (1/4)", f"{float(self.mixing_time):.6g}"),
+        ]
+        return "\n".join([f"{name:<33}{value}" for name, value in rows] + [self.verdict])
+
+
+def detailed_balance_error(matrix: ArrayLike, target: ArrayLike) -> Scalar:
+    r"""$\max_{x,x'} |T_{x'x}\,p_x - T_{xx'}\,p_{x'}|$: zero for a reversible chain."""
+    t, p = _pair(matrix, target)
+    flow = t * p[None, :]
+    return jnp.abs(flow - flow.T).max()
+
+
+def stationary_error(matrix: ArrayLike, target: ArrayLike) -> Scalar:
+    r"""$\max_x |(T p)_x - p_x|$: zero where $p$ is stationary."""
+    t, p = _pair(matrix, target)
+    return jnp.abs(t @ p - p).max()
+
+
+def is_irreducible(matrix: ArrayLike) -> bool:
+    """Whether every state can reach every other."""
+    return connected_components(_steps(matrix), connection="strong")[0] == 1
+
+
+def period(matrix: ArrayLike) -> int:
+    """The greatest common divisor of the lengths of all ways back to a state.
+
+    Of several closed classes (sets that are never left), the least common multiple of their periods; states
+    that are left for good do not count.
+    """
+    steps = _steps(matrix)
+    return math.lcm(*(_class_period(steps[np.ix_(states, states)]) for states in _closed_classes(steps)))
+
+
+def is_aperiodic(matrix: ArrayLike) -> bool:
+    """Whether the period is one: the distribution settles."""
+    return period(matrix) == 1
+
+
+def stationary(matrix: ArrayLike) -> Float[Array, " n"]:
+    r"""The one $p$ with $T p = p$, by elimination without subtractions: small probabilities keep all digits.
+
+    A chain with several closed classes has many, and is refused. Inside a compiled program, where this cannot
+    be seen, the chain is taken to be irreducible.
+
+    >>> stationary([[0.9, 0.3], [0.1, 0.7]]).round(6).tolist()
+    [0.75, 0.25]
+    """
+    t = as_transitions("matrix", matrix)
+    if not is_concrete(t):
+        return _stationary(t)
+    classes = _closed_classes(_steps(t))
+    got = f"{len(classes)}, of sizes {[len(states) for states in classes]}"
+    fix = "Each closed class has its own stationary distribution: ask for one of them."
+    check(len(classes) == 1, "matrix", "a chain with one closed class", got, fix)
+    # elimination ends at the first state, which must be one that is always come back to
+    order = np.concatenate([classes[0], np.setdiff1d(np.arange(len(t)), classes[0])])
+    return jnp.zeros(len(t), t.dtype).at[order].set(_stationary(t[np.ix_(order, order)]))
+
+
+def return_times(matrix: ArrayLike) -> Float[Array, " n"]:
+    r"""The expected number of steps from each state back to itself, $1/p_x$; infinite where $p_x = 0$."""
+    return 1 / stationary(matrix)
+
+
+def total_variation_path(
+    matrix: ArrayLike, num_steps: int, start: ArrayLike | None = None, target: ArrayLike | None = None
+) -> Float[Array, " t"]:
+    r"""$\frac12\|T^t p_0 - p\|_1$ for $t = 0 \dots$ `num_steps`; without a `start`, that of the worst state.
+
+    `target` defaults to the stationary distribution.
+    """
+    t = as_transitions("matrix", matrix)
+    p = stationary(t) if target is None else _as_distribution("target", target, t)
+    columns = jnp.eye(len(t)) if start is None else _as_distribution("start", start, t)[:, None]
+    num_steps = check_count("num_steps", num_steps, 0)
+    path = run(lambda ps, _: (t @ ps, _distance(t @ ps, p)), columns, num_steps=num_steps).trace
+    return jnp.concatenate([_distance(columns, p)[None], path])
+
+
+def mixing_time(matrix: ArrayLike, tol: float = 0.25) -> Scalar:
+    r"""The first $t$ with $\max_x \frac12\|T^t e_x - p\|_1 \le$ `tol`: every start has come that near.
+
+    Infinite for a chain that does not settle, or not within $10^{12}$ steps. The distance never grows, so
+    that $t$ is found by its binary digits from $T, T^2, T^4 \dots$
+    """
+    check(0 < tol < 1, "tol", "between 0 and 1", tol)
+    t = as_transitions("matrix", matrix)
+    return _mixing_time(t, stationary(t), tol)
+
+
+def check_kernel(matrix: ArrayLike, target: ArrayLike, *, tol: float = 1e-10) -> KernelReport:
+    """Every rule of a valid sampler, checked: stationarity, detailed balance, irreducibility, period."""
+    t, p = _pair(matrix, target)
+    num_closed, infinite = len(_closed_classes(_steps(t))), jnp.asarray(jnp.inf)
+    longest = return_times(t).max() if num_closed == 1 else infinite
+    mixing = mixing_time(t) if num_closed == 1 else infinite
+    return KernelReport(
+        stationary_error(t, p),
+        detailed_balance_error(t, p),
+        longest,
+        mixing,
+        irreducible=is_irreducible(t),
+        num_closed=num_closed,
+        period=period(t),
+        tol=tol,
+    )
+
+
+@jax.jit
+def _stationary(t: Array) -> Array:
+    """States are removed from the last to the first, their flow divided among the others; then put back."""
+    indices = jnp.arange(len(t))
+
+    def remove(p, k):
+        below = indices < k
+        out = jnp.where(below, p[k], 0.0)
+        column = jnp.where(below, p[:, k] / out.sum(), 0.0)
+        return jnp.where(below[:, None] & below[None, :], p + column[:, None] * out[None, :], p), column
+
+    def put_back(x, k_and_column):
+        k, column = k_and_column
+        return x.at[k].set(x @ column), None
+
+    order = indices[:0:-1]
+    columns = run(remove, t.T, order).trace
+    first = (indices == 0).astype(t.dtype)
+    x = run(put_back, first, (order[::-1], columns[::-1])).state
+    return x / x.sum()
+
+
+@jax.jit
+def _mixing_time(t: Array, p: Array, tol: Any) -> Array:
+    def square(power, _):
+        squared = power @ power
+        return squared / squared.sum(0, keepdims=True), power
+
+    def digit(carry, power):
+        matrix, steps, size = carry
+        further = power @ matrix
+        far = _distance(further, p) > tol
+        steps = jnp.where(far, steps + size, steps)
+        return (jnp.where(far, further, matrix), steps, size / 2), None
+
+    powers = run(square, t, num_steps=_BITS).trace
+    start = jnp.eye(len(t), dtype=t.dtype), jnp.zeros(()), jnp.asarray(2.0 ** (_BITS - 1))
+    _, steps, _ = run(digit, start, powers[::-1]).state
+    settled = _distance(start[0], p) <= tol
+    found = jnp.where(steps >= 2.0**_BITS - 1, jnp.inf, steps + 1)
+    return jnp.where(settled, 0.0, found)
+
+
+def _distance(columns: Array, p: Array) -> Array:
+    return 0.5 * jnp.abs(columns - p[:, None]).sum(0).max()
+
+
+def _steps(matrix: ArrayLike) -> np.ndarray:
+    """Which states follow which: entry (i, j) says that j may follow i."""
+    return np.asarray(as_transitions("matrix", matrix)).T > 0
+
+
+def _closed_classes(steps: np.ndarray) -> list[np.ndarray]:
+    count, labels = connected_components(steps, connection="strong")
+    leaves = np.zeros(count, bool)
+    sources, ends = np.nonzero(steps)
+    leaves[labels[sources[labels[sources] != labels[ends]]]] = True
+    return [np.nonzero(labels == label)[0] for label in range(count) if not leaves[label]]
+
+
+def _class_period(steps: np.ndarray) -> int:
+    """Depths from one state: each step changes the depth by one, up to a multiple of the period."""
+    depth = shortest_path(steps, unweighted=True, indices=0).astype(int)
+    sources, ends = np.nonzero(steps)
+    return int(np.gcd.reduce(depth[sources] + 1 - depth[ends]))
+
+
+def _as_distribution(name: str, value: ArrayLike, matrix: Array) -> Array:
+    weights = as_weights(name, value)
+    check_shape(name, weights, (len(matrix),))
+    return weights
+
+
+def _pair(matrix: ArrayLike, target: ArrayLike) -> tuple[Array, Array]:
+    t = as_transitions("matrix", matrix)
+    return t, _as_distribution("target", target, t)

@@ -1,0 +1,132 @@
+"""Where chains begin: scattered about the start, at points where the density is positive, or an error by
+name.
+
+Scatter.     The first chain begins at the start itself, the others at points uniform in a cube about it, in
+             real
+             space; a point where the density is zero or not a number is drawn anew, nearer to the start.
+Approximate. Or at draws of a Pathfinder or Laplace approximation, for densities that are hard to find.
+Used by.     inference.mcmc.
+Cost.        A few evaluations of the density per chain; an approximation compiles a program of its own.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+
+from tractable.core.checks import check
+from tractable.inference.chains.target import FlatTarget
+from tractable.inference.chains.threads import Whitened, evaluate, random_words
+from tractable.inference.samplers.sampler import Sampler
+
+__all__ = ["approximate_starts", "scattered_starts"]
+
+_TRIES = 20
+_MOST_NAMED = 8
+
+
+def scattered_starts(
+    target: Whitened, sampler: Sampler, free: np.ndarray, words: np.ndarray, count: int, spread: float
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """`count` points and the gradients there; `target` must not move them (a map that changes nothing)."""
+    evaluate_at = _Evaluation(target, sampler, words)
+    first = evaluate_at(free)
+    if not _is_usable(first):
+        _refuse_start(target.target, free, first, evaluate_at)
+    generator = np.random.default_rng(random_words(words, (9, 0), 0, 1).ravel())
+    states, points = [first], [free]
+    for _ in range(count - 1):
+        noise = generator.uniform(-spread, spread, free.shape)
+        tries = (free + noise * 0.5**k for k in range(_TRIES))
+        point, state = next(((p, s) for p in tries if _is_usable(s := evaluate_at(p))), (free, first))
+        points.append(point)
+        states.append(state)
+    gradients = None if _slope(first) is None else np.stack([np.asarray(s.gradient) for s in states])
+    return np.stack(points), gradients
+
+
+def approximate_starts(
+    kind: str, target: Whitened, sampler: Sampler, free: np.ndarray, words: np.ndarray, count: int
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """`count` draws of an approximation of the density (`pathfinder` or `laplace`), and the gradients
+    there."""
+    key = jr.wrap_key_data(random_words(words, (7, 0), 0, 1)[0])
+    evaluate_at = _Evaluation(target, sampler, words)
+    first = evaluate_at(free)
+    if not _is_usable(first):
+        _refuse_start(target.target, free, first, evaluate_at)
+    if kind == "pathfinder":
+        from tractable.inference.variational.pathfinder import pathfinder
+
+        key_path, key_draw = jr.split(key)
+        points = pathfinder(target.target, jnp.asarray(free), key=key_path, num_paths=4).resample(
+            key_draw, count
+        )
+    else:
+        from tractable.inference.curvature.laplace import laplace
+
+        points = laplace(target.target, jnp.asarray(free)).sample(key, (count,))
+    found = [(point, evaluate_at(point)) for point in np.asarray(points)]
+    usable = [pair if _is_usable(pair[1]) else (free, first) for pair in found]
+    slopes = None if _slope(first) is None else np.stack([np.asarray(_slope(state)) for _, state in usable])
+    return np.stack([point for point, _ in usable]), slopes
+
+
+class _Evaluation:
+    def __init__(self, target: Whitened, sampler: Sampler, words: np.ndarray):
+        self.target, self.sampler, self.words = target, sampler, random_words(words, (8, 0), 0, 1)[0]
+
+    def __call__(self, point: np.ndarray) -> Any:
+        return evaluate(self.target, self.sampler, point, self.words)
+
+
+def _is_usable(state: Any) -> bool:
+    slope = _slope(state)
+    smooth = slope is None or bool(np.isfinite(np.asarray(slope)).all())
+    return bool(np.isfinite(state.log_density)) and smooth
+
+
+def _slope(state: Any) -> Any:
+    return getattr(state, "gradient", None)
+
+
+def _refuse_start(target: FlatTarget, free: np.ndarray, state: Any, evaluate_at: _Evaluation) -> None:
+    """Say which variables are to blame, with the values and supports that they have."""
+    slots, names = target.rebuild.slots, target.rebuild.names
+    value = float(state.log_density)
+    bad = np.zeros(free.size, bool) if _slope(state) is None else ~np.isfinite(np.asarray(_slope(state)))
+    blamed = [names[i] for i in np.flatnonzero(bad)] or _cured_by_moving(slots, free, evaluate_at)
+    words = [_words_of(target, free, name) for name in (blamed or names)[:_MOST_NAMED]]
+    what = "a finite log-density" if not np.isfinite(value) else "a finite gradient"
+    got = f"log-density {value:.6g} with " + ", ".join(words)
+    fix = "Start these variables elsewhere." if blamed else "Start where the density is positive."
+    check(False, "start", f"a point with {what}", got, fix)
+
+
+def _cured_by_moving(slots: tuple, free: np.ndarray, evaluate_at: _Evaluation) -> list[str]:
+    """The variables of which one alone, moved a little or a lot, makes the density positive."""
+    cured, low = [], 0
+    for slot in slots:
+        for shift in (-4.0, -1.0, -0.25, 0.25, 1.0, 4.0):
+            moved = free.copy()
+            moved[low : low + slot.size] += shift
+            if _is_usable(evaluate_at(moved)):
+                cured.append(slot.path or "start")
+                break
+        low += slot.size
+    return cured
+
+
+def _words_of(target: FlatTarget, free: np.ndarray, name: str) -> str:
+    """`tau = 0.5 (positive)`."""
+    rebuild = target.rebuild
+    leaves = jax.tree.leaves(rebuild(free)[0])
+    slot, bijection = next(
+        (s, b)
+        for s, b in zip(rebuild.slots, rebuild.bijections)
+        if name == s.path or name.startswith(f"{s.path}[")
+    )
+    value = np.array2string(np.asarray(leaves[slot.leaf]), precision=4, threshold=6)
+    return f"{slot.path or 'x'} = {value} ({bijection.codomain.words})"

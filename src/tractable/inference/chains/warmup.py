@@ -1,0 +1,200 @@
+r"""Warm-up: bring chains to where the density lives, and learn the map and the step size with which they
+move.
+
+Windows.     Short blocks of growing length, all chains pooled. After each, the map $x = m + Lz$ is learnt
+             anew
+             from the draws and gradients of the later windows (`inference.chains.whitening`) and the step
+             size is searched anew by dual averaging; the last window only settles the step size.
+End.         Windows go on until the chains agree: split $\hat R$ between and within chains over the later
+             windows is small for the log-density and for nearly all coordinates. So an easy posterior costs
+             140 steps, not a thousand.
+Begin.       The first map comes from the gradients at the scattered starts: on a Gaussian with a
+             diagonal covariance it is already right.
+Used by.     inference.mcmc, for every sampler.
+Cost.        The steps; learning is NumPy between blocks.
+References.  Margossian et al. (2024), for stopping by nested $\hat R$; Seyboldt, Carlson and Carpenter
+             (2024).
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import numpy as np
+
+from tractable.core.module import Module
+from tractable.inference.chains.threads import BLOCK, Chains, Records
+from tractable.inference.chains.whitening import Whitening
+from tractable.inference.trust.diagnostics import split_rhat
+
+__all__ = ["WarmUp", "first_step", "first_whitening", "num_superchains", "warm_up"]
+
+_FIRST_WINDOWS = (10, 15, 25, 50)
+_LAST_WINDOW = 40
+_AGREE = 1.1  # the largest R-hat of chains that agree, this early
+_TYPICAL_STEP = 1.5  # times d^(-1/4): the step with which a round Gaussian is accepted four times in five
+
+_WALKING_STEP = 2.4
+_FARTHEST = 1e100
+_MANY, _GROUPS = 32, 8
+
+
+class WarmUp(Module):
+    """How the warm-up went."""
+
+    num_steps: int
+    num_gradients: int
+    step_size: Any  # of each chain
+    seconds: float
+    agreed: bool
+    superchains: int | None = None  # groups that began at one point each: compared instead of many chains
+
+    @property
+    def sentence(self) -> str:
+        """What happened, in words."""
+        if self.num_steps == 0:
+            return "There was no warm-up."
+        end = "when the chains agreed" if self.agreed else "at its limit, before the chains agreed"
+        return f"Warm-up ended after {self.num_steps} steps, {end}."
+
+
+def warm_up(
+    chains: Chains,
+    steps: int | str,
+    *,
+    max_steps: int = 500,
+    report: Callable[[int, Chains, Records], None] | None = None,
+) -> WarmUp:
+    """Tune `chains` in place; `steps` is a number, or `"auto"` to go on until the chains agree."""
+    begun, learner = time.monotonic(), _Learner(chains)
+    slow = getattr(chains.states[0], "gradient", None) is None or hasattr(chains.sampler, "adapting")
+    pace = (
+        5 if slow else 1
+    )  # random walks see less per step; samplers that tune themselves learn step by step
+    limit = max_steps * pace if steps == "auto" else int(steps)
+    chains.adapting = True
+    agreed = steps != "auto"
+    for size in _windows(limit, pace):
+        learner.see(_advance(chains, size, report))
+        learner.teach(chains)
+        if steps == "auto" and learner.num_steps >= sum(_FIRST_WINDOWS) * pace and learner.agrees():
+            agreed = True
+            break
+    last = min(_LAST_WINDOW * pace, limit)
+    if last:
+        learner.see(_advance(chains, last, report))
+    steps_found = np.exp([float(tuning.log_average) for tuning in chains.tunings])
+    chains.freeze(float(np.exp(np.log(steps_found).mean())) if chains.is_tuned and limit else None)
+    return WarmUp(
+        learner.num_steps,
+        learner.num_gradients,
+        chains.step_sizes,
+        time.monotonic() - begun,
+        agreed,
+        num_superchains(chains.num_chains),
+    )
+
+
+class _Learner:
+    """What the windows have shown so far."""
+
+    def __init__(self, chains: Chains):
+        self.num_steps, self.num_gradients = 0, 0
+        self.windows: list[tuple[np.ndarray, np.ndarray | None, np.ndarray]] = []
+        self.whitening = chains.target.whitening
+
+    def see(self, records: Records) -> None:
+        """Keep a window in the space of the density."""
+        self.num_steps += records.log_density.shape[1]
+        self.num_gradients += int(np.sum(records.info.num_gradients))
+        draws, slopes, values = records.position, records.gradient, np.asarray(records.log_density)
+        if self.whitening is not None:
+            draws = self.whitening.points(np.asarray(draws))
+            slopes = None if slopes is None else self.whitening.solve_transposed(np.asarray(slopes))
+        elif not isinstance(draws, np.ndarray):
+            draws = values[..., None]  # of a structure of its own kind only the log-density is compared
+        self.windows.append((draws, slopes, values))
+
+    def later(self) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
+        """The windows that make up the later half of all steps so far."""
+        kept, total = [], 0
+        for window in reversed(self.windows):
+            kept.insert(0, window)
+            total += window[0].shape[1]
+            if total >= self.num_steps / 2:
+                break
+        draws, slopes, values = zip(*kept)
+        joined = None if slopes[0] is None else np.concatenate(slopes, 1)
+        return np.concatenate(draws, 1), joined, np.concatenate(values, 1)
+
+    def teach(self, chains: Chains) -> None:
+        """Give the chains the map that fits the later windows."""
+        if self.whitening is None:
+            return
+        draws, slopes, _ = self.later()
+        dim = draws.shape[-1]
+        flat = draws.reshape((-1, dim))
+        slopes = None if slopes is None else slopes.reshape((-1, dim))
+        known = _within_reach(flat) if slopes is None else _within_reach(flat) & _within_reach(slopes)
+        if known.sum() > 1:  # chains of an improper density run away: nothing is learnt there
+            some = None if slopes is None else slopes[known]
+            settled = self.num_steps >= sum(_FIRST_WINDOWS[:3])
+            self.whitening = self.whitening.learn(flat[known], some, settled=settled)
+        step = first_step(dim, slopes is not None)
+        last = self.windows[-1][0][:, -1]
+        chains.restart(self.whitening.inverse(last), self.whitening, step if chains.is_tuned else None)
+
+    def agrees(self) -> bool:
+        """Whether the chains have forgotten their starts, as far as so few draws can say."""
+        draws, _, values = self.later()
+        flat = draws.reshape((*values.shape, -1)).astype(float)
+        r_hats = np.append(split_rhat(flat), split_rhat(values[..., None]))
+        r_hats = np.where(np.isnan(r_hats), 1.0, r_hats)  # of what never moves nothing is to be said
+        return bool(np.quantile(r_hats, 0.9) < _AGREE and r_hats[-1] < _AGREE)
+
+
+def _within_reach(rows: np.ndarray) -> np.ndarray:
+    """Which rows have squares that are numbers."""
+    return np.all(np.abs(rows) < _FARTHEST, axis=1)
+
+
+def num_superchains(num_chains: int) -> int | None:
+    """How many groups many chains begin in: short chains cannot agree one by one, but their groups can."""
+    return _GROUPS if num_chains >= _MANY and num_chains % _GROUPS == 0 else None
+
+
+def first_step(dim: int, follows_gradients: bool) -> float:
+    """The step size from which the search begins, in a space that has been made round."""
+    return _TYPICAL_STEP * dim**-0.25 if follows_gradients else _WALKING_STEP * dim**-0.5
+
+
+def first_whitening(identity: Whitening, points: np.ndarray, gradients: np.ndarray | None) -> Whitening:
+    """The map before the first window, from the gradients at scattered points."""
+    if gradients is None or len(points) < 2:
+        return identity
+    return identity.learn(points, gradients, settled=False)
+
+
+def _windows(limit: int, pace: int) -> Iterator[int]:
+    """Window sizes that leave room for the last one."""
+    left, sizes = limit - _LAST_WINDOW * pace, iter(_FIRST_WINDOWS)
+    while left > 0:
+        size = min(next(sizes, BLOCK) * pace, left)
+        size = left if left - size < 10 * pace else size
+        yield size
+        left -= size
+
+
+def _advance(chains: Chains, steps: int, report: Callable | None) -> Records:
+    """A window of any length, in blocks."""
+    parts, left = [], steps
+    while left > 0:
+        size = min(BLOCK, left)
+        parts.append(chains.advance(size))
+        left -= size
+        if report is not None:
+            report(size, chains, parts[-1])
+    if len(parts) == 1:
+        return parts[0]
+    return jax.tree.map(lambda *leaves: np.concatenate(leaves, 1), *parts)

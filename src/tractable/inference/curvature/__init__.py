@@ -1,0 +1,1 @@
+"""Gaussian approximations from the curvature at a mode: Laplace's method."""

@@ -1,0 +1,71 @@
+r"""Log-evidence as a result with its error, and the two cheap stand-ins for it: BIC and AIC.
+
+Identities.  $\log p(D) = \log\int p(D \mid \theta)\,p(\theta)\,d\theta$. BIC, its leading terms:
+             $\log p(D \mid \hat\theta) - \frac M2\log N$; AIC, an estimate of the predictive fit:
+             $\log p(D \mid \hat\theta) - M$. Times $-2$ they are the usual deviance forms.
+Routes.      Exact in conjugate models (`distributions.conjugate`); `laplace`; `importance`, `annealed`;
+             `bridge_evidence`; `thermodynamic_evidence`; `grid_posterior` in few dimensions.
+Used by.     inference.evidence.bridge, inference.evidence.thermodynamic, inference.evidence.comparison.
+Cost.        Nothing beyond the fit.
+References.  Schwarz (1978); Akaike (1974); Kass and Raftery (1995).
+"""
+
+import numpy as np
+from jax.core import Tracer
+
+from tractable.core.checks import as_float, check_count
+from tractable.core.estimate import Estimate
+from tractable.core.iterate import Status
+from tractable.core.types import Array, ArrayLike, Int
+
+__all__ = ["Evidence", "aic", "bic"]
+
+
+class Evidence(Estimate):
+    """A log-evidence with its standard error, the method, and how the computation ended."""
+
+    code: Int[Array, ""]
+
+    @property
+    def status(self) -> Status:
+        return Status(int(self.code))
+
+    @property
+    def verdict(self) -> str:
+        """How far to trust the number, in a sentence."""
+        error = float(self.standard_error)
+        if not self.status.ok or not np.isfinite(error):
+            return f"Do not use: {self.status.sentence}"
+        if error > 1:
+            return "Unreliable: the evidence is uncertain by more than a factor e. Take more or better draws."
+        if error > 0.1:
+            return "Rough: enough to tell very different models apart."
+        return "Good: the error is small beside any difference between models that matters."
+
+    def __repr__(self) -> str:
+        if isinstance(self.value, Tracer):
+            return f"Evidence({self.method})"
+        return f"log evidence {super().__repr__()} by {self.method}. {self.verdict}"
+
+
+def bic(log_likelihood: ArrayLike, num_parameters: int, num_rows: int) -> Array:
+    r"""$\log p(D \mid \hat\theta) - \frac M2\log N$, on the scale of a log-evidence: larger is better.
+
+    `log_likelihood` is at the maximum (or at the MAP); $M$ = `num_parameters`, $N$ = `num_rows`.
+
+    >>> round(float(bic(-100.0, 2, 50)), 6)
+    -103.912023
+    """
+    value = as_float("log_likelihood", log_likelihood)
+    count, rows = check_count("num_parameters", num_parameters, least=0), check_count("num_rows", num_rows)
+    return value - 0.5 * count * float(np.log(rows))
+
+
+def aic(log_likelihood: ArrayLike, num_parameters: int) -> Array:
+    r"""$\log p(D \mid \hat\theta) - M$: larger is better.
+
+    >>> float(aic(-100.0, 2))
+    -102.0
+    """
+    value = as_float("log_likelihood", log_likelihood)
+    return value - check_count("num_parameters", num_parameters, least=0)

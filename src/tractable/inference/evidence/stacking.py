@@ -1,0 +1,167 @@
+r"""Weights for predictions of several models: stacking and pseudo-Bayesian averages, and the table of models.
+
+Stacking.    $\max_w \frac1n\sum_i \log\sum_k w_k\,p_k(y_i \mid y_{-i})$ over the simplex: concave.
+Fixed point. $w_k \leftarrow w_k\,g_k$, $g_k = \frac1n\sum_i p_{ik}/\sum_j w_j p_{ij}$: EM for a mixture's
+             weights. It climbs, stays on the simplex, and has a certificate: the optimum is at most
+             $\log\max_k g_k$ above the current value.
+Pseudo-BMA.  $w_k \propto e^{\mathrm{elpd}_k}$, averaged over Bayesian bootstraps of the rows, which takes the
+             uncertainty of the elpd into account.
+Used by.     Predictions by several models; reports.
+Cost.        $O(nK)$ per step.
+References.  Yao, Vehtari, Simpson and Gelman (2018); Vardi and Lee (1993).
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+
+from tractable.core.checks import as_float, check, check_count, is_concrete
+from tractable.core.estimate import Estimate
+from tractable.core.iterate import Run, run_until
+from tractable.core.module import Module, field
+from tractable.core.numerics import log_softmax, logsumexp
+from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
+from tractable.inference.evidence.cross_validation import PredictiveFit
+
+__all__ = ["Comparison", "Stacked", "compare", "pseudo_bma", "stack"]
+
+
+class Stacked(Run):
+    """The weights as `state`, and how far at most the objective is from its largest value: `gap`."""
+
+    gap: Scalar
+
+    @property
+    def weights(self) -> Array:
+        return self.state
+
+    def __repr__(self) -> str:
+        shown = np.array2string(np.asarray(self.state), precision=4, suppress_small=True)
+        return (
+            f"Stacked(weights={shown}, within {float(self.gap):.1e} of the optimum: {self.status.sentence})"
+        )
+
+
+class Comparison(Module):
+    """Models by predictive accuracy, the best first, each with its distance to the best."""
+
+    names: tuple[str, ...] = field(static=True)
+    fits: tuple[PredictiveFit, ...] = field()
+    differences: Estimate = field()  # to the best, paired over the rows
+    weights: Float[Array, " m"] = field()
+
+    @property
+    def verdict(self) -> str:
+        """Whether the best is clearly the best, in a sentence."""
+        suspects = sum(len(fit.suspects) for fit in self.fits)
+        warning = f" {suspects} influential rows: see each model's verdict." if suspects else ""
+        if len(self.names) < 2:
+            return f"One model: there is nothing to compare.{warning}"
+        gap, error = float(self.differences.value[1]), float(self.differences.standard_error[1])
+        close = -gap < 4 or -gap < 2 * error
+        if close:
+            return f"{self.names[0]} and {self.names[1]} predict about equally well.{warning}"
+        return f"{self.names[0]} predicts better than all others.{warning}"
+
+    def __repr__(self) -> str:
+        width = max(5, *map(len, self.names))
+        lines = [f"{'model':<{width}}        elpd     error  difference     error  parameters  weight"]
+        for i, (name, fit) in enumerate(zip(self.names, self.fits)):
+            elpd, parts = fit.elpd, self.differences
+            numbers = f"{float(elpd.value):12.2f}{float(elpd.standard_error):10.2f}"
+            numbers += f"{float(parts.value[i]):12.2f}{float(parts.standard_error[i]):10.2f}"
+            numbers += f"{float(fit.num_effective):12.2f}{float(self.weights[i]):8.3f}"
+            lines.append(f"{name:<{width}}{numbers}")
+        return "\n".join([*lines, self.verdict])
+
+
+def stack(
+    pointwise: ArrayLike | Mapping[str, PredictiveFit], *, max_steps: int = 20_000, tol: float = 1e-8
+) -> Stacked:
+    r"""Weights that maximise the mean log-density of the rows under the mixture of the models' predictions.
+
+    `pointwise` holds $\log p_k(y_i \mid y_{-i})$ of shape `(rows, models)`, or the fits of `loo` by name.
+    Stops when the objective is within `tol` of its largest possible value, by the certificate above.
+    """
+    logs = _as_pointwise(pointwise)
+    return _stack(logs, jnp.asarray(tol), max_steps)
+
+
+def pseudo_bma(
+    pointwise: ArrayLike | Mapping[str, PredictiveFit], *, key: Key | None = None, num_bootstraps: int = 1000
+) -> Array:
+    r"""$w_k \propto e^{\mathrm{elpd}_k}$; with a `key`, averaged over Bayesian bootstraps of the rows."""
+    logs = _as_pointwise(pointwise)
+    if key is None:
+        return jnp.exp(log_softmax(logs.sum(0)))
+    return _bootstrapped(logs, key, check_count("num_bootstraps", num_bootstraps))
+
+
+def compare(fits: Mapping[str, PredictiveFit]) -> Comparison:
+    """The table of models, the best first: differences are paired over the rows, weights are stacked."""
+    check(len(fits) > 0, "fits", "at least one model", "none")
+    logs = _as_pointwise(fits)
+    order = np.argsort(-np.asarray(logs.sum(0)), kind="stable")
+    names, sorted_logs = tuple(np.asarray(list(fits))[order].tolist()), logs[:, order]
+    gaps = sorted_logs - sorted_logs[:, :1]
+    errors = jnp.sqrt(gaps.shape[0] * gaps.var(0, ddof=1))
+    weights = stack(sorted_logs).weights
+    return Comparison(names, tuple(fits[name] for name in names), Estimate(gaps.sum(0), errors), weights)
+
+
+def _as_pointwise(pointwise: Any) -> Array:
+    if isinstance(pointwise, Mapping):
+        lengths = {name: fit.pointwise.shape[0] for name, fit in pointwise.items()}
+        check(len(set(lengths.values())) == 1, "fits", "of the same rows", f"{lengths}")
+        pointwise = jnp.stack([fit.pointwise for fit in pointwise.values()], 1)
+    logs = as_float("pointwise", pointwise)
+    must = "of shape (rows, models), two rows or more"
+    check(
+        logs.ndim == 2 and logs.shape[0] > 1 and logs.shape[1] > 0, "pointwise", must, f"shape {logs.shape}"
+    )
+    if is_concrete(logs):
+        values = np.asarray(logs)
+        check(
+            not np.isnan(values).any() and bool((values < np.inf).all()), "pointwise", "numbers", "NaN or inf"
+        )
+        possible = (values > -np.inf).any(1)
+        row = f"row {np.argmin(possible)}"
+        check(bool(possible.all()), "pointwise", "possible under at least one model", f"{row} that is not")
+    return logs
+
+
+def _gains(log_weights: Array, logs: Array) -> tuple[Array, Scalar]:
+    r"""$\log g_k$ and the objective at the weights."""
+    mixture = logsumexp(log_weights[None] + logs, axis=1)
+    return logsumexp(logs - mixture[:, None], axis=0) - jnp.log(logs.shape[0]), mixture.mean()
+
+
+def _stack_loop(logs: Array, tol: Scalar, max_steps: int) -> Stacked:
+    def step(state):
+        log_weights, _ = state
+        gains, value = _gains(log_weights, logs)
+        return (log_softmax(log_weights + gains), gains.max()), value
+
+    models = logs.shape[1]
+    start = jnp.full(models, -jnp.log(models), logs.dtype), jnp.asarray(jnp.inf, logs.dtype)
+    found = run_until(
+        step, start, max_steps=max_steps, tol=tol, settled=lambda state, value, before: state[1] <= tol
+    )
+    weights = jnp.exp(found.state[0])
+    return Stacked(weights, found.trace, found.num_steps, found.code, _gains(found.state[0], logs)[0].max())
+
+
+_stack = jax.jit(_stack_loop, static_argnums=2)
+
+
+def _bootstrap_weights(logs: Array, key: Key, count: int) -> Array:
+    rows = logs.shape[0]
+    gaps = jr.exponential(key, (count, rows), logs.dtype)  # over their sum: uniform on the simplex
+    return jnp.exp(log_softmax(rows * (gaps / gaps.sum(1, keepdims=True)) @ logs)).mean(0)
+
+
+_bootstrapped = jax.jit(_bootstrap_weights, static_argnums=2)

@@ -1,0 +1,1 @@
+"""Expectation-maximisation and its variants."""

@@ -1,0 +1,1 @@
+"""Gibbs sampling: blocks, factor graphs, mixtures, noisy-or networks, clusters of spins."""

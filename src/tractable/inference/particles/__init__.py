@@ -1,0 +1,1 @@
+"""Particles: sequential Monte Carlo, filters and smoothers."""

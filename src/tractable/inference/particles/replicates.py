@@ -1,0 +1,58 @@
+r"""Errors from independent replicates: the one check of a Monte Carlo method that trusts nothing inside it.
+
+Identities.  $R$ replicates $f_r$: $\bar f \pm \mathrm{sd}(f)/\sqrt R$. Unbiased evidences $Z_r$:
+             $\log\frac1R\sum_r Z_r$. Estimates by particles are close to log-normal, for which the error of
+             that logarithm is $\sqrt{s^2/R + s^4/(2(R - 1))}$ with $s = \mathrm{sd}(\log Z_r)$: for small $s$
+             the delta method, for large $s$ a warning that few replicates cannot know the mean. Means under
+             weights $Z_r$: $\sum_r Z_r f_r/\sum_r Z_r$ with the error of the delta method.
+Used by.     inference.smc, inference.particle_filter, inference.particles.smoothing.
+Cost.        None beyond the replicates.
+References.  Berard, Del Moral and Doucet (2014), "A lognormal central limit theorem for particle
+             approximations of normalizing constants".
+"""
+
+import jax.numpy as jnp
+import numpy as np
+
+from tractable.core.estimate import Estimate
+from tractable.core.iterate import Status
+from tractable.core.numerics import log_mean_exp, softmax
+from tractable.core.types import Array, Float
+from tractable.inference.evidence.evidence import Evidence
+
+__all__ = ["evidence_of_replicates", "mean_of_replicates"]
+
+
+def mean_of_replicates(
+    values: Float[Array, "replicates ..."], log_weights: Float[Array, " replicates"] | None = None
+) -> Estimate:
+    """The (weighted) mean over the leading axis with its standard error; infinite for one replicate.
+
+    >>> mean_of_replicates(jnp.array([1.0, 2.0, 3.0]))
+    2 ± 0.58
+    """
+    count = values.shape[0]
+    shares = jnp.full(count, 1 / count) if log_weights is None else softmax(log_weights)
+    shares = shares.reshape((-1,) + (1,) * (values.ndim - 1))
+    mean = (shares * values).sum(0)
+    if count < 2:
+        return Estimate(mean, jnp.full_like(mean, jnp.inf))
+    squares = (shares * (values - mean[None])) ** 2
+    return Estimate(mean, jnp.sqrt(squares.sum(0) * count / (count - 1)))
+
+
+def evidence_of_replicates(log_evidences: Float[Array, " replicates"], method: str) -> Evidence:
+    """The logarithm of the mean of independent unbiased evidences, with its standard error.
+
+    Where some are zero there is no error to be had of the others, and the status says so.
+    """
+    count = log_evidences.shape[0]
+    value = log_mean_exp(log_evidences)
+    if count < 2:
+        error = jnp.full_like(value, jnp.inf)
+    else:
+        variance = jnp.var(log_evidences, ddof=1)
+        error = jnp.sqrt(variance / count + variance**2 / (2 * (count - 1)))
+    whole = bool(np.isfinite(np.asarray(log_evidences)).all())
+    code = Status.completed if whole else Status.not_finite
+    return Evidence(value, error, jnp.asarray(int(code)), method=method)

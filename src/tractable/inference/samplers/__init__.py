@@ -1,0 +1,1 @@
+"""Transition kernels of Markov chains on continuous spaces."""

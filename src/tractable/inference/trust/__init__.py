@@ -1,0 +1,1 @@
+"""How far to trust draws and predictions: diagnostics, verdicts, calibration, checks by simulation."""

@@ -1,0 +1,1 @@
+"""Models known up to a constant: contrastive estimation and score matching."""

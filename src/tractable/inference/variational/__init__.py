@@ -1,0 +1,1 @@
+"""Variational inference: bounds, families, coordinate and stochastic ascent."""

@@ -1,0 +1,1 @@
+"""Draws with weights, or accepted and refused: importance and rejection sampling."""

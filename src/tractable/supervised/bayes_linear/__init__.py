@@ -1,0 +1,1 @@
+"""Bayesian linear regression: conjugate, by evidence, variational and by full Bayes."""

@@ -1,0 +1,1 @@
+"""Classifiers that model the rows of each class: naive Bayes and Gaussian discriminants."""

@@ -1,0 +1,1 @@
+"""Least squares: ordinary, weighted, generalised, ridge, lasso, robust and recursive."""

@@ -1,0 +1,245 @@
+r"""Linear models with Gaussian noise: ordinary, weighted, generalised and least-norm least squares.
+
+Model.       $y = X\theta + \epsilon$, $\epsilon \sim N(0, \sigma^2 W^{-1})$, or $N(0, R)$ with $R$ known.
+Estimate.    $\hat\theta = (X^\top W X)^{-1} X^\top W y$, never computed that way (see `linear_solvers`); with
+             noise $R$: $(X^\top R^{-1} X)^{-1} X^\top R^{-1} y$ with covariance $(X^\top R^{-1} X)^{-1}$. Of
+             many
+             solutions the one of least norm, $X^\top (X X^\top)^{-1} y = X^+ y$.
+Likelihood.  Maximum likelihood is least squares, with
+             $1/\beta_{ML} = \frac1N \sum_n (y_n - x_n^\top\theta)^2$;
+             $-\log N(y \mid f, \sigma^2) = (y - f)^2 / 2\sigma^2 + \frac12\log 2\pi\sigma^2$.
+Prediction.  Student's t with $N - p$ degrees, location $x^\top\hat\theta$, scale
+             $s\sqrt{1 + x^\top (X^\top W X)^{-1} x}$.
+Used by.     estimators.linear; the shape of a fitted linear model also in linear_ridge, lasso, robust.
+Cost.        That of `least_squares`: $O(n p^2)$.
+References.  Bjorck (1996); Seber and Lee (2003).
+"""
+
+import jax.numpy as jnp
+import numpy as np
+import scipy.linalg as sl
+from scipy import stats
+
+from tractable.core.checks import check, check_finite, check_shape
+from tractable.core.module import Module, field
+from tractable.core.types import Array, ArrayLike, Float, Scalar
+from tractable.distributions.student import StudentT
+from tractable.supervised.basis import Basis, as_rows
+from tractable.supervised.linear.rows import regression_rows
+from tractable.supervised.linear.solvers import LeastSquares, least_squares
+
+__all__ = ["LinearModel", "generalised_least_squares", "minimum_norm", "ordinary_least_squares", "with_basis"]
+
+
+class LinearModel(Module):
+    r"""A fitted linear model $x^\top\theta + \theta_0$ (of features, where there is a `basis`).
+
+    `solution` has all coefficients (the intercept first) with rank and condition; `scale` is $s$, the
+    standard
+    deviation of the noise, from `degrees` $= \sum_n w_n - p$ degrees of freedom (NaN where none are left);
+    `cov` is the covariance of the coefficients. With several targets `scale` has one entry for each, and
+    `cov`
+    is that of unit noise.
+    """
+
+    solution: LeastSquares
+    scale: Float[Array, "*k"]
+    degrees: Scalar
+    count: Scalar
+    basis: Basis | None
+    has_intercept: bool = field(static=True)
+    title: str = field(static=True, default="Least squares")
+
+    @property
+    def coefficients(self) -> Array:
+        return self.solution.coefficients[1:] if self.has_intercept else self.solution.coefficients
+
+    @property
+    def intercept(self) -> Array:
+        zeros = jnp.zeros(self.solution.coefficients.shape[1:])
+        return self.solution.coefficients[0] if self.has_intercept else zeros
+
+    @property
+    def cov(self) -> Array:
+        unit = self.scale.ndim > 0
+        return self.solution.inverse if unit else self.scale**2 * self.solution.inverse
+
+    @property
+    def standard_errors(self) -> np.ndarray:
+        """One per coefficient, the intercept first; a column per target."""
+        roots = np.sqrt(np.diag(np.asarray(self.solution.inverse)))
+        return np.multiply.outer(roots, np.asarray(self.scale))
+
+    @property
+    def noise_variance(self) -> np.ndarray:
+        r"""Maximum likelihood: $1/\beta_{ML} = \frac1N\sum_n (y_n - f(x_n))^2$, divided by $N$, not
+        $N - p$."""
+        return np.asarray(np.asarray(self.solution.residual_sum) / float(self.count))
+
+    @property
+    def r_squared(self) -> np.ndarray:
+        """The share of the (centred, with an intercept) sum of squares that is explained; NaN for
+        constants."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            share = np.asarray(self.solution.residual_sum) / np.asarray(self.solution.target_sum)
+        return np.asarray(1 - share)
+
+    def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper ends of the t-interval of each coefficient, the intercept first."""
+        check(0 < level < 1, "level", "between 0 and 1", level)
+        reach = stats.t.ppf(0.5 + level / 2, float(self.degrees)) * self.standard_errors
+        middle = np.asarray(self.solution.coefficients)
+        return middle - reach, middle + reach
+
+    def predict(self, X: ArrayLike) -> np.ndarray:
+        """The mean of the target at each row."""
+        return self._design(X) @ np.asarray(self.solution.coefficients)
+
+    def predict_dist(self, X: ArrayLike) -> StudentT:
+        """The distribution of a new target at each row: Student's t, noise and coefficients both unknown."""
+        check(float(self.degrees) > 0, "rows", "more than coefficients", f"{float(self.degrees):g} left over")
+        A = self._design(X)
+        spread = np.sqrt(1 + np.maximum(np.einsum("ij,jk,ik->i", A, np.asarray(self.solution.inverse), A), 0))
+        scale = np.multiply.outer(spread, np.asarray(self.scale))
+        parts = (np.full(scale.shape, float(self.degrees)), A @ np.asarray(self.solution.coefficients), scale)
+        return StudentT(*(jnp.asarray(part) for part in parts))
+
+    def leverage(self, X: ArrayLike, weights: ArrayLike | None = None) -> np.ndarray:
+        r"""$w_i x_i^\top (X^\top W X)^{-1} x_i$ of the rows that were fitted; they add up to the rank."""
+        A = self._design(X)
+        count = np.ones(len(A)) if weights is None else np.asarray(weights, float)
+        return count * np.einsum("ij,jk,ik->i", A, np.asarray(self.solution.inverse), A)
+
+    def standardised_residuals(
+        self, X: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None
+    ) -> np.ndarray:
+        r"""$\sqrt{w_i}(y_i - f(x_i)) / (s\sqrt{1 - h_i})$ of the rows that were fitted: about standard
+        normal."""
+        check(self.scale.ndim == 0, "y", "one target", f"{self.scale.shape[-1:]} of them")
+        count = np.ones(len(np.asarray(y))) if weights is None else np.asarray(weights, float)
+        residual = np.sqrt(count) * (np.asarray(y, float) - self.predict(X))
+        return residual / (float(self.scale) * np.sqrt(1 - self.leverage(X, weights)))
+
+    def _design(self, X: ArrayLike) -> np.ndarray:
+        rows = np.asarray(as_rows(X) if self.basis is None else self.basis(X), float)
+        width = self.solution.coefficients.shape[0] - self.has_intercept
+        check(rows.shape[1] == width, "X", f"rows of {width} columns", f"{rows.shape[1]} columns")
+        return np.column_stack([np.ones(len(rows)), rows]) if self.has_intercept else rows
+
+    def __repr__(self) -> str:
+        """A table of coefficients with errors and intervals, the fit, and the verdict."""
+        degrees = f"{float(self.degrees):.6g} degrees of freedom"
+        size = f"{float(self.count):.6g} rows, rank {int(self.solution.rank)}, {degrees}"
+        lines = [f"{self.title}: {size}, condition {float(self.solution.condition):.2e}"]
+        if self.scale.ndim == 0:
+            lines += self._table()
+        fit = ", ".join(f"{value:.4g}" for value in np.atleast_1d(self.r_squared))
+        noise = ", ".join(f"{value:.4g}" for value in np.atleast_1d(np.asarray(self.scale)))
+        return "\n".join([*lines, f"  noise {noise}; R-squared {fit}", f"  {self.solution.verdict}"])
+
+    def _table(self) -> list[str]:
+        names = [
+            *(["intercept"] if self.has_intercept else []),
+            *(f"x{j}" for j in range(len(self.coefficients))),
+        ]
+        low, high = self.interval()
+        rows = zip(names, np.asarray(self.solution.coefficients), self.standard_errors, low, high)
+        shown = [f"  {n:<10}{c:>14.6g} +- {e:<12.4g}[{a:.4g}, {b:.4g}]" for n, c, e, a, b in rows]
+        return shown if len(shown) <= 20 else [*shown[:18], f"  ... {len(shown) - 18} more"]
+
+
+def ordinary_least_squares(
+    X: ArrayLike,
+    y: ArrayLike,
+    weights: ArrayLike | None = None,
+    *,
+    intercept: bool | None = None,
+    basis: Basis | None = None,
+) -> LinearModel:
+    r"""$\hat\theta = \arg\min_\theta \sum_n w_n (y_n - x_n^\top\theta)^2$: also maximum likelihood.
+
+    A weight of two is the row twice. An intercept is added unless there is a `basis` (which has its own
+    constant) or `intercept` says otherwise; `y` may have several columns.
+
+    >>> ordinary_least_squares([0.0, 1.0, 2.0, 3.0], [1.0, 3.0, 5.0, 7.0]).coefficients
+    Array([2.], dtype=float64)
+    """
+    rows, constant = with_basis(X, basis, intercept)
+    solution = least_squares(rows, y, weights, intercept=constant)
+    count = float(len(rows)) if weights is None else float(np.sum(np.asarray(weights, float)))
+    return fitted_model(solution, count, float(solution.rank), basis, constant, "Least squares")
+
+
+def generalised_least_squares(
+    X: ArrayLike,
+    y: ArrayLike,
+    noise: ArrayLike,
+    *,
+    intercept: bool | None = None,
+    basis: Basis | None = None,
+) -> LinearModel:
+    r"""$\hat\theta = (X^\top R^{-1} X)^{-1} X^\top R^{-1} y$ for noise $N(0, R)$; `noise` is $R$ or its
+    diagonal.
+
+    The noise is known, so that `scale` is one, `cov` is $(X^\top R^{-1} X)^{-1}$ exactly, and intervals are
+    normal ones (infinite degrees). A singular $R$ is refused.
+    """
+    rows, constant = with_basis(X, basis, intercept)
+    rows, targets, _ = regression_rows(rows, y)
+    R = np.asarray(noise, float)
+    check_finite("noise", R)
+    n = len(rows)
+    design = np.column_stack([np.ones(n), rows]) if constant else rows
+    if R.ndim == 1:
+        check_shape("noise", R, (n,), "One variance per row, or their covariance matrix.")
+        check(bool((R > 0).all()), "noise", "positive variances", float(R.min()))
+        solution = least_squares(design, targets, 1 / R)
+    else:
+        lower = _noise_factor(R, n)
+        whiten = lambda a: sl.solve_triangular(lower, a, lower=True, check_finite=False)  # noqa: E731
+        solution = least_squares(whiten(design), whiten(targets))
+    one = jnp.ones(targets.shape[1:])
+    title = "Generalised least squares, noise known"
+    return LinearModel(solution, one, jnp.asarray(np.inf), jnp.asarray(float(n)), basis, constant, title)
+
+
+def minimum_norm(X: ArrayLike, y: ArrayLike) -> LinearModel:
+    r"""$X^+ y$: of all best fits the one of least norm; $X^\top (X X^\top)^{-1} y$ where the rows are
+    independent.
+
+    `model.solution` reports the rank and the number of exact solutions.
+
+    >>> minimum_norm([[1.0, 1.0]], [2.0]).solution.num_solutions
+    inf
+    """
+    return ordinary_least_squares(X, y, intercept=False)
+
+
+def with_basis(X: ArrayLike, basis: Basis | None, intercept: bool | None) -> tuple[np.ndarray, bool]:
+    """The features of the rows, and whether to add a constant to them."""
+    rows = as_rows(X) if basis is None else basis(X)
+    return np.asarray(rows, float), basis is None if intercept is None else intercept
+
+
+def fitted_model(
+    solution: LeastSquares, count: float, used: float, basis: Basis | None, intercept: bool, title: str
+) -> LinearModel:
+    """The model whose noise is estimated from `count - used` degrees of freedom."""
+    degrees = count - used
+    sums = np.asarray(solution.residual_sum)
+    scale = np.sqrt(sums / degrees) if degrees > 1e-12 * count else np.full(sums.shape, np.nan)
+    noise, left, rows = (jnp.asarray(part) for part in (scale, max(degrees, 0.0), count))
+    return LinearModel(solution, noise, left, rows, basis, intercept, title)
+
+
+def _noise_factor(R: np.ndarray, n: int) -> np.ndarray:
+    check_shape("noise", R, (n, n), "One variance per row, or their covariance matrix.")
+    check(
+        bool(np.abs(R - R.T).max() <= 1e-10 * np.abs(R).max()), "noise", "symmetric", "a matrix that is not"
+    )
+    smallest = float(np.linalg.eigvalsh(R)[0])
+    positive = smallest > n * np.finfo(float).eps * float(np.abs(R).max())
+    check(
+        positive, "noise", "positive definite", f"smallest eigenvalue {smallest:.3g}", "Drop noiseless rows."
+    )
+    return sl.cholesky(R, lower=True, check_finite=False)

@@ -1,0 +1,1 @@
+"""Log-linear models of classes: logistic, softmax, probit, maximum entropy, and their posteriors."""

@@ -1,0 +1,269 @@
+r"""Bayesian logistic regression by Laplace's approximation, the prior fixed or chosen by evidence.
+
+Prior.       $w \sim N(m_0, A^{-1})$; $A = \mathrm{diag}(f + \alpha r)$ with $\alpha$ of largest evidence.
+Posterior.   $w_{MAP}$ minimises $E(w) + \tfrac12(w - m_0)^\top A(w - m_0)$; the negative Hessian of the
+             log-posterior there, $S^{-1} = A + \sum_i w_i\sigma_i(1 - \sigma_i)\phi_i\phi_i^\top$, *is* the
+             precision, and $q = N(w_{MAP}, S)$.
+Evidence.    $\log p(y) \approx -E(w_{MAP}) - \tfrac12(w_{MAP} - m_0)^\top A(w_{MAP} - m_0)
+             + \tfrac12\log|A| - \tfrac12\log|S^{-1}|$.
+Predictive.  $a = w^\top\phi_*$ is $N(w_{MAP}^\top\phi_*, \phi_*^\top S\phi_*)$; the class probability is the
+             integral of $\sigma(a)$ (`inference.curvature.moderated`).
+Used by.     estimators.logistic, supervised.logistic.bayes_variational.
+Cost.        A Newton search; by evidence about 25 of them, each from the last answer.
+References.  Bishop (2006) section 4.5; MacKay (1992).
+"""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from tractable.core.checks import as_float, check, has_values, offender
+from tractable.core.chunks import pad_rows
+from tractable.core.iterate import Status
+from tractable.core.module import Module, field
+from tractable.core.numerics import softplus
+from tractable.core.types import Array, ArrayLike, Float, Int, Key, Scalar
+from tractable.distributions.gaussian import Gaussian
+from tractable.inference.chains.mcmc import mcmc
+from tractable.inference.chains.posterior import Posterior
+from tractable.inference.curvature.moderated import moderated_probability
+from tractable.supervised.logistic.newton import NewtonFit, StandardRows, checked_rows, newton
+
+__all__ = ["BayesianLogistic", "fit_bayes_logistic", "laplace_logistic", "sample_logistic"]
+
+_INTERCEPT_SCALE = 10.0  # prior deviation of the log-odds at the mean of the columns
+SPAN = (np.log(1e-6), np.log(1e8))  # of the prior precision that evidence may choose
+
+
+class BayesianLogistic(Module):
+    r"""A Gaussian over the coefficients of standardised rows $(x - c)/s$, intercept first.
+
+    `log_evidence` is Laplace's, or the lower bound where `method` is "variational". `precision` is $\alpha$,
+    the prior precision of standardised coefficients, NaN where a whole matrix was given.
+    """
+
+    posterior: Gaussian
+    centre: Float[Array, " d"]
+    scale: Float[Array, " d"]
+    log_evidence: Scalar
+    precision: Scalar
+    num_steps: Int[Array, ""]
+    code: Int[Array, ""]
+    has_intercept: bool = field(static=True)
+    method: str = field(static=True, default="Laplace")
+    edge: bool = field(static=True, default=False)
+
+    @property
+    def status(self) -> Status:
+        return Status(int(self.code))
+
+    @property
+    def verdict(self) -> str:
+        """How far to trust the result."""
+        ended = "Converged." if self.status is Status.converged else self.status.sentence
+        bound = (
+            " The evidence has no maximum inside the range searched: the columns may say nothing."
+            if self.edge
+            else ""
+        )
+        return ended + bound
+
+    @property
+    def coefficients(self) -> np.ndarray:
+        """The posterior mean of the coefficients of the columns as they came."""
+        return np.asarray(self.posterior.mean)[int(self.has_intercept) :] / np.asarray(self.scale)
+
+    @property
+    def intercept(self) -> float:
+        """The posterior mean of the intercept for the columns as they came."""
+        base = float(self.posterior.mean[0]) if self.has_intercept else 0.0
+        return base - float(self.coefficients @ np.asarray(self.centre))
+
+    @property
+    def deviations(self) -> np.ndarray:
+        """The posterior deviations of the coefficients of the columns as they came."""
+        spread = np.sqrt(np.diag(np.asarray(self.posterior.cov)))[int(self.has_intercept) :]
+        return spread / np.asarray(self.scale)
+
+    def design(self, X: ArrayLike) -> np.ndarray:
+        """Standardised rows with a leading one."""
+        z = (np.asarray(X, float) - np.asarray(self.centre)) / np.asarray(self.scale)
+        return np.column_stack([np.ones(len(z)), z]) if self.has_intercept else z
+
+    def log_odds(self, X: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+        r"""Mean and variance of $w^\top\phi$ for each row."""
+        z, mean, cov = self.design(X), np.asarray(self.posterior.mean), np.asarray(self.posterior.cov)
+        return z @ mean, np.maximum(np.einsum("ni,ij,nj->n", z, cov, z, optimize=True), 0.0)
+
+    def predict_proba(self, X: ArrayLike, method: str = "exact", **options: Any) -> np.ndarray:
+        r"""$\int\sigma(a)\,N(a \mid \mu_a, \sigma_a^2)\,da$ of each row; see `moderated_probability`."""
+        return moderated_probability(*self.log_odds(X), method, **options)
+
+    def __repr__(self) -> str:
+        """Evidence, prior and verdict in one line."""
+        if not has_values(self):
+            return "BayesianLogistic(...)"
+        name = "bound" if self.method == "variational" else "log-evidence"
+        size = f"{self.posterior.mean.size} coefficients, prior precision {float(self.precision):.4g}"
+        return (
+            f"BayesianLogistic({self.method}, {size}, {name} {float(self.log_evidence):.8g}: {self.verdict})"
+        )
+
+
+def laplace_logistic(
+    features: ArrayLike,
+    y: ArrayLike,
+    weights: ArrayLike | None = None,
+    *,
+    prior_precision: ArrayLike | str = 1.0,
+    prior_mean: ArrayLike | None = None,
+) -> BayesianLogistic:
+    r"""Laplace's posterior for features $\phi$ taken as they are, without an intercept of its own.
+
+    `prior_precision` is a number, one per column, a matrix, or "evidence" for the shared number of largest
+    evidence.
+
+    >>> laplace_logistic([[1.0], [1.0], [1.0]], [1, 1, 0])
+    BayesianLogistic(Laplace, 1 coefficients, prior precision 1, log-evidence -2.2833585: Converged.)
+    """
+    rows = binary_rows(features, y, weights, None)
+    p = rows.size
+    mean = np.zeros(p) if prior_mean is None else np.asarray(as_float("prior_mean", prior_mean), float)
+    check(mean.shape == (p,), "prior_mean", f"of shape ({p},)", f"shape {mean.shape}")
+    if isinstance(prior_precision, str):
+        check(
+            prior_precision == "evidence", "prior_precision", "'evidence' or numbers", repr(prior_precision)
+        )
+        return by_evidence(rows, np.zeros(p), np.ones(p), mean)
+    given = np.asarray(as_float("prior_precision", prior_precision), float)
+    check(given.shape in ((), (p,), (p, p)), "prior_precision", f"(), ({p},) or ({p}, {p})", given.shape)
+    matrix = given if given.ndim == 2 else np.diag(np.broadcast_to(given, (p,)))
+    ok = np.isfinite(matrix).all() and np.linalg.eigvalsh(matrix)[0] > 0
+    check(ok, "prior_precision", "positive definite and finite", offender(given, np.asarray(False)))
+    found = newton(rows.logistic, mean.copy(), matrix, rows.total, mean=mean)
+    alpha = float(given) if given.ndim == 0 else np.nan
+    return _posterior(rows, found, log_evidence(found, matrix, mean), alpha)
+
+
+def fit_bayes_logistic(
+    X: ArrayLike,
+    y: ArrayLike,
+    weights: ArrayLike | None = None,
+    *,
+    intercept: bool = True,
+    prior_precision: float | int | str = "evidence",
+) -> BayesianLogistic:
+    r"""Laplace's posterior with $N(0, \alpha^{-1})$ on the coefficients of standardised columns.
+
+    $\alpha$ is given, or the one of largest evidence. The log-odds at the mean of the columns is
+    $N(0, 10^2)$: wide beside any log-odds that rows can show, and proper, so that the evidence is one.
+    """
+    rows = binary_rows(X, y, weights, intercept)
+    fixed, relative = prior_parts(rows)
+    if isinstance(prior_precision, str):
+        check(
+            prior_precision == "evidence", "prior_precision", "'evidence' or a number", repr(prior_precision)
+        )
+        return by_evidence(rows, fixed, relative, np.zeros(rows.size))
+    ok = np.isfinite(prior_precision) and prior_precision > 0
+    check(ok, "prior_precision", "positive and finite, or 'evidence'", prior_precision)
+    matrix = np.diag(fixed + prior_precision * relative)
+    found = newton(rows.logistic, np.zeros(rows.size), matrix, rows.total)
+    return _posterior(rows, found, log_evidence(found, matrix, np.zeros(rows.size)), float(prior_precision))
+
+
+def sample_logistic(
+    X: ArrayLike,
+    y: ArrayLike,
+    weights: ArrayLike | None = None,
+    *,
+    key: Key,
+    intercept: bool = True,
+    prior_precision: float | int | str = "evidence",
+    draws: int = 1000,
+    chains: int = 4,
+) -> tuple[BayesianLogistic, Posterior]:
+    """Laplace's posterior, and draws of the exact one under the same prior, from `inference.mcmc`.
+
+    The draws are of the coefficients of standardised columns, intercept first.
+    """
+    approximate = fit_bayes_logistic(X, y, weights, intercept=intercept, prior_precision=prior_precision)
+    rows = binary_rows(X, y, weights, intercept)
+    fixed, relative = prior_parts(rows)
+    prior = jnp.asarray(fixed + float(approximate.precision) * relative)
+    (z, targets), w = pad_rows((rows.design(), rows.y), rows.weights)
+    start = np.asarray(approximate.posterior.mean)
+    posterior = mcmc(
+        log_joint, start, key=key, args=(z, targets, w, prior), draws=draws, chains=chains, progress=False
+    )
+    return approximate, posterior
+
+
+def log_joint(beta: Array, z: Array, y: Array, w: Array, precision: Array) -> Scalar:
+    """The log-likelihood plus the log-prior, up to a constant."""
+    eta = z @ beta
+    return -(w @ (softplus(eta) - y * eta)) - 0.5 * beta @ (precision * beta)
+
+
+def binary_rows(
+    X: ArrayLike, y: ArrayLike, weights: ArrayLike | None, intercept: bool | None
+) -> StandardRows:
+    """Checked rows, standardised; with `intercept=None` taken as they are."""
+    x, labels, w = checked_rows(X, y, weights)
+    ok = (labels == 0) | (labels == 1)
+    if not ok.all():
+        check(False, "y", "0 or 1", offender(labels, ok), "Turn names into codes with `label_codes`.")
+    if intercept is not None:
+        return StandardRows.of(x, labels.astype(float), w, intercept)
+    d = x.shape[1]
+    plain = (np.zeros(d), np.ones(d), np.zeros(d, bool), False)
+    return StandardRows(x, labels.astype(float), w, *plain)
+
+
+def prior_parts(rows: StandardRows) -> tuple[np.ndarray, np.ndarray]:
+    """The fixed part of the prior precision (the intercept's), and what the shared precision multiplies."""
+    fixed, relative = np.zeros(rows.size), np.ones(rows.size)
+    if rows.intercept:
+        fixed[0], relative[0] = _INTERCEPT_SCALE**-2, 0.0
+    return fixed, relative
+
+
+def by_evidence(
+    rows: StandardRows, fixed: np.ndarray, relative: np.ndarray, mean: np.ndarray
+) -> BayesianLogistic:
+    """The posterior under the shared precision of largest evidence, each search from the last mode."""
+    last = {"beta": mean.copy()}
+
+    def fitted(log_alpha: float) -> tuple[NewtonFit, float]:
+        matrix = np.diag(fixed + np.exp(log_alpha) * relative)
+        found = newton(rows.logistic, last["beta"], matrix, rows.total, mean=mean)
+        last["beta"] = found.beta
+        return found, log_evidence(found, matrix, mean)
+
+    best: Any = minimize_scalar(
+        lambda a: -fitted(a)[1], bounds=SPAN, method="bounded", options={"xatol": 1e-4}
+    )
+    edge = min(best.x - SPAN[0], SPAN[1] - best.x) < 1e-2
+    found, evidence = fitted(best.x)
+    return _posterior(rows, found, evidence, float(np.exp(best.x)), edge=bool(edge))
+
+
+def log_evidence(found: NewtonFit, prior: np.ndarray, mean: np.ndarray) -> float:
+    """Laplace's, from the loss, the prior and the full Hessian at the mode."""
+    away = found.beta - mean
+    gain = np.linalg.slogdet(prior)[1] - np.linalg.slogdet(found.hessian)[1]
+    return -found.loss - 0.5 * float(away @ prior @ away) + 0.5 * float(gain)
+
+
+def _posterior(
+    rows: StandardRows, found: NewtonFit, evidence: float, alpha: float, *, edge: bool = False
+) -> BayesianLogistic:
+    cov = np.linalg.inv(found.hessian)
+    gaussian = Gaussian(jnp.asarray(found.beta), jnp.asarray((cov + cov.T) / 2))
+    places = jnp.asarray(rows.centre), jnp.asarray(rows.scale)
+    ends = jnp.asarray(found.num_steps), jnp.asarray(int(found.status))
+    return BayesianLogistic(
+        gaussian, *places, jnp.asarray(evidence), jnp.asarray(alpha), *ends, rows.intercept, edge=edge
+    )

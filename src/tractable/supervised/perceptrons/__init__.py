@@ -1,0 +1,1 @@
+"""Perceptrons, and when classes can be separated by a plane."""

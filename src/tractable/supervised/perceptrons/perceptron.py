@@ -1,0 +1,309 @@
+r"""The perceptron: learn from mistakes only; the same as stochastic descent on a convex loss.
+
+Rule.        $t = \mathrm{sign}(w^\top x)$ with $\mathrm{sign}(0) = 0$, a mistake for either label. On a
+             mistake
+             $w \leftarrow w + y x$. A bias is a last column of ones.
+Loss.        $f(w) = \frac1N\sum_k[-y_k w^\top x_k]_+$, convex; $-y_k x_k$ is a subgradient wherever
+             $y_k w^\top x_k \le 0$. (With $<$ instead, descent would never leave $w = 0$.) A step of one on
+             rows in
+             turn is the rule itself.
+Bound.       Separable by a unit $u$ with margin $\delta$ and radius $R$: after $k$ mistakes
+             $k\delta \le u^\top w$ and $\|w\|^2 \le kR^2$, so $k \le (R/\delta)^2$.
+Kernel.      $w = \sum_n a_n y_n\phi(x_n)$, $a_n \leftarrow a_n + 1$ on a mistake.
+Used by.     estimators.perceptron, theory.margins.
+Cost.        $O(nd)$ per epoch; $O(n^2)$ per epoch for a kernel.
+References.  Rosenblatt (1958); Novikoff (1962); Freund and Schapire (1999).
+"""
+
+from itertools import combinations
+from typing import Any, no_type_check
+
+import jax
+import jax.numpy as jnp
+import numba
+import numpy as np
+
+from tractable.core.checks import check, check_count, check_length
+from tractable.core.iterate import Status, run
+from tractable.core.module import Module, field
+from tractable.core.types import Array, ArrayLike
+from tractable.kernels.base import Kernel
+from tractable.supervised.perceptrons.separability import augmented, margin
+from tractable.supervised.svm.gram import as_rows, expand_kernel, kernel_matrix, signs_of, weights_of
+
+__all__ = [
+    "KernelPerceptron", "Perceptron", "linear_sign", "minimise_zero_one", "mistake_trace", "perceptron_loss",
+    "subgradient_path",
+]  # fmt: skip
+
+
+class Perceptron(Module):
+    """A plane found from mistakes, their number in all and in each epoch."""
+
+    weights: np.ndarray
+    bias: float
+    average: np.ndarray  # mean of (w, b) over all rows gone through: what to use where no plane separates
+    num_updates: int
+    mistakes: np.ndarray  # in each epoch
+    code: int = field(static=True)
+
+    @classmethod
+    def fit(
+        cls,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        bias: bool = True,
+        max_epochs: int = 1000,
+        weights: ArrayLike | None = None,
+        start: ArrayLike | None = None,
+        seed: int | None = None,
+    ) -> "Perceptron":
+        """Epochs over the rows until one has no mistakes, in their own order or, with a `seed`, a new one
+        each.
+
+        A row of weight two moves the plane twice as far; one of weight zero is absent.
+
+        >>> Perceptron.fit([[2.0, 1.0], [-1.0, -2.0]], [1, -1]).mistakes.tolist()
+        [1, 0]
+        """
+        rows, signs = as_rows("X", X), signs_of(y)
+        check_length("y", signs, "X", rows)
+        steps, table = weights_of(weights, len(signs)), augmented(rows) if bias else rows
+        w = np.zeros(table.shape[1]) if start is None else np.array(start, float)
+        check(w.shape == table.shape[1:], "start", f"a vector of length {table.shape[1]}", f"shape {w.shape}")
+        present = np.flatnonzero(steps > 0)
+        order = _orders(present, check_count("max_epochs", max_epochs), seed)
+        w, mean, mistakes = _epochs(np.ascontiguousarray(table), signs, steps, w, *order)
+        plane, offset = (w[:-1], float(w[-1])) if bias else (w, 0.0)
+        mean = mean if bias else np.append(mean, 0.0)
+        return cls(plane, offset, mean, int(mistakes.sum()), mistakes, int(_status(mistakes)))
+
+    @property
+    def status(self) -> Status:
+        return Status(self.code)
+
+    def decision(self, X: ArrayLike) -> np.ndarray:
+        """$w^\\top x + b$."""
+        return as_rows("X", X) @ np.asarray(self.weights) + self.bias
+
+    def averaged_decision(self, X: ArrayLike) -> np.ndarray:
+        """The decision of the averaged plane, which mistakes late in a run hardly move."""
+        return augmented(X) @ np.asarray(self.average)
+
+    def predict(self, X: ArrayLike) -> np.ndarray:
+        """The sign of the decision: -1, 0 or 1."""
+        return np.sign(self.decision(X)).astype(int)
+
+    def __repr__(self) -> str:
+        ended = "separates the rows" if self.status.ok else "still errs: not separable, or too few epochs"
+        return f"Perceptron({self.num_updates} mistakes in {len(np.asarray(self.mistakes))} epochs; {ended})"
+
+
+class KernelPerceptron(Module):
+    """A kernel expansion found from mistakes: `counts` of them on each training row."""
+
+    kernel: Kernel
+    rows: np.ndarray
+    coefficients: np.ndarray
+    mistakes: np.ndarray
+    code: int = field(static=True)
+
+    @classmethod
+    def fit(
+        cls,
+        X: ArrayLike,
+        y: ArrayLike,
+        kernel: Kernel,
+        *,
+        max_epochs: int = 1000,
+        weights: ArrayLike | None = None,
+        seed: int | None = None,
+    ) -> "KernelPerceptron":
+        """As `Perceptron.fit` among the features of a kernel; add a constant to the kernel for a bias."""
+        rows, signs = as_rows("X", X), signs_of(y)
+        check_length("y", signs, "X", rows)
+        steps = weights_of(weights, len(signs))
+        order = _orders(np.flatnonzero(steps > 0), check_count("max_epochs", max_epochs), seed)
+        counts, mistakes = _kernel_epochs(kernel_matrix(kernel, rows), signs, steps, *order)
+        return cls(kernel, rows, counts * signs, mistakes, int(_status(mistakes)))
+
+    @property
+    def status(self) -> Status:
+        return Status(self.code)
+
+    @property
+    def counts(self) -> np.ndarray:
+        """$a_n$: how often each row was mistaken (times its weight)."""
+        return np.abs(np.asarray(self.coefficients))
+
+    def decision(self, X: ArrayLike) -> np.ndarray:
+        """$\\sum_n a_n y_n k(x_n, x)$."""
+        held = np.flatnonzero(np.asarray(self.coefficients))
+        centres, coefficients = np.asarray(self.rows)[held], np.asarray(self.coefficients)[held]
+        return expand_kernel(self.kernel, as_rows("X", X), centres, coefficients)
+
+    def predict(self, X: ArrayLike) -> np.ndarray:
+        """The sign of the decision: -1, 0 or 1."""
+        return np.sign(self.decision(X)).astype(int)
+
+    def __repr__(self) -> str:
+        ended = "separates the rows" if self.status.ok else "still errs"
+        total, epochs = int(np.asarray(self.mistakes).sum()), len(np.asarray(self.mistakes))
+        return f"KernelPerceptron({self.kernel!r}, {total} mistakes in {epochs} epochs; {ended})"
+
+
+def linear_sign(weights: ArrayLike, X: ArrayLike, bias: float = 0.0) -> np.ndarray:
+    """$\\mathrm{sign}(w^\\top x + b)$ in {-1, 0, 1}, zero on the plane."""
+    return np.sign(as_rows("X", X) @ np.asarray(weights, float) + bias).astype(int)
+
+
+def perceptron_loss(weights: ArrayLike, rows: ArrayLike, signs: ArrayLike) -> Array:
+    """$\\frac1N\\sum_k[-y_k w^\\top x_k]_+$."""
+    decisions = jnp.asarray(rows, float) @ jnp.asarray(weights, float)
+    return jnp.maximum(-jnp.asarray(signs, float) * decisions, 0.0).mean()
+
+
+def subgradient_path(
+    X: ArrayLike,
+    y: ArrayLike,
+    *,
+    step: float = 1.0,
+    num_steps: int = 100,
+    batch: bool = True,
+    order: ArrayLike | None = None,
+    start: ArrayLike | None = None,
+) -> np.ndarray:
+    """The weights after each subgradient step on the perceptron loss: of all rows, or of one row at a time.
+
+    Single rows are taken in turn, or in the given `order`; a step of one in turn is the perceptron.
+    """
+    rows, signs = as_rows("X", X), signs_of(y)
+    first = jnp.zeros(rows.shape[1]) if start is None else jnp.asarray(start, float)
+    turns = np.arange(num_steps) % len(rows) if order is None else np.asarray(order)
+    return np.asarray(
+        _path(
+            jnp.asarray(rows), jnp.asarray(signs), first, jnp.asarray(turns), jnp.asarray(float(step)), batch
+        )
+    )
+
+
+def mistake_trace(X: ArrayLike, y: ArrayLike, direction: ArrayLike, *, max_epochs: int = 1000) -> np.ndarray:
+    """The proof of the bound, one line per mistake: $k$, $k\\delta$, $u^\\top w$, $\\|w\\|^2$, $kR^2$.
+
+    In each line the second is at most the third, and the fourth at most the fifth.
+    """
+    rows, signs = as_rows("X", X), signs_of(y)
+    unit = np.asarray(direction, float) / np.linalg.norm(np.asarray(direction, float))
+    delta, largest = margin(rows, signs, unit), float((rows**2).sum(1).max())
+    check(delta > 0, "direction", "one that separates the classes", f"margin {delta:.4g}")
+    fitted = Perceptron.fit(rows, signs, bias=False, max_epochs=max_epochs)
+    path = subgradient_path(rows, signs, num_steps=len(rows) * len(fitted.mistakes), batch=False)
+    moved = np.flatnonzero((np.diff(np.vstack([np.zeros(rows.shape[1]), path]), axis=0) != 0).any(1))
+    k = np.arange(1, len(moved) + 1)
+    return np.column_stack([k, k * delta, path[moved] @ unit, (path[moved] ** 2).sum(1), k * largest])
+
+
+def minimise_zero_one(X: ArrayLike, y: ArrayLike) -> tuple[int, np.ndarray, float]:
+    """The fewest errors of any line in the plane, with that line: (errors, normal, bias), by trying all.
+
+    Every split of the points by a line is that of a line through two of them, turned or moved by a little;
+    so $O(n^3)$, for small data only: with many columns no quick method is known (it is NP-hard).
+
+    >>> minimise_zero_one([[0.0, 0.0], [1.0, 1.0], [0.0, 1.0], [1.0, 0.0]], [1, 1, -1, -1])[0]
+    1
+    """
+    rows, signs = as_rows("X", X), signs_of(y)
+    check(rows.shape[1] == 2, "X", "rows of two columns", f"{rows.shape[1]} columns")
+    best: tuple[int, np.ndarray, float] = (len(signs) + 1, np.zeros(2), 0.0)
+    for normal, bias in _lines(rows):
+        errors = int((np.sign(rows @ normal + bias) != signs).sum())
+        if errors < best[0]:
+            best = (errors, normal, bias)
+    return best
+
+
+def _lines(rows: np.ndarray) -> Any:
+    """Lines near each line through two points, that pass each of its points on either side; and far ones."""
+    spread = max(float(np.abs(rows - rows.mean(0)).max()), 1e-300)
+    for sign in (1.0, -1.0):
+        yield np.array([sign, 0.0]), sign * (10 * spread - rows[:, 0].mean())
+    for a, b in combinations(range(len(rows)), 2):
+        along = rows[b] - rows[a]
+        length = float(np.linalg.norm(along))
+        if length == 0:
+            continue
+        normal = np.array([-along[1], along[0]]) / length
+        heights = np.abs((rows - rows[a]) @ normal)
+        gap = heights[heights > 1e-9 * spread].min(initial=spread)
+        middle = (rows[a] + rows[b]) / 2
+        reach = max(float(np.abs((rows - middle) @ along).max()) / length, length)
+        turn = 0.25 * gap / reach
+        for angle, shift in ((0.0, 0.25 * gap), (0.0, -0.25 * gap), (turn, 0.0), (-turn, 0.0)):
+            tilted = normal + angle * along / length
+            for sign in (1.0, -1.0):
+                yield sign * tilted, -sign * (tilted @ middle + shift)
+
+
+def _orders(present: np.ndarray, max_epochs: int, seed: int | None) -> tuple[np.ndarray, int, int]:
+    return present.astype(np.int64), max_epochs, -1 if seed is None else int(seed)
+
+
+def _status(mistakes: np.ndarray) -> Status:
+    return Status.converged if mistakes[-1] == 0 else Status.exhausted
+
+
+@jax.jit(static_argnames="batch")
+def _path(rows: Array, signs: Array, start: Array, turns: Array, step: Array, batch: bool) -> Array:
+    def advance(w, turn):
+        wrong = signs * (rows @ w) <= 0
+        chosen = wrong if batch else wrong & (jnp.arange(len(signs)) == turn)
+        slope = -((chosen * signs) @ rows) / (len(signs) if batch else 1)
+        return w - step * slope, w - step * slope
+
+    return run(advance, start, turns).trace
+
+
+@numba.njit(nogil=True, cache=True)
+@no_type_check
+def _epochs(rows, signs, steps, w, present, max_epochs, seed):
+    """Epochs of the rule until one has no mistakes; the sum over rows of the weights is kept as a
+    difference."""
+    mistakes, order = np.zeros(max_epochs, np.int64), present.copy()
+    late, count = np.zeros(w.size), 0
+    if seed >= 0:
+        np.random.seed(seed)  # noqa: NPY002
+    for epoch in range(max_epochs):
+        if seed >= 0:
+            np.random.shuffle(order)  # noqa: NPY002
+        for n in order:
+            if signs[n] * np.dot(rows[n], w) <= 0:
+                w += signs[n] * steps[n] * rows[n]
+                late += count * signs[n] * steps[n] * rows[n]
+                mistakes[epoch] += 1
+            count += 1
+        if mistakes[epoch] == 0:
+            return w, w - late / count, mistakes[: epoch + 1]
+    return w, w - late / count, mistakes
+
+
+@numba.njit(nogil=True, cache=True)
+@no_type_check
+def _kernel_epochs(table, signs, steps, present, max_epochs, seed):
+    """The same in dual form: decisions of all rows are kept, and moved by one row of the kernel per
+    mistake."""
+    counts, decisions = np.zeros(signs.size), np.zeros(signs.size)
+    mistakes, order = np.zeros(max_epochs, np.int64), present.copy()
+    if seed >= 0:
+        np.random.seed(seed)  # noqa: NPY002
+    for epoch in range(max_epochs):
+        if seed >= 0:
+            np.random.shuffle(order)  # noqa: NPY002
+        for n in order:
+            if signs[n] * decisions[n] <= 0:
+                counts[n] += steps[n]
+                decisions += signs[n] * steps[n] * table[n]
+                mistakes[epoch] += 1
+        if mistakes[epoch] == 0:
+            return counts, mistakes[: epoch + 1]
+    return counts, mistakes

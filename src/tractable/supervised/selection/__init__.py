@@ -1,0 +1,1 @@
+"""Choosing and judging models: splits, validation, losses, bias and variance, uncertainty."""

@@ -1,0 +1,1 @@
+"""Support vector machines: duals, primals, several classes, numbers, calibration and bounds."""

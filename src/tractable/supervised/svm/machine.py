@@ -1,0 +1,265 @@
+r"""Support vector machines: the widest street between two classes, in any kernel, with its proof.
+
+Primal.      $\min_{w,b} \tfrac12\|w\|^2 + \sum_i C_i\xi_i$ with $y_i(w^\top\phi(x_i) + b) \ge 1 - \xi_i$,
+             $\xi_i \ge 0$; $C_i = C w_i$ with the weights of the rows, $C = \infty$ is the hard margin.
+Dual.        $\max_\alpha \sum_i\alpha_i - \tfrac12\sum_{ij}\alpha_i\alpha_j y_i y_j k(x_i, x_j)$ with
+             $0 \le \alpha_i \le C_i$ and, with a bias, $\sum_i\alpha_i y_i = 0$.
+Recovery.    $w = \sum_i\alpha_i y_i\phi(x_i)$; $b$ from the vectors on the margin ($0 < \alpha_i < C_i$);
+             $f(x) = \sum_i\alpha_i y_i k(x_i, x) + b$; the street between $f = \pm1$ is $2/\|w\|$ wide.
+Proof.       Primal minus dual value is zero at the solution and bounds the error anywhere; `conditions` lists
+             the Karush-Kuhn-Tucker residuals, `roles` what each row does.
+Used by.     supervised.svm.multiclass, supervised.svm.bounds, plots.margins, estimators.svm.
+Cost.        About one kernel row per support vector; prediction is one matrix product.
+References.  Cortes and Vapnik (1995); Schölkopf and Smola (2002) chapter 7.
+"""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from tractable.core.checks import check, check_length
+from tractable.core.iterate import Status
+from tractable.core.module import Module, field
+from tractable.core.types import ArrayLike
+from tractable.kernels.base import Kernel
+from tractable.kernels.nonstationary import Linear
+from tractable.optim.kkt import KKTReport
+from tractable.supervised.perceptrons.separability import separability
+from tractable.supervised.svm.gram import as_rows, expand_kernel, kernel_matrix, signs_of, weights_of
+from tractable.supervised.svm.smo import DualSolution, solve_dual
+
+__all__ = ["MarginRoles", "SupportVectorMachine", "prefer_dual"]
+
+
+class MarginRoles(Module):
+    """What each training row does: indices of the rows of each kind."""
+
+    outside: np.ndarray  # alpha = 0: beyond its margin, contributes nothing
+    margin: np.ndarray  # 0 < alpha < C: exactly on its margin
+    inside: np.ndarray  # alpha = C, 0 <= slack <= 1: inside the street, on the right side
+    wrong: np.ndarray  # alpha = C, slack > 1: on the wrong side
+
+    @property
+    def support(self) -> np.ndarray:
+        """All support vectors."""
+        return np.sort(np.concatenate([self.margin, self.inside, self.wrong]))
+
+    def __repr__(self) -> str:
+        sizes = {
+            "outside": self.outside,
+            "on the margin": self.margin,
+            "inside": self.inside,
+            "wrong side": self.wrong,
+        }
+        return "MarginRoles(" + ", ".join(f"{len(rows)} {name}" for name, rows in sizes.items()) + ")"
+
+
+class SupportVectorMachine(Module):
+    """A fitted machine of two classes: a kernel expansion over its support vectors, and its certificate."""
+
+    kernel: Kernel
+    support_vectors: np.ndarray
+    coefficients: np.ndarray  # alpha_i y_i of the support vectors
+    bounds: np.ndarray  # C_i of the support vectors
+    support: np.ndarray  # their rows in the training data
+    bias: float
+    value: float  # of the primal
+    dual_value: float
+    violation: float
+    num_steps: int
+    num_rows: int
+    has_bias: bool = field(static=True)
+    code: int = field(static=True)
+
+    @classmethod
+    def fit(
+        cls,
+        X: ArrayLike,
+        y: ArrayLike,
+        kernel: Kernel | None = None,
+        C: float = 1.0,
+        *,
+        weights: ArrayLike | None = None,
+        bias: bool = True,
+        tol: float = 1e-3,
+        start: ArrayLike | None = None,
+        gram: ArrayLike | None = None,
+        max_steps: int | None = None,
+        shrink: bool = True,
+        finish: bool = True,
+    ) -> "SupportVectorMachine":
+        """Fit to rows with labels -1 and +1 by sequential minimal optimisation.
+
+        `start` are multipliers to begin with, feasible ones; `gram` is the kernel matrix of the rows where it
+        is at hand. With `finish`, a solution with few vectors on the margin is solved to rounding.
+
+        >>> machine = SupportVectorMachine.fit([[1.0, 1.0], [-1.0, -1.0]], [1, -1])
+        >>> machine.multipliers.tolist(), machine.primal_weights.tolist(), machine.bias
+        ([0.25, 0.25], [0.5, 0.5], 0.0)
+        """
+        rows, signs, kernel = as_rows("X", X), signs_of(y), Linear() if kernel is None else kernel
+        check_length("y", signs, "X", rows)
+        check(bool(C > 0) and not np.isnan(C), "C", "positive (infinity is the hard margin)", C)
+        bounds = C * weights_of(weights, len(signs))
+        low, high = np.where(signs > 0, 0.0, -bounds), np.where(signs > 0, bounds, 0.0)
+        begin = None if start is None else np.asarray(start, float) * signs
+        table = None if gram is None else np.ascontiguousarray(np.asarray(gram, float))
+        ranges = None if bias else ()
+        if np.isinf(C):
+            _check_separable(rows, signs, kernel, bias, weights)
+        found = solve_dual(
+            kernel,
+            rows,
+            signs,
+            low,
+            high,
+            ranges=ranges,
+            start=begin,
+            gram=table,
+            tol=tol,
+            max_steps=max_steps,
+            shrink=shrink,
+            finish=finish,
+        )
+        return cls.from_dual(kernel, rows, signs, bounds, found)
+
+    @classmethod
+    def from_dual(
+        cls, kernel: Kernel, X: np.ndarray, signs: np.ndarray, bounds: np.ndarray, found: DualSolution
+    ) -> "SupportVectorMachine":
+        """The machine of a solved dual, with primal and dual value."""
+        beta, has_bias = found.coefficients, len(found.multipliers) == 1
+        bias = -float(found.multipliers[0]) if has_bias else 0.0
+        decisions = found.gradient + signs + bias
+        norm = float(beta @ (found.gradient + signs))
+        slack = np.maximum(1.0 - signs * decisions, 0.0)
+        charged = (slack > 0) & (bounds > 0) & ~(np.isinf(bounds) & (slack <= 2 * found.violation + 1e-9))
+        value = 0.5 * norm + float((bounds[charged] * slack[charged]).sum())
+        held = np.flatnonzero(beta)
+        return cls(
+            kernel,
+            X[held],
+            beta[held],
+            bounds[held],
+            held,
+            bias + 0.0,
+            value,
+            -found.objective,
+            found.violation,
+            found.num_steps,
+            len(signs),
+            has_bias,
+            found.code,
+        )
+
+    @property
+    def status(self) -> Status:
+        return Status(self.code)
+
+    @property
+    def gap(self) -> float:
+        """Primal minus dual value: how far the primal value can be from the least one."""
+        return self.value - self.dual_value
+
+    @property
+    def multipliers(self) -> np.ndarray:
+        """$\\alpha_i \\ge 0$ of every training row."""
+        alpha = np.zeros(self.num_rows)
+        alpha[np.asarray(self.support)] = np.abs(np.asarray(self.coefficients))
+        return alpha
+
+    @property
+    def norm(self) -> float:
+        """$\\|w\\|$ in the space of the features."""
+        table = kernel_matrix(self.kernel, np.asarray(self.support_vectors))
+        return float(np.sqrt(max(np.asarray(self.coefficients) @ table @ np.asarray(self.coefficients), 0.0)))
+
+    @property
+    def width(self) -> float:
+        """$2/\\|w\\|$: the distance between $f = -1$ and $f = 1$ among the features."""
+        return 2.0 / self.norm if self.norm > 0 else np.inf
+
+    @property
+    def primal_weights(self) -> np.ndarray:
+        """$w = \\sum_i\\alpha_i y_i x_i$ of the linear kernel."""
+        fix = "Other kernels have no weights on the columns."
+        check(type(self.kernel) is Linear, "kernel", "linear to have weights", repr(self.kernel), fix)
+        return np.asarray(self.coefficients) @ np.asarray(self.support_vectors)
+
+    def decision(self, X: ArrayLike) -> np.ndarray:
+        """$f(x) = \\sum_i\\alpha_i y_i k(x_i, x) + b$ of each row."""
+        rows = as_rows("X", X)
+        centres, coefficients = np.asarray(self.support_vectors), np.asarray(self.coefficients)
+        return expand_kernel(self.kernel, rows, centres, coefficients) + self.bias
+
+    def predict(self, X: ArrayLike) -> np.ndarray:
+        """$+1$ where $f(x) \\ge 0$, and $-1$."""
+        return np.where(self.decision(X) >= 0, 1, -1)
+
+    def slack(self, X: ArrayLike, y: ArrayLike) -> np.ndarray:
+        """$\\xi_i = (1 - y_i f(x_i))_+$, the hinge loss: above one exactly on the wrong side."""
+        return np.maximum(1.0 - signs_of(y) * self.decision(X), 0.0)
+
+    def roles(self, X: ArrayLike, y: ArrayLike) -> MarginRoles:
+        """The training rows by their multiplier: outside, on the margin, inside the street, wrong side."""
+        alpha, slack = self.multipliers, self.slack(X, y)
+        bounded = np.zeros(self.num_rows, bool)
+        bounded[np.asarray(self.support)] = np.abs(np.asarray(self.coefficients)) >= np.asarray(self.bounds)
+        kinds = (alpha == 0, (alpha > 0) & ~bounded, bounded & (slack <= 1), bounded & (slack > 1))
+        return MarginRoles(*[np.flatnonzero(kind) for kind in kinds])
+
+    def conditions(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        weights: ArrayLike | None = None,
+        C: float | None = None,
+        tol: float = 1e-3,
+    ) -> KKTReport:
+        """The Karush-Kuhn-Tucker residuals on the training rows; `C` and `weights` as in `fit`.
+
+        Complementarity has two parts, $\\alpha_i(y_i f(x_i) - 1 + \\xi_i)$ and $(C_i - \\alpha_i)\\xi_i$;
+        both are
+        divided by $1 + C_i$, so that the report does not depend on the unit of the penalty.
+        """
+        signs, alpha = signs_of(y), self.multipliers
+        bounds = np.full(len(signs), np.inf) if C is None else C * weights_of(weights, len(signs))
+        bounds[np.asarray(self.support)] = np.asarray(self.bounds)
+        decisions = self.decision(X)
+        margin, slack = signs * decisions - 1.0, np.maximum(1.0 - signs * decisions, 0.0)
+        finite = np.isfinite(bounds)
+        first = np.abs(alpha * (margin + slack)) / (1.0 + np.where(finite, bounds, alpha))
+        room = np.where(finite, bounds - alpha, 1.0)
+        second = room * slack / (1.0 + np.where(finite, bounds, 0.0))
+        excess = np.maximum(np.where(finite, alpha - bounds, 0.0), -alpha)
+        total = abs(float(alpha @ signs)) if self.has_bias else 0.0
+        parts = (
+            0.0,
+            total / (1.0 + alpha.sum()),
+            0.0,
+            excess.max(initial=0.0),
+            max(first.max(), second.max()),
+        )
+        return KKTReport(*[jnp.asarray(float(part)) for part in parts], slater=jnp.asarray(1.0), tol=tol)
+
+    def __repr__(self) -> str:
+        count = f"{len(np.asarray(self.support))} of {self.num_rows} rows support it"
+        proof = f"value={self.value:.6g}, gap={self.gap:.1e}"
+        return f"SupportVectorMachine({self.kernel!r}, {count}, {proof})\n  {self.status.sentence}"
+
+
+def prefer_dual(num_rows: int, dim: int, kernel: Kernel | None = None) -> bool:
+    """Whether the dual with one unknown per row is the smaller problem: a kernel, or more columns than
+    rows."""
+    return (kernel is not None and type(kernel) is not Linear) or dim > num_rows
+
+
+def _check_separable(X: np.ndarray, signs: np.ndarray, kernel: Kernel, bias: bool, weights: Any) -> None:
+    """A hard margin needs classes that can be separated; only columns can be tested, a kernel is tried."""
+    if type(kernel) is Linear:
+        present = weights_of(weights, len(signs)) > 0
+        report = separability(X[present], signs[present], bias=bias)
+        fix = "Allow slack: choose a finite `C`."
+        check(report.separable, "y", "separable by a plane for a hard margin", report.sentence, fix)

@@ -1,0 +1,289 @@
+r"""Support vector regression: errors inside a tube cost nothing, errors outside cost their distance.
+
+Primal.      $\min\tfrac12\|w\|^2 + \sum_i C_i(\xi_i + \hat\xi_i)$ with
+             $-\varepsilon - \hat\xi_i \le t_i - f(x_i) \le \varepsilon + \xi_i$.
+Dual.        With $\beta = \alpha - \hat\alpha$:
+             $\max -\tfrac12\beta^\top K\beta + t^\top\beta - \varepsilon\sum_i|\beta_i|$,
+             $|\beta_i| \le C_i$ and, with a bias, $\sum_i\beta_i = 0$; $f(x) = \sum_i\beta_i k(x_i, x) + b$.
+Limit.       $\varepsilon = 0$ and large $C$: least absolute deviations (not least squares).
+Nu.          The width $\varepsilon$ is found instead so that at most a share $\nu$ of the rows is outside the
+tube
+             and at least that share are support vectors; classes likewise, $\sum\alpha = \nu N$.
+Used by.     estimators.svm.
+Cost.        As `supervised.svm.machine`.
+References.  Drucker et al. (1997); Schölkopf et al. (2000).
+"""
+
+import numpy as np
+
+from tractable.core.checks import as_float, check, check_finite, check_length
+from tractable.core.iterate import Status
+from tractable.core.module import Module, field
+from tractable.core.types import ArrayLike
+from tractable.kernels.base import Kernel
+from tractable.kernels.nonstationary import Linear
+from tractable.optim.quadratic_program import quadratic_program
+from tractable.supervised.svm.gram import as_rows, expand_kernel, signs_of, weights_of
+from tractable.supervised.svm.machine import SupportVectorMachine
+from tractable.supervised.svm.smo import DualSolution, solve_dual
+
+__all__ = ["SupportVectorRegression", "fit_nu_classes", "fit_nu_regression", "tube_loss", "tube_program"]
+
+
+class SupportVectorRegression(Module):
+    """A fitted tube: a kernel expansion over the rows on its border and outside of it."""
+
+    kernel: Kernel
+    support_vectors: np.ndarray
+    coefficients: np.ndarray
+    support: np.ndarray
+    bias: float
+    epsilon: float
+    value: float
+    dual_value: float
+    violation: float
+    num_steps: int
+    num_rows: int
+    code: int = field(static=True)
+
+    @classmethod
+    def fit(
+        cls,
+        X: ArrayLike,
+        y: ArrayLike,
+        kernel: Kernel | None = None,
+        C: float = 1.0,
+        epsilon: float = 0.1,
+        *,
+        weights: ArrayLike | None = None,
+        bias: bool = True,
+        tol: float = 1e-3,
+        gram: ArrayLike | None = None,
+        max_steps: int | None = None,
+    ) -> "SupportVectorRegression":
+        """Fit the tube of half-width `epsilon` by sequential minimal optimisation.
+
+        >>> tube = SupportVectorRegression.fit([0.0, 1.0, 2.0], [0.0, 1.0, 2.0], C=10.0, epsilon=0.0)
+        >>> tube.predict([3.0]).round(6).tolist()
+        [3.0]
+        """
+        rows, targets = as_rows("X", X), targets_of(y)
+        check_length("y", targets, "X", rows)
+        check(0 < C < np.inf, "C", "positive and finite", C)
+        check(epsilon >= 0, "epsilon", "zero or positive", epsilon)
+        kernel, bounds = Linear() if kernel is None else kernel, C * weights_of(weights, len(targets))
+        table = None if gram is None else np.ascontiguousarray(np.asarray(gram, float))
+        found = solve_dual(
+            kernel,
+            rows,
+            targets,
+            -bounds,
+            bounds,
+            epsilon=epsilon,
+            ranges=None if bias else (),
+            gram=table,
+            tol=tol,
+            max_steps=max_steps,
+        )
+        offset = -float(found.multipliers[0]) if bias else 0.0
+        return cls.from_dual(kernel, rows, targets, bounds, found, offset, epsilon)
+
+    @classmethod
+    def from_dual(
+        cls,
+        kernel: Kernel,
+        X: np.ndarray,
+        targets: np.ndarray,
+        bounds: np.ndarray,
+        found: DualSolution,
+        bias: float,
+        epsilon: float,
+    ) -> "SupportVectorRegression":
+        """The tube of a solved dual, with primal and dual value."""
+        beta = found.coefficients
+        plain = found.gradient + targets
+        outside = np.maximum(np.abs(plain + bias - targets) - epsilon, 0.0)
+        value = 0.5 * beta @ plain + bounds @ outside
+        held = np.flatnonzero(beta)
+        return cls(
+            kernel,
+            X[held],
+            beta[held],
+            held,
+            bias + 0.0,
+            float(epsilon),
+            float(value),
+            -found.objective,
+            found.violation,
+            found.num_steps,
+            len(targets),
+            found.code,
+        )
+
+    @property
+    def status(self) -> Status:
+        return Status(self.code)
+
+    @property
+    def gap(self) -> float:
+        """Primal minus dual value."""
+        return self.value - self.dual_value
+
+    @property
+    def primal_weights(self) -> np.ndarray:
+        """$w = \\sum_i\\beta_i x_i$ of the linear kernel."""
+        check(type(self.kernel) is Linear, "kernel", "linear to have weights", repr(self.kernel))
+        return np.asarray(self.coefficients) @ np.asarray(self.support_vectors)
+
+    def predict(self, X: ArrayLike) -> np.ndarray:
+        """$\\sum_i\\beta_i k(x_i, x) + b$."""
+        rows = as_rows("X", X)
+        return (
+            expand_kernel(self.kernel, rows, np.asarray(self.support_vectors), self.coefficients) + self.bias
+        )
+
+    def __repr__(self) -> str:
+        count = f"{len(np.asarray(self.support))} of {self.num_rows} rows support it"
+        proof = f"epsilon={self.epsilon:.4g}, value={self.value:.6g}, gap={self.gap:.1e}"
+        return f"SupportVectorRegression({self.kernel!r}, {count}, {proof})\n  {self.status.sentence}"
+
+
+def targets_of(y: ArrayLike) -> np.ndarray:
+    """Targets as a vector of finite floats."""
+    targets = np.asarray(as_float("y", np.asarray(y)))
+    check(targets.ndim == 1 and targets.size > 0, "y", "a vector of numbers", f"shape {targets.shape}")
+    check_finite("y", targets)
+    return targets.astype(float)
+
+
+def tube_loss(residuals: ArrayLike, epsilon: float) -> np.ndarray:
+    """$(|r| - \\varepsilon)_+$."""
+    return np.maximum(np.abs(np.asarray(residuals, float)) - epsilon, 0.0)
+
+
+def tube_program(
+    X: ArrayLike, y: ArrayLike, C: float = 1.0, epsilon: float = 0.1, *, bias: bool = True
+) -> tuple[np.ndarray, float, float]:
+    """The linear tube as one quadratic program in $(w, b, \\xi, \\hat\\xi)$: weights, bias and least
+    value."""
+    rows, targets = as_rows("X", X), targets_of(y)
+    (n, d), width = rows.shape, rows.shape[1] + int(bias)
+    table = np.column_stack([rows, np.ones(n)]) if bias else rows
+    P = np.diag(np.r_[np.ones(d), np.zeros(width - d + 2 * n)])
+    q = np.r_[np.zeros(width), np.full(2 * n, C)]
+    none, eye = np.zeros((n, n)), np.eye(n)
+    G = np.block([[-table, -eye, none], [table, none, -eye], [np.zeros((2 * n, width)), -np.eye(2 * n)]])
+    h = np.r_[epsilon - targets, epsilon + targets, np.zeros(2 * n)]
+    found = quadratic_program(P, q, G, h)
+    x = np.asarray(found.x)
+    return x[:d], float(x[d]) if bias else 0.0, float(found.value)
+
+
+def fit_nu_regression(
+    X: ArrayLike,
+    y: ArrayLike,
+    kernel: Kernel | None = None,
+    nu: float = 0.5,
+    C: float = 1.0,
+    *,
+    weights: ArrayLike | None = None,
+    tol: float = 1e-3,
+) -> SupportVectorRegression:
+    """The tube whose width is found: at most a share `nu` of the rows is outside.
+
+    $\\sum_i\\alpha_i = \\sum_i\\hat\\alpha_i = \\tfrac12\\nu\\sum_i C_i$; the slopes common to either side
+    give $b$ and $\\varepsilon$.
+    """
+    rows, targets, share = as_rows("X", X), targets_of(y), _share(nu)
+    kernel, bounds = Linear() if kernel is None else kernel, C * weights_of(weights, len(targets))
+    n, zeros = len(targets), np.zeros(len(targets))
+    first = _filled(bounds, 0.5 * share * bounds.sum())
+    found = solve_dual(
+        kernel,
+        np.vstack([rows, rows]),
+        np.r_[targets, targets],
+        np.r_[zeros, -bounds],
+        np.r_[bounds, zeros],
+        ranges=(0, n, 2 * n),
+        start=np.r_[first, -first],
+        tol=tol,
+    )
+    below, above = found.multipliers
+    epsilon, bias = max(0.5 * (above - below), 0.0), -0.5 * (below + above)
+    beta = found.coefficients[:n] + found.coefficients[n:]
+    gradient = found.gradient[:n]
+    objective = 0.5 * beta @ (gradient - targets) + epsilon * np.abs(beta).sum()
+    folded = DualSolution(
+        beta,
+        gradient,
+        np.array([-bias]),
+        float(objective),
+        found.violation,
+        found.num_steps,
+        found.exact,
+        found.code,
+    )
+    return SupportVectorRegression.from_dual(kernel, rows, targets, bounds, folded, bias, epsilon)
+
+
+def fit_nu_classes(
+    X: ArrayLike,
+    y: ArrayLike,
+    kernel: Kernel | None = None,
+    nu: float = 0.5,
+    *,
+    weights: ArrayLike | None = None,
+    tol: float = 1e-3,
+) -> SupportVectorMachine:
+    """The machine with at most a share `nu` of margin errors; the result is that of $C = 1/\\rho$.
+
+    $\\sum_{+}\\alpha = \\sum_{-}\\alpha = \\tfrac12\\nu N$, $0 \\le \\alpha_i \\le w_i$; the slopes of the
+    classes give $\\rho$ and $b$.
+    """
+    rows, signs, share = as_rows("X", X), signs_of(y), _share(nu)
+    mass, kernel = weights_of(weights, len(signs)), Linear() if kernel is None else kernel
+    order = np.argsort(-signs, kind="stable")
+    count, half = int((signs > 0).sum()), 0.5 * share * mass.sum()
+    least = 2 * min(mass[signs > 0].sum(), mass[signs < 0].sum()) / mass.sum()
+    check(share <= least, "nu", f"at most {least:.4g} for classes of these sizes", nu)
+    sorted_mass = mass[order]
+    start = np.r_[_filled(sorted_mass[:count], half), -_filled(sorted_mass[count:], half)]
+    low, high = np.where(signs[order] > 0, 0.0, -sorted_mass), np.where(signs[order] > 0, sorted_mass, 0.0)
+    found = solve_dual(
+        kernel,
+        rows[order],
+        np.zeros(len(signs)),
+        low,
+        high,
+        ranges=(0, count, len(signs)),
+        start=start,
+        tol=tol,
+    )
+    upper, lower = found.multipliers
+    rho, bias = 0.5 * (upper - lower), -0.5 * (upper + lower)
+    check(rho > 0, "nu", "small enough to leave a margin", nu, "All rows would be inside the street.")
+    beta, plain = np.empty(len(signs)), np.empty(len(signs))
+    beta[order], plain[order] = found.coefficients / rho, found.gradient / rho
+    objective = 0.5 * beta @ plain - np.abs(beta).sum()
+    scaled = DualSolution(
+        beta,
+        plain - signs,
+        np.array([-bias / rho]),
+        float(objective),
+        found.violation / rho,
+        found.num_steps,
+        found.exact,
+        found.code,
+    )
+    return SupportVectorMachine.from_dual(kernel, rows, signs, mass / rho, scaled)
+
+
+def _share(nu: float) -> float:
+    check(0 < nu <= 1, "nu", "above 0 and at most 1", nu)
+    return float(nu)
+
+
+def _filled(bounds: np.ndarray, total: float) -> np.ndarray:
+    """Coefficients up to their bounds, one after the other, that sum to `total`."""
+    before = np.cumsum(bounds) - bounds
+    return np.clip(total - before, 0.0, bounds)

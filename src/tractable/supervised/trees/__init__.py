@@ -1,0 +1,1 @@
+"""Decision trees, and forests and committees of them."""

@@ -1,0 +1,140 @@
+r"""AdaBoost: trees one after another, each on the rows that those before it got wrong.
+
+Round.       Weighted error $e_m$ of tree $h_m$; $\alpha_m = \frac12[\log\frac{1 - e_m}{e_m} + \log(K - 1)]$
+             (with two classes $\frac12\log\frac{1 - e_m}{e_m}$); weights times $e^{\alpha_m}$ where it is
+             wrong, $e^{-\alpha_m}$ where right, normalised.
+Vote.        $V_k(x) = \sum_m \alpha_m [h_m(x) = k]$, answer $\arg\max_k V_k$; $p_k \propto e^{2 V_k}$, which
+             is $\sigma(2 F)$ with $F = \sum_m \alpha_m h_m$, $h_m = \pm 1$, for two classes.
+Bound.       Training error $\le \prod_m Z_m$, $Z_m = \sqrt{e_m (1 - e_m)}\,(\sqrt{K - 1} + 1/\sqrt{K - 1})$,
+             with two classes $\prod_m 2 \sqrt{e_m (1 - e_m)}$.
+Used by.     estimators.trees.
+Cost.        One tree for each round.
+References.  Freund and Schapire (1997); Friedman, Hastie and Tibshirani (2000); Zhu et al. (2009).
+"""
+
+from typing import Any
+
+import numpy as np
+from scipy.special import softmax
+
+from tractable.core.checks import check_count
+from tractable.core.iterate import Status
+from tractable.core.module import Module, field
+from tractable.core.types import ArrayLike, Float
+from tractable.supervised.trees.growth import Columns, Growth, Sample, code_columns, grow_tree, sample_of
+from tractable.supervised.trees.tree import Tree, rows_of
+
+__all__ = ["Boosted", "fit_adaboost"]
+
+_ENDS = {
+    Status.completed: "all rounds were made",
+    Status.converged: "a tree without errors ended it",
+    Status.stalled: "a tree no better than chance ended it",
+}
+
+
+class Boosted(Module):
+    """Trees with votes `alphas`; `errors` are their weighted errors, `training_errors` those of the vote so
+    far."""
+
+    trees: tuple[Tree, ...]
+    alphas: Float[np.ndarray, " m"]
+    errors: Float[np.ndarray, " m"]
+    training_errors: Float[np.ndarray, " m"]
+    prior: Float[np.ndarray, " k"]
+    code: int = field(static=True)
+    num_features: int = field(static=True)
+
+    @property
+    def status(self) -> Status:
+        return Status(self.code)
+
+    @property
+    def bounds(self) -> Float[np.ndarray, " m"]:
+        """The bound on the training error after each round."""
+        rest = np.sqrt(max(len(self.prior) - 1, 1))
+        return np.cumprod(np.sqrt(self.errors * (1 - self.errors)) * (rest + 1 / rest))
+
+    def votes(self, X: ArrayLike, num_rounds: int | None = None) -> Float[np.ndarray, "n k"]:
+        """$V_k$ of each row after all rounds, or the first of them; a tree without errors decides alone."""
+        rows = rows_of(X, self.num_features)
+        found = np.zeros((len(rows), len(self.prior)))
+        for tree, alpha in list(zip(self.trees, self.alphas))[:num_rounds]:
+            found[np.arange(len(rows)), tree.predict(rows)] += alpha
+        return found
+
+    def probabilities(self, X: ArrayLike) -> Float[np.ndarray, "n k"]:
+        r"""$p_k \propto e^{2 V_k}$; without any useful tree, the class shares of the training rows."""
+        votes = self.votes(X)
+        if not self.trees:
+            return np.repeat(self.prior[None], len(votes), 0)
+        return (votes == np.inf).astype(float) if np.isinf(self.alphas).any() else softmax(2 * votes, axis=1)
+
+    def predict(self, X: ArrayLike) -> np.ndarray:
+        """The code of the class with most votes; of equals the first."""
+        return self.probabilities(X).argmax(1) if not self.trees else self.votes(X).argmax(1)
+
+    def feature_importance(self) -> Float[np.ndarray, " d"]:
+        """The importance of each column in the trees, by their votes."""
+        if not self.trees:
+            return np.zeros(self.num_features)
+        shares = np.where(np.isinf(self.alphas), 1.0, self.alphas)
+        return np.average([tree.feature_importance() for tree in self.trees], axis=0, weights=shares)
+
+    def __repr__(self) -> str:
+        if not isinstance(self.alphas, np.ndarray):
+            return "Boosted()"
+        if not self.trees:
+            return "Boosted(no tree was better than chance: answers with the class shares)"
+        told = f"training error {self.training_errors[-1]:.4g}, bound {self.bounds[-1]:.4g}"
+        return f"Boosted({len(self.trees)} trees, {told}; {_ENDS[self.status]})"
+
+
+def fit_adaboost(
+    X: ArrayLike,
+    y: ArrayLike,
+    weights: ArrayLike | None = None,
+    *,
+    num_rounds: int = 50,
+    num_classes: int | None = None,
+    **options: Any,
+) -> Boosted:
+    """AdaBoost with trees of depth `max_depth` (1: stumps) and the other options of `fit_tree`.
+
+    >>> fit_adaboost([[0.0], [1.0], [2.0], [3.0]], [0, 1, 1, 0], num_rounds=3)
+    Boosted(3 trees, training error 0, bound 0.5164; all rounds were made)
+    """
+    rows = rows_of(X)
+    growth = Growth(**{"max_depth": 1, **options}).checked(rows.shape[1])
+    sample = sample_of(rows, y, weights, growth.criterion, num_classes)
+    keep = sample.weights > 0
+    rows, sample = rows[keep], sample.take(keep)
+    prior = np.bincount(sample.labels, sample.weights, sample.num_values) / sample.weights.sum()
+    parts = _boost(code_columns(rows), rows, sample, growth, check_count("num_rounds", num_rounds))
+    return Boosted(*parts[:4], prior, int(parts[4]), rows.shape[1])
+
+
+def _boost(
+    columns: Columns, rows: np.ndarray, sample: Sample, growth: Growth, num_rounds: int
+) -> tuple[tuple[Tree, ...], np.ndarray, np.ndarray, np.ndarray, Status]:
+    total, num_classes, labels = sample.weights.sum(), sample.num_values, sample.labels
+    weights, votes = sample.weights.copy(), np.zeros((len(rows), num_classes))
+    trees, alphas, errors, staged = [], [], [], []
+    status = Status.completed
+    for _ in range(num_rounds):
+        tree = grow_tree(columns, sample, growth, np.uint64(1), weights)
+        said = tree.predict(rows)
+        wrong = said != labels
+        error = float(weights[wrong].sum() / weights.sum())
+        if not wrong.any():
+            return (tree,), np.array([np.inf]), np.array([0.0]), np.array([0.0]), Status.converged
+        if error >= (1 - 1 / num_classes) * (1 - 1e-12):
+            status = Status.stalled
+            break
+        alpha = 0.5 * (np.log((1 - error) / error) + np.log(num_classes - 1))
+        votes[np.arange(len(rows)), said] += alpha
+        trees, alphas, errors = [*trees, tree], [*alphas, alpha], [*errors, error]
+        staged.append(float(sample.weights[votes.argmax(1) != labels].sum() / total))
+        weights = weights * np.exp(np.where(wrong, alpha, -alpha))
+        weights *= total / weights.sum()  # so that `min_samples_leaf` keeps its meaning
+    return tuple(trees), np.array(alphas), np.array(errors), np.array(staged), status

@@ -1,0 +1,243 @@
+r"""Bagging and random forests: trees on resampled rows and drawn columns, with out-of-bag checks.
+
+Model.       Tree $t$ is grown on $n$ draws of rows in proportion to their weights, each node choosing among
+             `max_features` drawn columns (bagging: all of them). The forest answers with the mean over trees.
+Uncertainty. Class shares $p_t$: $H[\bar p] = \overline{H[p_t]} + I$; means $m_t$ and leaf variances $v_t$:
+             $\bar v + \mathrm{Var}_t[m_t]$. The first part is noise, the second disagreement of trees.
+Out of bag.  Each row is judged by the trees that did not draw it.
+Repeatable.  Rows are put in an order of their own before any is drawn, and each tree has its own seed: the
+             forest depends on the key alone, not on the order of rows or the number of threads, and a row of
+             weight two gives the same trees as the row twice.
+Used by.     estimators.trees.
+Cost.        Trees in parallel threads, $O(m\,n)$ for each level of each with $m$ drawn columns.
+References.  Breiman (1996, 2001); Depeweg et al. (2018).
+"""
+
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from tractable.core.checks import check, check_count
+from tractable.core.chunks import bucket_size
+from tractable.core.module import Module, field
+from tractable.core.types import ArrayLike, Bool, Float, Int, Key
+from tractable.inference.trust.uncertainty import UncertaintySplit, split_entropy, split_variance
+from tractable.supervised.trees.growth import (
+    Columns,
+    Growth,
+    Sample,
+    code_columns,
+    grow_tree,
+    sample_of,
+    seeds_from,
+)  # fmt: skip
+from tractable.supervised.trees.loops import leaves_of
+from tractable.supervised.trees.tree import Tree, rows_of, sum_leaf_values
+
+__all__ = ["Forest", "canonical_order", "draw_rows", "fit_forest", "in_threads"]
+
+_BLOCK = 8192
+_MOST_DRAWS = 2**31 - 1
+
+
+class Forest(Module):
+    """Trees with equal votes, their nodes in one set of arrays; `roots` says where each tree begins.
+
+    `out_of_bag` are the predictions of each training row by the trees that did not see it (NaN where all
+    did).
+    """
+
+    feature: Int[np.ndarray, " m"]
+    threshold: Float[np.ndarray, " m"]
+    left: Int[np.ndarray, " m"]
+    missing_left: Bool[np.ndarray, " m"]
+    value: Float[np.ndarray, "m k"]
+    weight: Float[np.ndarray, " m"]
+    impurity: Float[np.ndarray, " m"]
+    roots: Int[np.ndarray, " t"]
+    out_of_bag: Float[np.ndarray, "n k"] | None
+    out_of_bag_error: Float[np.ndarray, ""]
+    criterion: str = field(static=True)
+    num_features: int = field(static=True)
+
+    @property
+    def num_trees(self) -> int:
+        return len(self.roots)
+
+    def tree(self, index: int) -> Tree:
+        """One tree of the forest."""
+        check_count("index", index, 0, self.num_trees - 1)
+        start, stop = np.append(self.roots, len(self.left))[index : index + 2]
+        part = slice(start, stop)
+        left = np.where(self.left[part] >= 0, self.left[part] - start, -1).astype(np.int32)
+        return Tree(
+            self.feature[part], self.threshold[part], left, self.missing_left[part], self.value[part],
+            self.weight[part], self.impurity[part], self.criterion, self.num_features,
+        )  # fmt: skip
+
+    def values(self, X: ArrayLike, num_threads: int | None = None) -> Float[np.ndarray, "n k"]:
+        """The mean over trees of the class shares of each row, or of its mean in one column."""
+        rows, shares = rows_of(X, self.num_features), np.ones(self.num_trees)
+        blocks = [rows[i : i + _BLOCK] for i in range(0, len(rows), _BLOCK)]
+        answer = lambda block: sum_leaf_values(self, block, self.roots, shares, self.value)  # noqa: E731
+        return np.concatenate(list(in_threads(answer, blocks, num_threads))) / self.num_trees
+
+    def predict(self, X: ArrayLike) -> np.ndarray:
+        """The mean of each row, or the code of its most probable class."""
+        found = self.values(X)
+        return found[:, 0] if self.criterion == "variance" else found.argmax(1)
+
+    def leaves(self, X: ArrayLike) -> Int[np.ndarray, "t n"]:
+        """The leaf of each row in each tree, as an index of the forest's nodes."""
+        rows = rows_of(X, self.num_features)
+        nodes = (self.feature, self.threshold, self.left, self.missing_left)
+        return np.stack([leaves_of(rows, *nodes, root) for root in self.roots])
+
+    def uncertainty(self, X: ArrayLike) -> UncertaintySplit:
+        """Noise and disagreement of the trees for each row: entropy of classes, or variance of numbers.
+
+        The variance of a leaf has one pseudo-row with the out-of-bag error, as few rows say little of noise.
+        Pure leaves of classes show no noise: grow with `min_samples_leaf` to tell it from disagreement.
+        """
+        rows = rows_of(X, self.num_features)
+        count = len(rows)  # padded, so that a new number of rows compiles nothing
+        leaves = self.leaves(np.concatenate([rows, np.repeat(rows[-1:], bucket_size(count) - count, 0)]))
+        if self.criterion == "variance":
+            noise = self.out_of_bag_error if np.isfinite(self.out_of_bag_error) else self.impurity[0]
+            weight = self.weight[leaves]
+            variances = (weight * self.impurity[leaves] + noise) / (weight + 1)
+            found = split_variance(self.value[leaves, 0], variances)
+        else:
+            found = split_entropy(self.value[leaves])
+        return UncertaintySplit(found.aleatoric[:count], found.epistemic[:count])
+
+    def feature_importance(self) -> Float[np.ndarray, " d"]:
+        """The mean over trees of the decrease of impurity that each column brought."""
+        return np.mean([self.tree(t).feature_importance() for t in range(self.num_trees)], axis=0)
+
+    def __repr__(self) -> str:
+        if not isinstance(self.left, np.ndarray):
+            return f"Forest(criterion={self.criterion!r})"
+        kind = "mean squared error" if self.criterion == "variance" else "error"
+        known = np.isfinite(self.out_of_bag_error)
+        verdict = (
+            f"out-of-bag {kind} {self.out_of_bag_error:.4g}" if known else "no out-of-bag rows: unchecked"
+        )
+        leaves = int((self.left < 0).sum()) / self.num_trees
+        return f"Forest({self.num_trees} trees, {leaves:.0f} leaves each on average; {verdict})"
+
+
+def fit_forest(
+    X: ArrayLike,
+    y: ArrayLike,
+    weights: ArrayLike | None = None,
+    *,
+    key: Key,
+    num_trees: int = 100,
+    num_classes: int | None = None,
+    bootstrap: bool = True,
+    num_threads: int | None = None,
+    **options: Any,
+) -> Forest:
+    r"""A random forest; the options of `fit_tree` hold for its trees.
+
+    `max_features` is, if not given, $\lfloor\sqrt d\rfloor$ for classes and a third of the columns for
+    numbers; `max_features=d` is bagging. Without `bootstrap` each tree sees all rows.
+
+    >>> import jax.random as jr
+    >>> fit_forest([[0.0], [1.0], [2.0], [3.0]] * 5, [0, 0, 1, 1] * 5, key=jr.key(0), num_trees=20)
+    Forest(20 trees, 2 leaves each on average; out-of-bag error 0)
+    """
+    rows = rows_of(X)
+    num_features = rows.shape[1]
+    options.setdefault("max_features", None)
+    growth = Growth(**options).checked(num_features)
+    if growth.max_features is None:
+        drawn = num_features // 3 if growth.criterion == "variance" else int(np.sqrt(num_features))
+        growth = growth._replace(max_features=max(1, drawn))
+    sample = sample_of(rows, y, weights, growth.criterion, num_classes)
+    present = np.flatnonzero(sample.weights > 0)  # absent rows must not be seen, not even in ranks
+    num_rows, rows, sample = len(rows), rows[present], sample.take(present)
+    columns = code_columns(rows)
+    order = canonical_order(columns, sample)
+    rows, sample = rows[order], sample.take(order)
+    columns = columns._replace(codes=np.ascontiguousarray(columns.codes[:, order]))
+    seeds = seeds_from(key, check_count("num_trees", num_trees))
+
+    def grown(seed: Any) -> tuple[Tree, np.ndarray, np.ndarray]:
+        if not bootstrap:
+            return grow_tree(columns, sample, growth, seed), np.empty(0, np.int64), np.empty(0, np.int32)
+        drawn = draw_rows(sample.weights, seed)
+        tree = grow_tree(columns, sample, growth, seed, drawn)
+        left_out = np.flatnonzero(drawn == 0)
+        return tree, left_out, tree.apply(rows[left_out]) if len(left_out) else np.empty(0, np.int32)
+
+    trees, votes, counts = [], np.zeros((len(rows), sample.num_values)), np.zeros(len(rows))
+    for tree, left_out, leaf in in_threads(grown, seeds, num_threads):
+        trees.append(tree)
+        votes[left_out] += tree.value[leaf]
+        counts[left_out] += 1
+    votes = np.divide(votes, counts[:, None], out=np.full_like(votes, np.nan), where=counts[:, None] > 0)
+    return _gather(trees, votes, sample, growth, present[order], num_rows)
+
+
+def canonical_order(columns: Columns, sample: Sample) -> Int[np.ndarray, " n"]:
+    """An order of rows that depends on their contents alone, by a hash; equal rows come next to each
+    other."""
+    mixed = (sample.targets + 0.0).view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    for codes in columns.codes:
+        mixed = (mixed ^ codes.astype(np.uint64)) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed ^= mixed >> np.uint64(29)
+    return np.argsort(mixed, kind="stable")
+
+
+def draw_rows(weights: np.ndarray, seed: Any, share: float = 1.0) -> Float[np.ndarray, " n"]:
+    r"""How often each row is drawn in $\max(n, W)$ draws (times `share`) in proportion to weight.
+
+    A draw is a place on the line of weights, so a row of weight two is drawn where its two copies would be.
+    """
+    ends = np.cumsum(weights)
+    total = max(int((weights > 0).sum()), round(float(ends[-1])))
+    check(total <= _MOST_DRAWS, "weights", f"of a sum up to {_MOST_DRAWS}", ends[-1], "Divide them.")
+    generator = np.random.Generator(np.random.SFC64(int(seed)))
+    places = np.sort(generator.random(max(1, round(share * total)))) * ends[-1]
+    return np.diff(np.searchsorted(places, ends, side="left"), prepend=0).astype(np.float64)
+
+
+def in_threads(
+    function: Callable[[Any], Any], inputs: Iterable[Any], num_threads: int | None
+) -> Iterable[Any]:
+    """`function` of each input, in order, computed in threads (as many as there are processors)."""
+    inputs = list(inputs)
+    count = min(len(inputs), num_threads or os.cpu_count() or 1)
+    if count <= 1:
+        yield from map(function, inputs)
+        return
+    with ThreadPoolExecutor(count) as pool:
+        yield from pool.map(function, inputs)
+
+
+def _gather(
+    trees: list[Tree], votes: np.ndarray, sample: Sample, growth: Growth, places: np.ndarray, num_rows: int
+) -> Forest:
+    """One set of arrays, and the out-of-bag predictions in the order that the rows came in."""
+    roots = np.cumsum([0, *(len(tree.left) for tree in trees)])
+    lefts = [np.where(tree.left >= 0, tree.left + root, -1) for tree, root in zip(trees, roots)]
+    joined = {name: np.concatenate([getattr(tree, name) for tree in trees]) for name in (
+        "feature", "threshold", "missing_left", "value", "weight", "impurity")}  # fmt: skip
+    judged = ~np.isnan(votes[:, 0])
+    if growth.criterion == "variance":
+        losses = (votes[judged, 0] - sample.targets[judged]) ** 2
+    else:
+        losses = (votes[judged].argmax(1) != sample.labels[judged]).astype(float)
+    error = np.average(losses, weights=sample.weights[judged]) if judged.any() else np.nan
+    restored = np.full((num_rows, votes.shape[1]), np.nan)
+    restored[places] = votes
+    return Forest(
+        left=np.concatenate(lefts).astype(np.int32), roots=roots[:-1], out_of_bag=restored,
+        out_of_bag_error=np.asarray(error, float), criterion=growth.criterion,
+        num_features=trees[0].num_features, **joined,
+    )  # fmt: skip

@@ -1,0 +1,302 @@
+r"""Decision trees as flat arrays of nodes: impurity, prediction, printing, rules, importance, pruning.
+
+Impurity.    Gini $1 - \sum_k p_k^2$, entropy $-\sum_k p_k \log p_k$, variance. The gain of a split of $S$
+             into parts $S_v$ is $I(S) - \sum_v \frac{|S_v|}{|S|} I(S_v)$; with entropy, the information
+             gain.
+Tree.        Inner node: $x_j \le t$ goes left, a missing entry where more was gained. Leaf: class shares or
+             mean.
+Pruning.     $R_\alpha(T) = R(T) + \alpha |T|$; the weakest link is the inner node $t$ of least
+             $(R(t) - R(T_t))/(|T_t| - 1)$, and removing it again and again gives every optimal subtree.
+Used by.     supervised.trees.growth, supervised.trees.forests, supervised.trees.boosting,
+             supervised.trees.rotation, supervised.trees.id3.
+Cost.        Prediction $O(\text{depth})$ for each row; the pruning path $O(\text{nodes}^2)$ at worst.
+References.  Quinlan (1986); Breiman, Friedman, Olshen and Stone (1984).
+"""
+
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from scipy.special import entr
+
+from tractable.core.checks import as_float, check, check_option, offender
+from tractable.core.module import Module, field
+from tractable.core.types import ArrayLike, Bool, Float, Int
+from tractable.supervised.trees.loops import add_leaf_values, leaves_of, weakest_links
+
+__all__ = [
+    "PruningPath",
+    "Tree",
+    "gini",
+    "information_gain",
+    "prune",
+    "pruning_path",
+    "rows_of",
+    "split_gain",
+]
+
+Names = Sequence[Hashable] | np.ndarray | None
+
+
+class Tree(Module):
+    """A fitted tree: node 0 is the root, the right child follows the left one, a leaf has feature -1.
+
+    `value` holds the class shares (or the mean) of each node, `weight` the weight of its rows and `impurity`
+    that of its rows.
+    """
+
+    feature: Int[np.ndarray, " m"]
+    threshold: Float[np.ndarray, " m"]
+    left: Int[np.ndarray, " m"]
+    missing_left: Bool[np.ndarray, " m"]
+    value: Float[np.ndarray, "m k"]
+    weight: Float[np.ndarray, " m"]
+    impurity: Float[np.ndarray, " m"]
+    criterion: str = field(static=True)
+    num_features: int = field(static=True)
+
+    @property
+    def right(self) -> Int[np.ndarray, " m"]:
+        return np.where(self.left >= 0, self.left + 1, -1)
+
+    @property
+    def num_leaves(self) -> int:
+        return int((self.feature < 0).sum())
+
+    @property
+    def parent(self) -> Int[np.ndarray, " m"]:
+        found, inner = np.full(len(self.left), -1), np.flatnonzero(self.left >= 0)
+        found[self.left[inner]] = found[self.left[inner] + 1] = inner
+        return found
+
+    @property
+    def depths(self) -> Int[np.ndarray, " m"]:
+        """The number of questions above each node."""
+        found = np.zeros(len(self.left), np.int64)
+        for node in np.flatnonzero(self.left >= 0):  # parents come before their children
+            found[self.left[node]] = found[self.left[node] + 1] = found[node] + 1
+        return found
+
+    def apply(self, X: ArrayLike) -> Int[np.ndarray, " n"]:
+        """The leaf of each row."""
+        rows = rows_of(X, self.num_features)
+        return leaves_of(rows, self.feature, self.threshold, self.left, self.missing_left, 0)
+
+    def values(self, X: ArrayLike) -> Float[np.ndarray, "n k"]:
+        """The class shares of each row's leaf; for a regression tree, its mean in one column."""
+        return self.value[self.apply(X)]
+
+    def predict(self, X: ArrayLike) -> np.ndarray:
+        """The mean of each row's leaf, or the code of its most frequent class (of equals the first)."""
+        found = self.values(X)
+        return found[:, 0] if self.criterion == "variance" else found.argmax(1)
+
+    def variances(self, X: ArrayLike) -> Float[np.ndarray, " n"]:
+        r"""The variance of the targets in each row's leaf, with one pseudo-row that has the root's variance:
+        $(W v + v_0)/(W + 1)$. A leaf of one row does not promise certainty."""
+        leaf = self.apply(X)
+        weight = self.weight[leaf]
+        return (weight * self.impurity[leaf] + self.impurity[0]) / (weight + 1)
+
+    def decision_path(self, x: ArrayLike) -> list[int]:
+        """The nodes that one row passes, from the root to its leaf."""
+        leaf, parent = int(self.apply(np.atleast_2d(np.asarray(x, float)))[0]), self.parent
+        path = [leaf]
+        while path[-1] != 0:
+            path.append(int(parent[path[-1]]))
+        return path[::-1]
+
+    def feature_importance(self) -> Float[np.ndarray, " d"]:
+        """The decrease of impurity that each column brought, as shares that sum to 1 (zeros without
+        splits)."""
+        inner = np.flatnonzero(self.left >= 0)
+        mass, left = self.weight * self.impurity, self.left[inner]
+        gains = np.maximum(mass[inner] - mass[left] - mass[left + 1], 0)
+        found = np.bincount(self.feature[inner], gains, self.num_features)
+        return found / found.sum() if found.sum() > 0 else found
+
+    def text(self, feature_names: Names = None, class_names: Names = None) -> str:
+        """The tree as indented lines, one for each branch."""
+        lines = []
+        for node, depth, test in self._walk(feature_names):
+            label = f"  -> {self._label(node, class_names)}" if self.left[node] < 0 else ""
+            lines.append("|   " * (depth - 1) + ("|-- " if depth else "") + (test or "all rows") + label)
+        return "\n".join(lines)
+
+    def rules(self, feature_names: Names = None, class_names: Names = None) -> list[str]:
+        """One rule for each leaf: the conjunction of the tests on its path, and what it answers."""
+        rules, tests = [], []
+        for node, depth, test in self._walk(feature_names):
+            tests = [*tests[: max(depth - 1, 0)], *([test] if test else [])]
+            if self.left[node] < 0:
+                answer = self._label(node, class_names)
+                rules.append(f"if {' and '.join(tests)}: {answer}" if tests else f"always: {answer}")
+        return rules
+
+    def _walk(self, feature_names: Names) -> Iterator[tuple[int, int, str]]:
+        """Nodes from the root, left before right, with their depth and the test that leads to them."""
+        check(
+            feature_names is None or len(feature_names) == self.num_features,
+            "feature_names",
+            f"as many as there are columns ({self.num_features})",
+            None if feature_names is None else len(feature_names),
+        )
+        waiting = [(0, 0, "")]
+        while waiting:
+            node, depth, test = waiting.pop()
+            yield node, depth, test
+            if self.left[node] >= 0:
+                column = int(self.feature[node])
+                name = f"x{column}" if feature_names is None else str(feature_names[column])
+                at, left = self.threshold[node], int(self.left[node])
+                tests = (f"{name} <= {at:.6g}", f"{name} > {at:.6g}")
+                if np.isinf(at):
+                    tests = (f"{name} is known", f"{name} is missing")
+                waiting += [(left + 1, depth + 1, tests[1]), (left, depth + 1, tests[0])]
+
+    def _label(self, node: int, class_names: Names) -> str:
+        if self.criterion == "variance":
+            return f"{self.value[node, 0]:.6g} (weight {self.weight[node]:.6g})"
+        code = int(self.value[node].argmax())
+        name = code if class_names is None else class_names[code]
+        return f"{name} ({self.value[node, code]:.0%} of {self.weight[node]:.6g})"
+
+    def __repr__(self) -> str:
+        if not isinstance(self.left, np.ndarray):
+            return f"Tree(criterion={self.criterion!r})"
+        leaves = self.left < 0
+        rest = float((self.weight * self.impurity)[leaves].sum() / self.weight[0])
+        share = f", {1 - rest / self.impurity[0]:.0%} of it explained" if self.impurity[0] > 0 else ""
+        return (
+            f"Tree({self.num_leaves} leaves, depth {int(self.depths.max())}, {self.criterion} "
+            f"{self.impurity[0]:.4g} at the root, {rest:.4g} in the leaves{share} on the training rows)"
+        )
+
+
+class PruningPath(Module):
+    """The nested optimal subtrees: from each `alphas` on, `num_leaves` remain, with training risk `risks`."""
+
+    alphas: Float[np.ndarray, " p"]
+    num_leaves: Int[np.ndarray, " p"]
+    risks: Float[np.ndarray, " p"]
+
+    def __repr__(self) -> str:
+        if not isinstance(self.alphas, np.ndarray):
+            return "PruningPath()"
+        first, last = int(self.num_leaves[0]), float(self.alphas[-1])
+        return f"PruningPath({len(self.alphas)} subtrees, {first} leaves to 1 at alpha {last:.4g})"
+
+
+def gini(probs: ArrayLike) -> float:
+    r"""$1 - \sum_k p_k^2$: the probability that two draws differ.
+
+    >>> gini([0.5, 0.5])
+    0.5
+    """
+    p = np.asarray(as_float("probs", probs), float)
+    ok = p >= 0
+    check(bool(ok.all()) and abs(p.sum() - 1) < 1e-6, "probs", "probabilities that sum to 1", p)
+    return float(1 - (p**2).sum())
+
+
+def split_gain(counts: ArrayLike, criterion: str = "entropy", base: float | int | None = None) -> float:
+    r"""$I(S) - \sum_v \frac{|S_v|}{|S|} I(S_v)$ from `counts[v, k]`, the weight of class $k$ in part $v$.
+
+    >>> round(split_gain([[3, 4], [6, 1]], base=2), 5)  # PlayTennis: humidity high, normal
+    0.15184
+    """
+    table = np.asarray(as_float("counts", counts), float)
+    check(table.ndim == 2 and table.size > 0, "counts", "of shape (parts, classes)", f"shape {table.shape}")
+    ok = np.isfinite(table) & (table >= 0)
+    if not ok.all():
+        check(False, "counts", "zero or positive, and finite", offender(table, ok))
+    check_option("criterion", criterion, ("entropy", "gini"))
+    check(table.sum() > 0, "counts", "of at least one row", "zeros")
+    sizes = table.sum(1)
+    parts = table[sizes > 0] / sizes[sizes > 0, None]
+    rows = np.vstack([table.sum(0) / table.sum(), parts])
+    impurity = entr(rows).sum(1) if criterion == "entropy" else 1 - (rows**2).sum(1)
+    gain = float(impurity[0] - sizes[sizes > 0] / table.sum() @ impurity[1:])
+    return max(gain, 0.0) / (1.0 if base is None or criterion == "gini" else float(np.log(base)))
+
+
+def information_gain(
+    labels: Any, attribute: Any, weights: ArrayLike | None = None, base: float | int | None = 2
+) -> float:
+    r"""$\mathrm{Gain}(S, A) = H(S) - \sum_v \frac{|S_v|}{|S|} H(S_v)$, $S_v$ the rows where the attribute is
+    $v$.
+
+    In bits, or nats with `base=None`; `labels` and `attribute` may be of any kind.
+
+    >>> information_gain(["a", "a", "b", "b"], [0, 0, 1, 1])
+    1.0
+    """
+    y, a = np.asarray(labels), np.asarray(attribute)
+    check(y.ndim == 1 and len(y) > 0, "labels", "a vector of at least one", f"shape {y.shape}")
+    check(a.shape == y.shape, "attribute", f"one value per row {y.shape}", f"shape {a.shape}")
+    w = np.ones(len(y)) if weights is None else np.asarray(as_float("weights", weights), float)
+    check(w.shape == y.shape, "weights", f"one per row {y.shape}", f"shape {w.shape}")
+    classes, codes = np.unique(y, return_inverse=True)
+    parts, at = np.unique(a, return_inverse=True)
+    shape = (len(parts), len(classes))
+    return split_gain(
+        np.bincount(at * len(classes) + codes, w, len(parts) * len(classes)).reshape(shape), base=base
+    )
+
+
+def pruning_path(tree: Tree) -> PruningPath:
+    """Every subtree that minimises $R(T) + \\alpha |T|$ for some $\\alpha$, from the whole tree to the
+    root."""
+    risk = tree.weight * tree.impurity / tree.weight[0]
+    removed = weakest_links(tree.left, tree.parent, risk)
+    inner = tree.left >= 0
+    steps = np.unique(removed[inner])
+    alphas = np.unique(np.concatenate([[0.0], steps]))
+    trees = [prune(tree, alpha, removed) for alpha in alphas]
+    risks = [float((t.weight * t.impurity)[t.left < 0].sum() / tree.weight[0]) for t in trees]
+    return PruningPath(alphas, np.array([t.num_leaves for t in trees]), np.array(risks))
+
+
+def prune(tree: Tree, alpha: float | int, removed: np.ndarray | None = None) -> Tree:
+    r"""The smallest subtree that minimises $R(T) + \alpha |T|$, $R$ the impurity of the leaves by share of
+    rows."""
+    check(alpha >= 0, "alpha", "zero or positive", alpha)
+    parent = tree.parent
+    if removed is None:
+        removed = weakest_links(tree.left, parent, tree.weight * tree.impurity / tree.weight[0])
+    inner = (tree.left >= 0) & (removed > alpha)
+    kept = np.zeros(len(inner), bool)
+    kept[0] = True
+    for node in range(1, len(inner)):
+        kept[node] = kept[parent[node]] and inner[parent[node]]
+    place = np.cumsum(kept) - 1
+    left = np.where(inner, place[tree.left], -1)[kept].astype(tree.left.dtype)
+    feature = np.where(inner, tree.feature, -1)[kept].astype(tree.feature.dtype)
+    return Tree(
+        feature, tree.threshold[kept], left, tree.missing_left[kept], tree.value[kept], tree.weight[kept],
+        tree.impurity[kept], tree.criterion, tree.num_features,
+    )  # fmt: skip
+
+
+def rows_of(X: ArrayLike, num_features: int | None = None) -> Float[np.ndarray, "n d"]:
+    """`X` as rows of floats in memory order, NaN for missing entries; infinities are refused by column."""
+    rows = np.ascontiguousarray(as_float("X", X) if not isinstance(X, np.ndarray) else X, dtype=np.float64)
+    check(rows.ndim == 2 and rows.size > 0, "X", "of shape (rows, columns)", f"shape {rows.shape}")
+    if num_features is not None:
+        check(rows.shape[1] == num_features, "X", f"of {num_features} columns", f"{rows.shape[1]} columns")
+    ok = ~np.isinf(rows)
+    if not ok.all():
+        row, column = np.argwhere(~ok)[0]
+        check(False, "X", "without infinities", f"{rows[row, column]} in column {column}, row {row}")
+    return rows
+
+
+def sum_leaf_values(
+    nodes: Any, X: np.ndarray, roots: np.ndarray, shares: np.ndarray, values: np.ndarray
+) -> np.ndarray:
+    """The weighted sum over trees of the values of each row's leaves, for the nodes of a tree or a forest."""
+    out = np.zeros((len(X), values.shape[1]))
+    add_leaf_values(
+        X, nodes.feature, nodes.threshold, nodes.left, nodes.missing_left, roots, values, shares, out
+    )
+    return out
