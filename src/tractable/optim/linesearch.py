@@ -1,11 +1,9 @@
 r"""Line searches: how far to go along a direction of descent.
 
 Conditions.  Sufficient decrease $f(x + t d) \le f(x) + c_1 t\, g^\top d$ and, for Wolfe, curvature
-             $\nabla f(x + t d)^\top d \ge c_2\, g^\top d$.
-             Close to a minimum the decrease is smaller than rounding; there the slope decides (Hager and
-             Zhang's approximate
-             condition $\nabla f(x + td)^\top d \le (2 c_1 - 1) g^\top d$ with $f$ no larger than its
-             rounding).
+             $\nabla f(x + t d)^\top d \ge c_2\, g^\top d$. Close to a minimum the decrease is smaller than
+             rounding; there the slope decides (Hager and Zhang's approximate condition
+             $\nabla f(x + td)^\top d \le (2 c_1 - 1) g^\top d$ with $f$ no larger than its rounding).
 Used by.     optim.gradient, optim.newton, optim.quasi_newton.
 Cost.        One value and gradient per trial; the accepted trial's are returned, so that a step that is taken
              at once costs one.

@@ -2,9 +2,8 @@ r"""Proximal gradient: a smooth objective plus a penalty with a simple proximal 
 coordinate descent.
 
 Problem.     $\min_x f(x) + h(x)$ with $f$ smooth. Step: $x \leftarrow \mathrm{prox}_{a h}(x - a \nabla f(x))$
-             with
-             $\mathrm{prox}_{a h}(y) = \arg\min_x \tfrac12\|x - y\|^2 + a h(x)$; a projection is the map of an
-             indicator.
+             with $\mathrm{prox}_{a h}(y) = \arg\min_x \tfrac12\|x - y\|^2 + a h(x)$; a projection is the map
+             of an indicator.
 Step size.   Backtracked until $f(x^+) \le f(x) + \nabla f^\top (x^+ - x) + \|x^+ - x\|^2/2a$, so no constant
              is needed.
 Used by.     optim.projected, supervised (lasso, elastic net).

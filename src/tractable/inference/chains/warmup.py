@@ -2,9 +2,8 @@ r"""Warm-up: bring chains to where the density lives, and learn the map and the 
 move.
 
 Windows.     Short blocks of growing length, all chains pooled. After each, the map $x = m + Lz$ is learnt
-             anew
-             from the draws and gradients of the later windows (`inference.chains.whitening`) and the step
-             size is searched anew by dual averaging; the last window only settles the step size.
+             anew from the draws and gradients of the later windows (`inference.chains.whitening`) and the
+             step size is searched anew by dual averaging; the last window only settles the step size.
 End.         Windows go on until the chains agree: split $\hat R$ between and within chains over the later
              windows is small for the log-density and for nearly all coordinates. So an easy posterior costs
              140 steps, not a thousand.

@@ -6,8 +6,7 @@ Map.         $x = m + Lz$; a sampler that moves $z$ with unit metric moves $x$ w
 Learning.    For draws with covariance $C_x$ and gradients of the log-density with covariance $C_g$, the map
              that brings $z$ closest to a standard normal in Fisher divergence has $A = LL^\top$ with
              $A C_g A = C_x$: the geometric mean of $C_x$ and $C_g^{-1}$. On a Gaussian it is exact from
-             $d + 1$
-             draws, wherever they are; elementwise it is $s^2 = \mathrm{sd}(x)/\mathrm{sd}(g)$.
+             $d + 1$ draws, wherever they are; elementwise it is $s^2 = \mathrm{sd}(x)/\mathrm{sd}(g)$.
 Trust.       Behind that map a Gaussian has unit variances in every direction. Directions in which the draws
              vary more than chance explains are not Gaussian: there gradients are ruled by a few steep places
              (the neck of a funnel, the spike of a horseshoe) and the variance of the draws is taken instead.

@@ -2,8 +2,7 @@ r"""Models that change EM's M-step: with a conjugate prior (posterior mode), or 
 EM).
 
 Prior.       A conjugate prior is worth the statistics of imaginary rows; adding them gives the posterior mode
-             of
-             $\log p(X \mid \theta) + E[\log p(\text{imaginary rows} \mid \theta)]$.
+             of $\log p(X \mid \theta) + E[\log p(\text{imaginary rows} \mid \theta)]$.
 Partial.     Any $\theta$ with $Q(\theta, \theta') \ge Q(\theta', \theta')$ raises the evidence too.
 Used by.     latent, graphs.learning; models without a closed-form M-step.
 Cost.        That of the model's own steps; a partial M-step costs a few gradients of `expected_log_joint`.

@@ -1,12 +1,10 @@
 r"""Why EM climbs, in numbers: the evidence taken apart at any two parameters.
 
 Identity.    With $q = p(Z \mid X, \theta')$:
-             $L(\theta) = Q(\theta, \theta') + H(\theta') + \mathrm{KL}(\theta' \|
-             \theta)$, where $Q = E_q \log p(X, Z \mid
-             \theta)$, $H$ is the entropy of $q$ and KL is between the
-             posteriors of $Z$. So $Q + H$ bounds $L$ from below and touches it at $\theta = \theta'$, with
-             equal
-             slope there.
+             $L(\theta) = Q(\theta, \theta') + H(\theta') + \mathrm{KL}(\theta' \| \theta)$, where
+             $Q = E_q \log p(X, Z \mid \theta)$, $H$ is the entropy of $q$ and KL is between the posteriors of
+             $Z$. So $Q + H$ bounds $L$ from below and touches it at $\theta = \theta'$, with equal slope
+             there.
 Contract.    A model with `e_step` that also has `expected_log_joint(stats)`, such as `Mixture`.
 Used by.     docs, tests of models with hidden parts.
 Cost.        Two E-steps.

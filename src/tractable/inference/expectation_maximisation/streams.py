@@ -4,9 +4,8 @@ Incremental. Each block's old statistics are replaced by new ones and the model 
 $Q + H$
              never falls.
 Online.      Average statistics $\bar s \leftarrow (1 - \gamma_t)\,\bar s + \gamma_t\, s_t$ with
-             $\gamma_t = (t +
-             d)^{-\kappa}$, $\kappa \in (\frac12, 1]$, so that $\sum \gamma_t = \infty$ and $\sum \gamma_t^2 <
-             \infty$.
+             $\gamma_t = (t + d)^{-\kappa}$, $\kappa \in (\frac12, 1]$, so that $\sum \gamma_t = \infty$ and
+             $\sum \gamma_t^2 < \infty$.
 Used by.     latent, statespace.hmm, scale.
 Cost.        One M-step per block or chunk; memory for one chunk and one set of statistics (incremental: one
              per block).

@@ -4,10 +4,9 @@ Problem.     $\max_\lambda E_{q_\lambda}[\log p(x, z) - \log q_\lambda(z)]$, or 
              $z$ is any module or pytree, moved as one real vector through `bijections.unconstrain`.
 Methods.     `adam`: stochastic ascent with a ladder of step sizes; it has converged when a smaller step size
              gains nothing more, by `tol` nats or two standard errors (see `inference.variational.ascent`).
-             The answer is
-             the average of the last iterates. `lbfgs`: fixed, moment-matched draws make the bound a
-             deterministic function, exact for a Gaussian posterior. `natural`: precisions and means by the
-             expected Hessian and gradient.
+             The answer is the average of the last iterates. `lbfgs`: fixed, moment-matched draws make the
+             bound a deterministic function, exact for a Gaussian posterior. `natural`: precisions and means
+             by the expected Hessian and gradient.
 Verdict.     $\hat k$, the tail shape of the importance weights $p/q$ of fresh draws.
 Mini-batch.  With `batch` rows a time, the log-likelihood counts $N/|\mathrm{batch}|$ times, the prior once.
 Used by.     supervised, latent, programs.

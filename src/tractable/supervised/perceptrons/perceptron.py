@@ -1,12 +1,10 @@
 r"""The perceptron: learn from mistakes only; the same as stochastic descent on a convex loss.
 
 Rule.        $t = \mathrm{sign}(w^\top x)$ with $\mathrm{sign}(0) = 0$, a mistake for either label. On a
-             mistake
-             $w \leftarrow w + y x$. A bias is a last column of ones.
+             mistake $w \leftarrow w + y x$. A bias is a last column of ones.
 Loss.        $f(w) = \frac1N\sum_k[-y_k w^\top x_k]_+$, convex; $-y_k x_k$ is a subgradient wherever
              $y_k w^\top x_k \le 0$. (With $<$ instead, descent would never leave $w = 0$.) A step of one on
-             rows in
-             turn is the rule itself.
+             rows in turn is the rule itself.
 Bound.       Separable by a unit $u$ with margin $\delta$ and radius $R$: after $k$ mistakes
              $k\delta \le u^\top w$ and $\|w\|^2 \le kR^2$, so $k \le (R/\delta)^2$.
 Kernel.      $w = \sum_n a_n y_n\phi(x_n)$, $a_n \leftarrow a_n + 1$ on a mistake.

@@ -3,9 +3,8 @@ r"""Can a plane separate two classes, how wide is the gap, and what that promise
 Definition.  Separable: $y_n(u^\top x_n + b) \ge \delta > 0$ for all $n$, some unit $u$. Margin
              $\delta(u) = \min_n y_n u^\top x_n$, radius $R = \max_n\|x_n\|$.
 Test.        The linear program $\max t$, $y_n(w^\top x_n + b) \ge t$, $|w_i|, |b|, t \le 1$ in scaled
-             columns: positive
-             exactly for separable data, and its dual, weights of both classes whose mixed means agree, proves
-             the contrary.
+             columns: positive exactly for separable data, and its dual, weights of both classes whose mixed
+             means agree, proves the contrary.
 Mistakes.    The perceptron through the origin makes at most $(R/\delta)^2$ mistakes.
 Used by.     supervised.perceptrons.perceptron, supervised.svm.machine (hard margins), theory.margins.
 Cost.        One linear program with $d + 2$ unknowns and one row per example.
