@@ -19,7 +19,7 @@ from tractable.core.checks import check, check_count, is_concrete, is_key
 from tractable.core.module import Module
 from tractable.core.types import Array, Bool, Float, Int, Scalar
 
-__all__ = ["Run", "Status", "TraceCounter", "count_traces", "run", "run_until"]
+__all__ = ["Ended", "Run", "Status", "TraceCounter", "count_traces", "run", "run_until"]
 
 State = TypeVar("State")
 
@@ -60,13 +60,10 @@ _SENTENCES = {
 }
 
 
-class Run(Module, Generic[State]):
-    """What an iterative algorithm returns: the last state, what it recorded, and how it ended."""
+class Ended:
+    """What a result with a `code` has: how the iteration behind it ended."""
 
-    state: State
-    trace: Any
-    num_steps: Int[Array, ""]
-    code: Int[Array, ""]
+    code: Any
 
     @property
     def status(self) -> Status:
@@ -74,6 +71,15 @@ class Run(Module, Generic[State]):
         fix = "Take one of them: `jax.tree.map(lambda leaf: leaf[0], run)`."
         check(shape == (), "status", "asked of one run", f"a stack of runs of shape {shape}", fix)
         return Status(int(self.code))
+
+
+class Run(Ended, Module, Generic[State]):
+    """What an iterative algorithm returns: the last state, what it recorded, and how it ended."""
+
+    state: State
+    trace: Any
+    num_steps: Int[Array, ""]
+    code: Int[Array, ""]
 
     @property
     def values(self) -> Any:

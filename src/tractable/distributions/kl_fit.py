@@ -26,7 +26,7 @@ import scipy.optimize
 
 from tractable.bijections.support import unconstrain
 from tractable.core.checks import as_float, check, check_count, is_concrete
-from tractable.core.iterate import Status
+from tractable.core.iterate import Ended, Status
 from tractable.core.module import Module
 from tractable.core.types import Array, ArrayLike, Int, Key, Scalar
 from tractable.distributions.base import Distribution
@@ -40,7 +40,7 @@ from tractable.distributions.panels import expectation_rule
 __all__ = ["KLFit", "ReverseKLFit", "empirical_kl", "forward_kl_fit", "reverse_kl_fit"]
 
 
-class KLFit(Module):
+class KLFit(Ended, Module):
     r"""A fitted distribution with what was minimised and how the search ended.
 
     `objective` is the cross-entropy $-E_p[\log q]$ of a forward fit, and $E_q[\log q - \log\tilde p]$ of a
@@ -51,10 +51,6 @@ class KLFit(Module):
     objective: Scalar
     num_steps: Int[Array, ""]
     code: Int[Array, ""]
-
-    @property
-    def status(self) -> Status:
-        return Status(int(self.code))
 
     def __repr__(self) -> str:
         if not is_concrete(self.code):

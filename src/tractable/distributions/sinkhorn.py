@@ -26,7 +26,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tractable.core.checks import as_float, check, check_count, check_finite, is_concrete
-from tractable.core.iterate import Status, run, run_until
+from tractable.core.iterate import Ended, Status, run, run_until
 from tractable.core.module import Module
 from tractable.core.numerics import safe_log
 from tractable.core.types import Array, ArrayLike, Float, Int, Scalar
@@ -40,7 +40,7 @@ _LARGEST_LOG_SCALING = (
 )
 
 
-class SinkhornPlan(Module):
+class SinkhornPlan(Ended, Module):
     r"""Potentials of the regularised problem, with the verdict on how well their plan meets the marginals.
 
     `value` is the dual objective $\langle f, a \rangle + \langle g, b \rangle - \varepsilon(\sum_{ij} P_{ij}
@@ -68,10 +68,6 @@ class SinkhornPlan(Module):
     def transport_cost(self) -> Scalar:
         r"""$\langle P, C \rangle$, without the entropy."""
         return (self.plan * self.cost).sum()
-
-    @property
-    def status(self) -> Status:
-        return Status(int(self.code))
 
     def __repr__(self) -> str:
         if not is_concrete(self.code):

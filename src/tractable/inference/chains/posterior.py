@@ -24,7 +24,7 @@ import numpy as np
 from tractable.core import storage
 from tractable.core.checks import check, check_count, has_values
 from tractable.core.estimate import Estimate
-from tractable.core.iterate import Status
+from tractable.core.iterate import Ended, Status
 from tractable.core.module import Module, field
 from tractable.core.types import PyTree
 from tractable.inference.trust.chain_report import (
@@ -55,7 +55,7 @@ _ARVIZ_RECORDS = {
 }
 
 
-class Posterior(Module):
+class Posterior(Ended, Module):
     """Draws of Markov chains with their records; prints as the table of its variables and the verdict."""
 
     draws: PyTree  # arrays (chains, draws, ...)
@@ -84,10 +84,6 @@ class Posterior(Module):
         """Evaluations of the density (with its gradient, where it is followed), those of the warm-up too."""
         counts = [getattr(part, "num_gradients", 0) for part in (self.info, self.warmup)]
         return int(sum(np.sum(np.asarray(count)) for count in counts))
-
-    @property
-    def status(self) -> Status:
-        return Status(int(self.code))
 
     @property
     def names(self) -> list[str]:

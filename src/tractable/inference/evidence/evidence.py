@@ -15,20 +15,16 @@ from jax.core import Tracer
 
 from tractable.core.checks import as_float, check_count
 from tractable.core.estimate import Estimate
-from tractable.core.iterate import Status
+from tractable.core.iterate import Ended
 from tractable.core.types import Array, ArrayLike, Int
 
 __all__ = ["Evidence", "aic", "bic"]
 
 
-class Evidence(Estimate):
+class Evidence(Ended, Estimate):
     """A log-evidence with its standard error, the method, and how the computation ended."""
 
     code: Int[Array, ""]
-
-    @property
-    def status(self) -> Status:
-        return Status(int(self.code))
 
     @property
     def verdict(self) -> str:

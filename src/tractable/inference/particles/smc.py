@@ -33,7 +33,7 @@ import numpy as np
 from tractable.core.blocks import run_in_blocks
 from tractable.core.checks import check, check_count, check_finite, check_option, has_values
 from tractable.core.estimate import Estimate
-from tractable.core.iterate import Run, Status
+from tractable.core.iterate import Ended, Run, Status
 from tractable.core.module import field
 from tractable.core.types import Array, ArrayLike, Float, Int, Key
 from tractable.inference.evidence.evidence import Evidence
@@ -51,7 +51,7 @@ _STUCK = 0.05  # the share of accepted moves below which particles are little mo
 _THIN = 0.1  # the share of particles that the weights of a stage must leave
 
 
-class TemperedParticles(Annealed):
+class TemperedParticles(Ended, Annealed):
     """Weighted particles of the posterior, the evidence, and how the stages went."""
 
     stage_ess: Float[Array, " stages"] = field(kw_only=True)  # as a share of the particles
@@ -60,10 +60,6 @@ class TemperedParticles(Annealed):
     group_log_evidences: Float[Array, " groups"] = field(kw_only=True)
     num_evaluations: int = field(kw_only=True)  # of the density by the moves, with gradient where they use it
     code: Int[Array, ""] = field(kw_only=True)
-
-    @property
-    def status(self) -> Status:
-        return Status(int(self.code))
 
     @property
     def log_evidence(self) -> Evidence:

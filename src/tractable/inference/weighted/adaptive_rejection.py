@@ -22,7 +22,7 @@ import numpy as np
 
 from tractable.core.checks import as_float, check, check_count, check_finite
 from tractable.core.estimate import Estimate
-from tractable.core.iterate import Status, run_until
+from tractable.core.iterate import Ended, run_until
 from tractable.core.module import Module
 from tractable.core.numerics import log1mexp, logsumexp
 from tractable.core.types import Array, ArrayLike, Float, Int, Key, Scalar
@@ -36,7 +36,7 @@ __all__ = ["AdaptiveRejection", "adaptive_rejection"]
 _ROUNDING = 1e-8
 
 
-class AdaptiveRejection(Module):
+class AdaptiveRejection(Ended, Module):
     """Draws, the points of the final envelope, and whether the log-density proved concave where seen."""
 
     draws: Float[Array, " n"]
@@ -48,10 +48,6 @@ class AdaptiveRejection(Module):
     violation: Scalar
     violation_at: Scalar
     code: Int[Array, ""]
-
-    @property
-    def status(self) -> Status:
-        return Status(int(self.code))
 
     @property
     def acceptance(self) -> Estimate:

@@ -21,7 +21,7 @@ import jax.random as jr
 
 from tractable.core.checks import as_float, check, check_count
 from tractable.core.estimate import Estimate
-from tractable.core.iterate import Status, run_until
+from tractable.core.iterate import Ended, Status, run_until
 from tractable.core.module import Module
 from tractable.core.types import Array, ArrayLike, Int, Key, Scalar
 from tractable.distributions.base import Distribution
@@ -35,7 +35,7 @@ __all__ = ["Envelope", "Rejection", "find_envelope", "gaussian_log_bound", "reje
 _ROUNDING = 1e-9
 
 
-class Rejection(Module):
+class Rejection(Ended, Module):
     """Accepted draws, how they were come by, and whether the envelope held."""
 
     draws: Array
@@ -45,10 +45,6 @@ class Rejection(Module):
     log_bound: Scalar
     excess: Scalar  # the largest log-ratio seen, minus the bound: at most zero under a true envelope
     code: Int[Array, ""]
-
-    @property
-    def status(self) -> Status:
-        return Status(int(self.code))
 
     @property
     def acceptance(self) -> Estimate:
@@ -82,16 +78,12 @@ class Rejection(Module):
         return "\n".join([*(f"{name:<24}{value}" for name, value in rows), self.verdict])
 
 
-class Envelope(Module):
+class Envelope(Ended, Module):
     """The largest log-ratio of target to proposal that was found, where, and how the search ended."""
 
     log_bound: Scalar
     at: Array
     code: Int[Array, ""]
-
-    @property
-    def status(self) -> Status:
-        return Status(int(self.code))
 
     def __repr__(self) -> str:
         words = self.status.sentence if self.status is not Status.stalled else "Converged to rounding."

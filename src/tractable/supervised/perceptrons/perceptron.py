@@ -22,7 +22,7 @@ import numba
 import numpy as np
 
 from tractable.core.checks import check, check_count, check_length
-from tractable.core.iterate import Status, run
+from tractable.core.iterate import Ended, Status, run
 from tractable.core.module import Module, field
 from tractable.core.types import Array, ArrayLike
 from tractable.kernels.base import Kernel
@@ -35,7 +35,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-class Perceptron(Module):
+class Perceptron(Ended, Module):
     """A plane found from mistakes, their number in all and in each epoch."""
 
     weights: np.ndarray
@@ -77,10 +77,6 @@ class Perceptron(Module):
         mean = mean if bias else np.append(mean, 0.0)
         return cls(plane, offset, mean, int(mistakes.sum()), mistakes, int(_status(mistakes)))
 
-    @property
-    def status(self) -> Status:
-        return Status(self.code)
-
     def decision(self, X: ArrayLike) -> np.ndarray:
         """$w^\\top x + b$."""
         return as_rows("X", X) @ np.asarray(self.weights) + self.bias
@@ -98,7 +94,7 @@ class Perceptron(Module):
         return f"Perceptron({self.num_updates} mistakes in {len(np.asarray(self.mistakes))} epochs; {ended})"
 
 
-class KernelPerceptron(Module):
+class KernelPerceptron(Ended, Module):
     """A kernel expansion found from mistakes: `counts` of them on each training row."""
 
     kernel: Kernel
@@ -125,10 +121,6 @@ class KernelPerceptron(Module):
         order = _orders(np.flatnonzero(steps > 0), check_count("max_epochs", max_epochs), seed)
         counts, mistakes = _kernel_epochs(kernel_matrix(kernel, rows), signs, steps, *order)
         return cls(kernel, rows, counts * signs, mistakes, int(_status(mistakes)))
-
-    @property
-    def status(self) -> Status:
-        return Status(self.code)
 
     @property
     def counts(self) -> np.ndarray:
