@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tractable.estimators import all_estimators
+
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = sorted(path.name for path in (ROOT / "examples").glob("*.py"))
 PAGES = sorted(str(path.relative_to(ROOT)) for path in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
@@ -65,6 +67,11 @@ def test_code_on_the_page_runs(page, tmp_path, monkeypatch):
     for block in blocks:
         exec(compile(block, page, "exec"), space)
     assert "exit" not in space
+
+
+def test_every_estimator_is_on_the_page_that_helps_to_choose():
+    page = (ROOT / "docs" / "estimators.md").read_text(encoding="utf-8")
+    assert [name for name, _ in all_estimators() if f"`{name}`" not in page] == []
 
 
 def test_import_is_light():
