@@ -50,3 +50,17 @@ def test_tools_of_scikit_learn_work():
     np.testing.assert_array_equal(again.predict(noisy), search.predict(noisy))
     assert again.score_samples(noisy).shape == (150,)
     assert again.means_.shape == (3, 24)
+
+
+@pytest.mark.parametrize(("estimator", "_"), _PAIRS)
+def test_partial_fits_are_one_fit(estimator, _):
+    order = np.random.default_rng(0).permutation(len(Y))
+    stream = estimator().partial_fit(X[order[:60]], Y[order[:60]], classes=np.unique(Y))
+    stream.partial_fit(X[order[60:]], Y[order[60:]])
+    np.testing.assert_allclose(
+        stream.predict_proba(X), estimator().fit(X, Y).predict_proba(X), rtol=1e-8, atol=1e-12
+    )
+    with pytest.raises(ValueError, match="`classes` must be given at the first call"):
+        estimator().partial_fit(X, Y)
+    with pytest.raises(ValueError, match="`y` must be among the classes"):
+        stream.partial_fit(X[:1], [99])

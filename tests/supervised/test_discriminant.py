@@ -186,3 +186,31 @@ def test_bad_input_is_named_and_models_are_stored(tmp_path):
     storage.save(tmp_path / "model", model)
     np.testing.assert_array_equal(storage.load(tmp_path / "model").posterior(X), model.posterior(X))
     assert repr(model).endswith("a covariance each; weight 150: exact)")
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"tied": True}, {"shrinkage": 0.3, "floor": 1e-3}, {"diagonal": True}]
+)
+def test_parts_of_the_rows_add_to_all_of_them(options):
+    rows = np.hstack([X + 1e6, np.full((len(X), 1), 7.0)])  # far from zero, and one constant column
+    whole = fit_gaussian_discriminant(rows, Y, **options)
+    parts = fit_gaussian_discriminant(
+        rows[Y < 2][::2], Y[Y < 2][::2], num_classes=3, **({"floor": 1e-9} | options)
+    )
+    assert parts.class_probs[2] == 0  # until its first rows come
+    np.testing.assert_array_equal(parts.predict(rows) == 2, False)
+    parts = fit_gaussian_discriminant(rows[:70], Y[:70], num_classes=3, **({"floor": 0.0} | options))
+    for start in (70, 71, 110):
+        stop = {70: 71, 71: 110, 110: 150}[start]
+        parts = parts.update(rows[start:stop], Y[start:stop])
+    np.testing.assert_allclose(parts.means, whole.means, rtol=1e-14)
+    np.testing.assert_allclose(parts.covs, whole.covs, rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(parts.class_probs, whole.class_probs, rtol=1e-15)
+
+
+def test_rows_with_gaps_do_not_add():
+    model = fit_gaussian_discriminant(X, Y)
+    with pytest.raises(ValueError, match="nan in column"):
+        model.update(_GAPS, Y)
+    with pytest.raises(ValueError, match="gaps in earlier rows"):
+        fit_gaussian_discriminant(_GAPS, Y).update(X, Y)

@@ -138,6 +138,20 @@ class Classifier(ClassifierMixin, Estimator):
             )
         return rows._replace(y=codes.astype(np.int64))
 
+    def _further_classes(self, X, y, classes, sample_weight) -> TrainingRows:
+        """Checked rows and class codes for `partial_fit`, whose first call lists all `classes`."""
+        first = not hasattr(self, "model_")
+        rows = self._training_rows(X, y, sample_weight, reset=first)
+        check_classification_targets(rows.y)
+        if first:
+            check(classes is not None, "classes", "given at the first call of partial_fit", None)
+            self.classes_ = np.unique(np.asarray(classes))
+        codes = np.searchsorted(self.classes_, rows.y).clip(max=len(self.classes_) - 1)
+        known = self.classes_[codes] == rows.y
+        if not known.all():
+            check(False, "y", f"among the classes {self.classes_.tolist()}", rows.y[~known][0])
+        return rows._replace(y=codes)
+
     def predict_proba(self, X) -> np.ndarray:
         """The probability of each class, in the order of `classes_`."""
         raise AttributeError(f"{type(self).__name__} has no class probabilities.")

@@ -33,11 +33,22 @@ class _Discriminant(Classifier):
     def fit(self, X, y, sample_weight=None):
         """Fit to rows (NaN where missing) and classes."""
         rows = self._training_classes(X, y, sample_weight)
-        self.model_ = fit_gaussian_discriminant(
+        self.model_ = self._start(rows)
+        return self
+
+    def partial_fit(self, X, y, classes=None, sample_weight=None):
+        """Take in more rows, all complete; `classes` lists all classes at the first call."""
+        first = not hasattr(self, "model_")
+        rows = self._further_classes(X, y, classes, sample_weight)
+        self.model_ = self._start(rows) if first else self.model_.update(rows.X, rows.y, rows.weights)
+        return self
+
+    def _start(self, rows):
+        return fit_gaussian_discriminant(
             rows.X, rows.y, weights=rows.weights, tied=self._tied, diagonal=self.diagonal,
             shrinkage=self.shrinkage, floor=self.variance_floor, class_probs=self.class_probs,
+            num_classes=len(self.classes_),
         )  # fmt: skip
-        return self
 
     def predict_log_proba(self, X) -> np.ndarray:
         """The log-probability of each class; an impossible class has -inf."""
@@ -72,6 +83,7 @@ class LinearDiscriminantClassifier(_Discriminant):
     `shrinkage` from 0 to 1 moves the covariance to its diagonal; `diagonal` leaves out all covariances;
     `variance_floor`, relative to the variance of each column, keeps it regular where columns depend on each
     other, and `model_` says so. Missing entries are marginalised; in a fit by expectation-maximisation.
+    `partial_fit` adds statistics of complete rows: many small fits are one large one.
 
     >>> LinearDiscriminantClassifier().fit([[0.0], [2.0], [4.0], [6.0]], [0, 0, 1, 1]).predict([[2.9]]).item()
     0
@@ -84,7 +96,8 @@ class QuadraticDiscriminantClassifier(_Discriminant):
     r"""Gaussian classes with a covariance each: $\log p(c \mid x)$ is quadratic in $x$.
 
     `shrinkage` from 0 to 1 moves each covariance to the diagonal of their mean: positive values allow classes
-    with few rows. Missing entries are marginalised; in a fit by expectation-maximisation.
+    with few rows. Missing entries are marginalised; in a fit by expectation-maximisation. `partial_fit` adds
+    statistics of complete rows: many small fits are one large one.
 
     >>> X = [[-1.0], [1.0], [-9.0], [9.0]]
     >>> QuadraticDiscriminantClassifier().fit(X, [0, 0, 1, 1]).predict([[2.0]]).item()

@@ -6,7 +6,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from tractable.core.checks import check
@@ -68,17 +67,7 @@ class NaiveBayesClassifier(Classifier):
     def partial_fit(self, X, y, classes=None, sample_weight=None):
         """Take in more rows; `classes` lists all classes at the first call."""
         first = not hasattr(self, "model_")
-        rows = self._training_rows(X, y, sample_weight, reset=first)
-        check_classification_targets(rows.y)
-        if first:
-            if classes is None:
-                check(False, "classes", "given at the first call of partial_fit", None)
-            self.classes_ = np.unique(np.asarray(classes))
-        codes = np.searchsorted(self.classes_, rows.y).clip(max=len(self.classes_) - 1)
-        known = self.classes_[codes] == rows.y
-        if not known.all():
-            check(False, "y", f"among the classes {self.classes_.tolist()}", rows.y[~known][0])
-        rows = rows._replace(y=codes)
+        rows = self._further_classes(X, y, classes, sample_weight)
         if first:
             self.model_ = self._start(rows, len(self.classes_))
         else:

@@ -7,6 +7,7 @@ Fit.         Supervised maximum likelihood: shares, means and covariances of the
 Shrinkage.   $(1 - s)\Sigma_c + s\,\mathrm{diag}(\bar\Sigma)$ with $\bar\Sigma$ the mean over classes: the
              same for columns in other units.
 Missing.     Marginalised exactly in a prediction; in a fit by expectation-maximisation.
+Streams.     Complete rows add to the statistics of the classes (`update`): many small fits are one large one.
 Three views. A discriminant $g_c(x)$ (linear where `tied`), the posterior $p(c \mid x)$ (logistic in $g$), and
              the generative $p(x, c)$, which also draws rows and judges how likely a row is.
 Used by.     estimators.discriminant.
@@ -31,7 +32,13 @@ from tractable.supervised.generative.class_rows import (
     log_posterior,
     training_rows,
 )
-from tractable.supervised.generative.moments import CovarianceOptions, class_moments
+from tractable.supervised.generative.moments import (
+    ClassScatters,
+    CovarianceOptions,
+    class_moments,
+    class_scatters,
+    moments_of,
+)
 
 __all__ = ["GaussianDiscriminant", "LinearForm", "fit_gaussian_discriminant"]
 
@@ -55,6 +62,9 @@ class GaussianDiscriminant(Module):
     class_weights: np.ndarray
     status: Status | None = field(static=True)  # of expectation-maximisation, if entries were missing
     regular: bool = field(static=True, default=True)  # whether the covariances have inverses without `floor`
+    scatters: ClassScatters | None = None  # what the rows said, if all were complete: further rows add
+    options: CovarianceOptions | None = field(static=True, default=None)
+    given_probs: bool = field(static=True, default=False)
 
     @property
     def num_classes(self) -> int:
@@ -64,6 +74,16 @@ class GaussianDiscriminant(Module):
     def tied(self) -> bool:
         """Whether all classes share one covariance."""
         return len(self.covs) == 1
+
+    def update(self, X: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None) -> "GaussianDiscriminant":
+        """The model of the rows so far and these together; all must be complete."""
+        rows, labels, weights = training_rows(
+            X, y, weights, self.num_classes, self.means.shape[1], missing=False
+        )
+        fix = "With gaps, fit all rows at once."
+        check(self.scatters is not None, "X", "complete in rows that are joined", "gaps in earlier rows", fix)
+        both = self.scatters + class_scatters(rows, labels, weights, self.num_classes)
+        return _from_scatters(both, self.options, self.class_probs if self.given_probs else None)
 
     def conditional(self, label: int) -> Gaussian:
         r"""$p(x \mid c)$."""
@@ -160,7 +180,8 @@ def fit_gaussian_discriminant(
     `ddof` = 1 divides scatters by $N_c - 1$ ($N - C$ where `tied`) in place of maximum likelihood. A column
     that never varies gets the variance 1 in every class and so cancels from every posterior; a covariance
     that is singular otherwise is an error that names the column, unless `floor` times the variance of each
-    column is added to its variance in the classes. `tol` and `max_steps` are those of
+    column is added to its variance in the classes. Of `num_classes` classes some may have no rows yet: their
+    probability is zero until `update` brings some. `tol` and `max_steps` are those of
     expectation-maximisation, used if entries are missing.
 
     >>> model = fit_gaussian_discriminant([[0.0], [2.0], [4.0], [6.0]], [0, 0, 1, 1], tied=True)
@@ -171,17 +192,43 @@ def fit_gaussian_discriminant(
     check(ddof >= 0, "ddof", "zero or positive", ddof)
     check(floor >= 0, "floor", "zero or positive", floor)
     rows, labels, counts = training_rows(X, y, weights, num_classes)
-    num_classes = int(labels.max()) + 1 if num_classes is None else num_classes
-    totals = np.bincount(labels, counts, num_classes)
-    short = np.flatnonzero(totals == 0)
-    check(not short.size, "y", "codes of classes that all have rows", f"no rows of class {short[:1]}")
+    if num_classes is None:
+        num_classes = int(labels.max()) + 1
+        short = np.setdiff1d(np.arange(num_classes), labels)
+        check(not short.size, "y", "codes of classes that all have rows", f"no rows of class {short[:1]}")
     options = CovarianceOptions(tied, diagonal, float(shrinkage), float(ddof), float(floor))
+    if not np.isnan(rows).any():
+        return _from_scatters(class_scatters(rows, labels, counts, num_classes), options, class_probs)
+    totals = np.bincount(labels, counts, num_classes)
+    empty = np.flatnonzero(totals == 0)
+    fix = "Leave out the class, or rows with NaN."
+    check(not empty.size, "y", "rows of every class where entries are missing", f"none of {empty[:1]}", fix)
     means, covs, status = class_moments(rows, labels, counts, num_classes, options, tol, max_steps)
+    return _model(totals, means, covs, options, class_probs, status)
+
+
+def _from_scatters(
+    classes: ClassScatters, options: CovarianceOptions, class_probs: ArrayLike | None
+) -> GaussianDiscriminant:
+    means, covs = moments_of(classes, options)
+    return _model(classes.counts, means, covs, options, class_probs, None, classes)
+
+
+def _model(
+    totals: np.ndarray,
+    means: np.ndarray,
+    covs: np.ndarray,
+    options: CovarianceOptions,
+    class_probs: ArrayLike | None,
+    status: Status | None,
+    classes: ClassScatters | None = None,
+) -> GaussianDiscriminant:
     shares = class_shares(totals, 0.0 if class_probs is None else None, class_probs)
-    factors = [_factor(cov, None if tied else c, floor) for c, cov in enumerate(covs)]
+    factors = [_factor(cov, None if options.tied else c, options.floor) for c, cov in enumerate(covs)]
     regular = all(ok for _, ok in factors)
     lowers = np.stack([lower for lower, _ in factors])
-    return GaussianDiscriminant(shares, means, covs, lowers, totals, status, regular)
+    given = class_probs is not None
+    return GaussianDiscriminant(shares, means, covs, lowers, totals, status, regular, classes, options, given)
 
 
 def _log_density(differences: np.ndarray, lower: np.ndarray) -> np.ndarray:

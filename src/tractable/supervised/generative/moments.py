@@ -2,12 +2,14 @@ r"""Means and covariances of classes from labelled rows, with or without missing
 
 Complete.    $\mu_c$ is the mean of the class and $\Sigma_c$ its scatter over $N_c$, about the mean; shared,
              $\Sigma = \sum_c N_c\Sigma_c / N$.
+Streams.     Counts, means and scatters of two sets of rows add: $S = S_1 + S_2 + \frac{N_1 N_2}{N_1 + N_2}
+             (\mu_2 - \mu_1)(\mu_2 - \mu_1)^\top$.
 Missing.     Expectation-maximisation: each row is completed by its conditional mean given what was seen, and
              the conditional covariance is added to the scatter. Columns are in units of their own spread, so
              that tolerances do not depend on theirs.
 Used by.     supervised.generative.discriminant.
 Cost.        $O(nd^2)$; with gaps $O(nd^3)$ for each step.
-References.  Little and Rubin (2002) section 11.2.
+References.  Little and Rubin (2002) section 11.2; Chan, Golub and LeVeque (1983).
 """
 
 from functools import partial
@@ -20,10 +22,11 @@ import numpy as np
 from tractable.core.checks import check
 from tractable.core.chunks import pad_rows
 from tractable.core.iterate import Run, Status, run_until
+from tractable.core.module import Module
 from tractable.core.types import Array
 from tractable.distributions.gaussian import Gaussian, condition_observed
 
-__all__ = ["CovarianceOptions", "class_moments"]
+__all__ = ["ClassScatters", "CovarianceOptions", "class_moments", "class_scatters", "moments_of"]
 
 
 class CovarianceOptions(NamedTuple):
@@ -36,6 +39,58 @@ class CovarianceOptions(NamedTuple):
     floor: float  # added to variances, in units of the variance of the whole column
 
 
+class ClassScatters(Module):
+    """What complete rows say of Gaussian classes; `+` joins what two sets of rows say."""
+
+    counts: np.ndarray  # (classes,)
+    means: np.ndarray  # (classes, d)
+    scatters: np.ndarray  # (classes, d, d), about the means
+
+    def __add__(self, other: "ClassScatters") -> "ClassScatters":
+        counts = self.counts + other.counts
+        share = other.counts / np.where(counts > 0, counts, 1.0)
+        gap = other.means - self.means
+        between = (self.counts * share)[:, None, None] * gap[:, :, None] * gap[:, None]
+        return ClassScatters(
+            counts, self.means + share[:, None] * gap, self.scatters + other.scatters + between
+        )
+
+
+def class_scatters(
+    rows: np.ndarray, labels: np.ndarray, weights: np.ndarray, num_classes: int
+) -> ClassScatters:
+    """Weight, mean and scatter of the rows of each class; zeros for a class without rows."""
+    d = rows.shape[1]
+    means, scatters = np.zeros((num_classes, d)), np.zeros((num_classes, d, d))
+    for c in np.unique(labels):
+        own, w = rows[labels == c], weights[labels == c]
+        shift = own - own[0]  # a column that is constant in the class has no variance, not even of rounding
+        centre = w @ shift / w.sum()
+        means[c] = own[0] + centre
+        rest = (shift - centre) * np.sqrt(w)[:, None]
+        scatters[c] = rest.T @ rest
+    return ClassScatters(np.bincount(labels, weights, num_classes), means, scatters)
+
+
+def moments_of(classes: ClassScatters, options: CovarianceOptions) -> tuple[np.ndarray, np.ndarray]:
+    """Means `(classes, d)` and covariances `(classes, d, d)` or `(1, d, d)`.
+
+    A class without rows has the mean and the covariance of all of them.
+    """
+    counts, present = classes.counts, classes.counts > 0
+    origin = classes.means[present.argmax()]  # a constant has no rounding about itself
+    gaps = np.where(present[:, None], classes.means - origin, 0.0)
+    centre = counts @ gaps / counts.sum()
+    spread = (
+        np.einsum("cjj->j", classes.scatters) + counts @ np.where(present[:, None], gaps - centre, 0.0) ** 2
+    )
+    constant = spread == 0
+    scale = np.where(constant, 1.0, np.sqrt(spread / counts.sum()))
+    units = np.outer(scale, scale)
+    covs = covariances(classes.scatters / units, counts, options) + np.diag(constant.astype(float))
+    return np.where(present[:, None], classes.means, origin + centre), covs * units
+
+
 def class_moments(
     rows: np.ndarray,
     labels: np.ndarray,
@@ -45,8 +100,8 @@ def class_moments(
     tol: float,
     max_steps: int,
 ) -> tuple[np.ndarray, np.ndarray, Status | None]:
-    """Means `(classes, d)`, covariances `(classes, d, d)` or `(1, d, d)`, and how expectation-maximisation
-    ended, if it was needed."""
+    """Means and covariances as in `moments_of` from rows with gaps, and how expectation-maximisation ended,
+    if it was needed."""
     seen = ~np.isnan(rows)
     empty = np.flatnonzero(~seen.any(0))
     check(not empty.size, "X", "seen at least once in each column", f"only NaN in column {empty[:1]}")
@@ -55,12 +110,9 @@ def class_moments(
     constant = spread == 0
     scale = np.where(constant, 1.0, spread)
     standard = (rows - origin - centre) / scale
-    if seen.all():
-        means, covs = _complete(standard, labels, weights, num_classes, options)
-        status = None
-    elif options.diagonal:
+    status = None
+    if options.diagonal:
         means, covs = _by_columns(standard, seen, labels, weights, num_classes, options)
-        status = None
     else:
         run = _expectation_maximisation(standard, labels, weights, num_classes, options, tol, max_steps)
         (means, covs), status = (np.asarray(leaf) for leaf in run.state), run.status
@@ -76,6 +128,7 @@ def covariances(scatters, counts, options: CovarianceOptions):
     freedom = counts - options.ddof
     shared = scatters.sum(0) / (counts.sum() - options.ddof * len(counts))
     own = shared[None] if options.tied else scatters / (freedom + (freedom <= 0))[:, None, None]
+    own = own if options.tied else own + (counts == 0)[:, None, None] * shared[None]
     own = own * identity[None] if options.diagonal else own
     target = options.shrinkage * (identity * shared) + options.floor * identity
     return (1 - options.shrinkage) * own + target[None]
@@ -85,19 +138,6 @@ def _location(rows: np.ndarray, seen: np.ndarray, weights: np.ndarray) -> tuple[
     total = weights @ seen
     centre = weights @ np.where(seen, rows, 0.0) / total
     return centre, np.sqrt(weights @ np.where(seen, rows - centre, 0.0) ** 2 / total)
-
-
-def _complete(rows, labels, weights, num_classes, options):
-    d = rows.shape[1]
-    means, scatters = np.zeros((num_classes, d)), np.zeros((num_classes, d, d))
-    for c in range(num_classes):
-        own, w = rows[labels == c], weights[labels == c]
-        shift = own - own[0]  # a column that is constant in the class has no variance, not even of rounding
-        centre = w @ shift / w.sum()
-        means[c] = own[0] + centre
-        rest = (shift - centre) * np.sqrt(w)[:, None]
-        scatters[c] = rest.T @ rest
-    return means, covariances(scatters, np.bincount(labels, weights, num_classes), options)
 
 
 def _by_columns(rows, seen, labels, weights, num_classes, options):
