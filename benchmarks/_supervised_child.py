@@ -111,7 +111,7 @@ WORKLOADS = {
     "svgp": Workload(
         lambda: smooth(100_000, 5),
         {
-            "tractable": ours("SparseGaussianProcessRegressor", random_state=0),
+            "tractable": ours("SparseGaussianProcessRegressor", n_inducing=256, random_state=0),
             "GPyTorch": torch_process("sparse"),
         },
     ),

@@ -7,9 +7,11 @@ import pytest
 from scipy.integrate import dblquad
 from scipy.special import expit, log_expit, ndtr
 
+from tractable.bijections.support import unconstrain
+from tractable.gp import multiclass
 from tractable.gp.classification import ClassificationProcess, fit_classification
 from tractable.gp.links import Logistic, Probit, average
-from tractable.gp.multiclass import multiclass_posterior
+from tractable.gp.multiclass import fit_multiclass, multiclass_posterior
 from tractable.gp.sites import METHODS
 from tractable.inference.curvature.moderated import moderated_probability
 from tractable.kernels.stationary import RBF
@@ -218,3 +220,68 @@ def test_bad_labels_are_named(arguments, message):
         ClassificationProcess(RBF(1.0)).posterior(*arguments)
     with pytest.raises(ValueError, match="`method` must be"):
         ClassificationProcess(RBF(1.0)).posterior([0.0], [1], method="guess")
+
+
+LABELS = np.argmax(np.stack([X[:, 0], X[:, 1], -X.sum(1)]), 0)
+
+
+def test_the_slope_of_several_classes_is_that_of_differences():
+    """The search writes the gradient down; the evidence of a posterior knows nothing of it."""
+    weights = 1.0 + (np.arange(24) < 3)
+    observed = multiclass._observe(X, LABELS, 3, weights)
+    free, rebuild = unconstrain(4.0 * RBF([1.0, 2.0]))
+    start = multiclass._Mode(*2 * (jnp.zeros((3, len(observed.y))),))
+    value, slope, mode = multiclass._value_and_slope(free, rebuild, observed, 3, start)
+
+    def evidence(point):
+        return float(multiclass_posterior(rebuild(point)[0], X, LABELS, 3, weights).log_evidence)
+
+    assert float(value) == pytest.approx(evidence(free), abs=1e-8)
+    step = 1e-4 * np.eye(3)
+    wanted = [(evidence(free + e) - evidence(free - e)) / 2e-4 for e in step]
+    np.testing.assert_allclose(slope, wanted, rtol=1e-5)
+    again = multiclass._value_and_slope(free, rebuild, observed, 3, mode)  # from where it ended
+    np.testing.assert_allclose(again[1], slope, rtol=1e-7)
+
+
+def test_a_fit_to_some_rows_shortens_the_search_for_all():
+    found = fit_multiclass(KERNEL, X[::2], LABELS[::2], 3, spread=1.0)
+    alone = multiclass_posterior(found.kernel, X, LABELS, 3)
+    near = multiclass_posterior(found.kernel, X, LABELS, 3, near=found)
+    assert int(near.run.num_steps) <= int(alone.run.num_steps)
+    assert float(near.log_evidence) == pytest.approx(float(alone.log_evidence), abs=1e-8)
+    np.testing.assert_allclose(near.mode.value, alone.mode.value, atol=1e-7)
+    assert float(found.log_evidence) == pytest.approx(
+        float(multiclass_posterior(found.kernel, X[::2], LABELS[::2], 3).log_evidence), abs=1e-7
+    )
+    assert "MulticlassFit(log-evidence" in repr(found)
+
+
+def test_newton_reaches_the_mode_of_a_stiff_prior():
+    """Signs that alternate under a large variance: full steps overshoot."""
+    places, labels = np.linspace(0, 3, 24)[:, None], np.arange(24) // 3 % 2
+    found = ClassificationProcess(1e4 * RBF(0.3)).posterior(places, labels)
+    assert found.run.status.ok
+    assert int(found.run.num_steps) < 40
+    mean = np.asarray(found.latent(places).mean)
+    slope = labels - expit(mean)  # at the mode the dual weights are the residuals
+    np.testing.assert_allclose(np.asarray(found.q.weights)[:24], slope, atol=1e-7)
+
+
+def test_a_prior_keeps_separable_classes_from_an_infinite_variance():
+    labels = (X[:, 0] > 0).astype(int)
+    weak = fit_classification(ClassificationProcess(KERNEL), X, labels, spread=1.0, tol=1e-6)
+    variance = np.log(float(weak.process.kernel.variance) / 4.0)
+    gap = np.array([variance, np.log(float(weak.process.kernel.kernel.length_scale))])
+
+    def evidence(point):
+        kernel = 4.0 * np.exp(point[0]) * RBF(np.exp(point[1]))
+        return float(ClassificationProcess(kernel).log_evidence(X, labels))
+
+    assert float(weak.log_evidence) == pytest.approx(evidence(gap), abs=1e-7)
+    slope = [(evidence(gap + e) - evidence(gap - e)) / 2e-4 for e in 1e-4 * np.eye(2)]
+    np.testing.assert_allclose(slope, gap, atol=2e-4)  # the evidence pulls as the prior does
+    with pytest.raises(ValueError, match="`spread` must be positive or None"):
+        fit_classification(ClassificationProcess(KERNEL), X, labels, spread=0.0)
+    with pytest.raises(ValueError, match="`stop` must be one of"):
+        fit_classification(ClassificationProcess(KERNEL), X, labels, stop="never")

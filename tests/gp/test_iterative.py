@@ -112,3 +112,14 @@ def test_hyperparameters_by_estimates_are_as_good_as_exact_ones(rows, monkeypatc
 def test_noise_is_needed(rows):
     with pytest.raises(ValueError, match="`noise` must be positive for the iterative method"):
         GaussianProcess(RBF(1.0)).posterior(*rows, method="iterative")
+
+
+def test_a_covariance_that_is_not_held_gives_the_same_numbers(rows, weights, process, found):
+    """And the rank that is chosen by the number of rows needs fewer steps than a small one."""
+    anew = Iterative(rank=40, num_probes=16, max_steps=150, memory=0.0)
+    other = iterative_posterior(process, observe(*rows, weights), jr.key(0), anew)
+    np.testing.assert_allclose(other.alpha, found.alpha, rtol=1e-8, atol=1e-8)
+    assert float(other.log_evidence) == pytest.approx(float(found.log_evidence), rel=1e-9)
+    chosen = iterative_posterior(process, observe(*rows, weights), None, Iterative())
+    assert int(chosen.num_steps) < int(found.num_steps)
+    np.testing.assert_allclose(chosen.mean(rows[0][:9]), found.mean(rows[0][:9]), atol=1e-4)

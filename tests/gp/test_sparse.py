@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tractable.gp.classification import ClassificationProcess
+from tractable.gp.points import observe
 from tractable.gp.regression import GaussianProcess
 from tractable.gp.sparse import SparseProcess, fit_sparse, inducing_rows
 from tractable.gp.svgp import fit_svgp
@@ -68,6 +69,25 @@ def test_weights_count_rows_and_blocks_do_not_matter():
     once, twice = process.posterior(many, targets, weights), process.posterior(many[rows], targets[rows])
     assert float(once.log_evidence) == pytest.approx(float(twice.log_evidence), rel=1e-9)
     np.testing.assert_allclose(once.mean(NEW), twice.mean(NEW), atol=1e-8)
+
+
+def test_hidden_inducing_points_change_nothing():
+    Z = inducing_rows(KERNEL, X, 12)
+    plain = SparseProcess(KERNEL, Z, NOISE).posterior(X, Y)
+    more = SparseProcess(KERNEL, np.concatenate([Z, Z[:4]]), NOISE, shown=np.arange(16) < 12).posterior(X, Y)
+    assert float(more.log_evidence) == pytest.approx(float(plain.log_evidence), abs=1e-8)
+    np.testing.assert_allclose(more.latent(NEW).mean, plain.latent(NEW).mean, atol=1e-9)
+    np.testing.assert_allclose(more.latent(NEW).variance, plain.latent(NEW).variance, atol=1e-9)
+    assert "12 inducing points" in repr(more)
+
+
+def test_merged_rows_keep_the_bound():
+    process = SparseProcess(KERNEL, X[:10], NOISE)
+    again, targets = np.concatenate([X, X[:9]]), np.concatenate([Y, Y[:9] + 0.1])
+    merged = process.posterior(observe(again, targets, merge=True))
+    plain = process.posterior(again, targets)
+    assert float(merged.log_evidence) == pytest.approx(float(plain.log_evidence), rel=1e-10)
+    np.testing.assert_allclose(merged.mean(NEW), plain.mean(NEW), atol=1e-9)
 
 
 def test_learning_raises_the_bound():

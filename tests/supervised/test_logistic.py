@@ -14,6 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from tractable.core import storage
 from tractable.core.iterate import Status
 from tractable.optim.gradient import Adam
+from tractable.supervised.linear import products as products_module
 from tractable.supervised.logistic import binary as binary_module
 from tractable.supervised.logistic import newton as newton_module
 from tractable.supervised.logistic.binary import (
@@ -22,8 +23,8 @@ from tractable.supervised.logistic.binary import (
     logistic_hessian,
     logistic_loss,
 )
-from tractable.supervised.logistic.loops import gram_pass, logistic_pass
 from tractable.supervised.logistic.newton import StandardRows, newton, solve_psd
+from tractable.supervised.logistic.sums import gram_pass, logistic_pass
 
 X3 = np.array([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]])
 Y3 = np.array([0.0, 0.0, 1.0])
@@ -79,9 +80,11 @@ def test_a_hopeless_row_has_a_finite_loss():
 
 
 @pytest.mark.parametrize("shift", [0, 1])
-def test_one_pass_is_the_written_sum(shift):
+@pytest.mark.parametrize("away", [0.0, 1.0, 1e6])  # sums over plain rows; the others standardise each row
+def test_one_pass_is_the_written_sum(shift, away):
     x, y = table(77, 3, 5)
-    w, centre, inverse = np.linspace(0.5, 2, 77), np.array([0.1, -0.2, 0.0]), np.array([1.0, 2.0, 0.5])
+    w, centre, inverse = np.linspace(0.5, 2, 77), away * np.array([0.1, -0.2, 0.0]), np.array([1.0, 2.0, 0.5])
+    x = x + centre
     beta = np.array([0.3, -0.4, 0.5, 0.1])[1 - shift :]
     z = np.column_stack([np.ones(77), (x - centre) * inverse])[:, 1 - shift :]
     s = expit(z @ beta)
@@ -90,7 +93,7 @@ def test_one_pass_is_the_written_sum(shift):
     np.testing.assert_allclose(loss, -(w * (y * np.log(s) + (1 - y) * np.log(1 - s)))[part].sum(), rtol=1e-12)
     np.testing.assert_allclose(gradient, z[part].T @ (w * (s - y))[part], rtol=1e-11)
     full = z[part].T @ (z * (w * s * (1 - s))[:, None])[part]
-    np.testing.assert_allclose(hessian, np.triu(full), rtol=1e-11, atol=1e-13)
+    np.testing.assert_allclose(hessian, full, rtol=1e-11, atol=1e-13)
     again = gram_pass(x, w * (s - y), w * s * (1 - s), centre, inverse, 3 + shift, 5, 70)
     np.testing.assert_allclose(again[0], gradient, rtol=1e-10)
     np.testing.assert_allclose(again[1], hessian, rtol=1e-11, atol=1e-13)
@@ -211,7 +214,7 @@ def test_large_tables_start_from_a_part_and_end_at_the_whole(monkeypatch):
     x = np.column_stack([x, np.where(np.arange(3000) == 7, 1.0, 0.0)])  # does not vary in the part
     whole = fit_logistic(x, y, penalty=1.0)
     monkeypatch.setattr(newton_module, "_MANY", 1000)
-    monkeypatch.setattr(newton_module, "_STRETCH", 700)
+    monkeypatch.setattr(products_module, "STRETCH", 700)
     part = fit_logistic(x, y, penalty=1.0)
     np.testing.assert_allclose(part.coefficients, whole.coefficients, atol=1e-9)
     assert int(part.num_steps) < int(whole.num_steps)

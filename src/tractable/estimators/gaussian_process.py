@@ -6,15 +6,16 @@ from typing import Any, ClassVar
 import jax.random as jr
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.parallel import _get_threadpool_controller
 
+from tractable.core.blas import one_blas_thread
 from tractable.core.checks import check
 from tractable.distributions.base import Distribution
 from tractable.distributions.continuous import Normal
 from tractable.distributions.mixture import Mixture
 from tractable.estimators.base import Regressor, key_from
+from tractable.gp.columns import narrowed_fit, resized, wide_rows, width_of
 from tractable.gp.hyperparameter_posterior import sample_hyperparameters
-from tractable.gp.hyperparameters import default_process, fit_hyperparameters
+from tractable.gp.hyperparameters import default_process, fit_hyperparameters, free_process
 from tractable.gp.noise import ConstantNoise, Noise, RowNoise
 from tractable.gp.points import Observed, observe
 from tractable.gp.regression import GaussianProcess
@@ -66,11 +67,14 @@ class GaussianProcessRegressor(Regressor):
         rows = self._training_rows(X, y, sample_weight, y_numeric=True)
         self.y_mean_, self.y_scale_ = _level(rows.y, rows.weights) if self.normalise_y else (0.0, 1.0)
         y = (rows.y - self.y_mean_) / self.y_scale_
-        process = self._process(rows.X, y, rows.weights)
-        observed = observe(rows.X, y, rows.weights, merge=not isinstance(process.noise, RowNoise))
-        threads = 1 if observed.num_rows <= _FEW else None
-        with _get_threadpool_controller().limit(limits=threads, user_api="blas"):
+        dim, width = rows.X.shape[1], self._width(*rows.X.shape)
+        process = resized(self._process(rows.X, y, rows.weights), dim, width)
+        merge = not isinstance(process.noise, RowNoise)
+        observed = observe(wide_rows(rows.X, width), y, rows.weights, merge=merge)
+        with one_blas_thread(observed.num_rows <= _FEW):
             self._learn(process, observed)
+        if width > dim:
+            self._narrow(width, dim)
         if self.method != "mcmc":
             # of the targets as given: the density of scaled ones, times the Jacobian of the scaling
             scaling = rows.weights.sum() * np.log(self.y_scale_)
@@ -89,10 +93,30 @@ class GaussianProcessRegressor(Regressor):
             process = self.run_.process
         self.model_ = process.posterior_of(observed, key=jr.fold_in(key_from(self.random_state), 1))
 
+    def _width(self, num_rows: int, dim: int) -> int:
+        """Columns of the programs: more than there are, where the kernel cannot tell and nothing is drawn."""
+        plain = self.kernel is None and self.method in ("evidence", "fixed") and self.restarts == 0
+        return width_of(num_rows, dim) if plain else dim
+
+    def _narrow(self, width: int, dim: int) -> None:
+        self.model_ = resized(self.model_, width, dim)
+        if self.method != "fixed":
+            found: Any = self.run_
+            self.run_ = narrowed_fit(found, free_process(found.process)[1], width, dim)
+
+    def _model_and_rows(self, X) -> tuple[Any, np.ndarray]:
+        """What predicts, and the checked rows, both as wide as the programs are."""
+        rows = self._new_rows(X)
+        if self.method == "mcmc":
+            return self.run_, rows
+        model: Any = self.model_
+        dim, width = rows.shape[1], self._width(model.observed.num_rows, rows.shape[1])
+        return resized(model, dim, width), wide_rows(rows, width)
+
     def predict_dist(self, X) -> Distribution:
         """A new target at each row: Normal, or a Mixture of normals after MCMC."""
-        rows, source = self._new_rows(X), "run_" if self.method == "mcmc" else "model_"
-        found: Any = getattr(self, source).predictive(rows)
+        model, rows = self._model_and_rows(X)
+        found: Any = model.predictive(rows)
         if isinstance(found, Mixture):
             return Mixture(found.weights, self._rescaled(found.components))
         return self._rescaled(found)
@@ -100,8 +124,8 @@ class GaussianProcessRegressor(Regressor):
     def predict(self, X, return_std: bool = False):
         """The predictive mean of each row, and the standard deviation of a new target if asked for."""
         if self.method != "mcmc" and not return_std:
-            rows = self._new_rows(X)
-            return np.asarray(self.model_.mean(rows)) * self.y_scale_ + self.y_mean_
+            model, rows = self._model_and_rows(X)
+            return np.asarray(model.mean(rows)) * self.y_scale_ + self.y_mean_
         shown = self.predict_dist(X)
         return (np.asarray(shown.mean), np.asarray(shown.std)) if return_std else np.asarray(shown.mean)
 
@@ -109,8 +133,8 @@ class GaussianProcessRegressor(Regressor):
         """Joint draws of the function at the rows, one column per draw; row by row after MCMC."""
         if self.method == "mcmc":
             return super().sample_y(X, n_samples, random_state)
-        rows = self._new_rows(X)
-        paths = self.model_.sample(key_from(random_state), rows, (n_samples,))
+        model, rows = self._model_and_rows(X)
+        paths = model.sample(key_from(random_state), rows, (n_samples,))
         return np.asarray(paths).T * self.y_scale_ + self.y_mean_
 
     def _process(self, X: np.ndarray, y: np.ndarray, weights: np.ndarray) -> GaussianProcess:

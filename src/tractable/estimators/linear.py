@@ -84,10 +84,8 @@ class RidgeRegressor(_ManyTargets):
     r"""Ridge: $\min \sum_n w_n (y_n - x_n^\top\theta - \theta_0)^2 + \alpha\|\theta\|^2$.
 
     `alpha` is a number, or how to choose it: "evidence" (of $\theta \sim N(0, \sigma^2/\alpha)$; then there
-    is
-    `log_evidence_`), "loo" (leave one out) or "gcv". The one used is `alpha_`. The prediction is Student's t
-    with
-    $N$ minus the effective degrees of freedom.
+    is `log_evidence_`), "loo" (leave one out) or "gcv". The one used is `alpha_`. The prediction is Student's
+    t with $N$ minus the effective degrees of freedom.
 
     >>> RidgeRegressor(0.5, fit_intercept=False).fit([[1, 0], [1, 1], [1, 2]], [1, 2, 3]).coef_.round(7)
     array([0.8780488, 0.9756098])
@@ -115,10 +113,9 @@ class RidgeRegressor(_ManyTargets):
 class LassoRegressor(_Linear):
     r"""The lasso, or with `l1_ratio` $\rho < 1$ the elastic net, certified by its duality gap (`dual_gap_`).
 
-    $\min \frac1{2N}\sum_n w_n (y_n - x_n^\top\theta - \theta_0)^2 + \alpha\rho\|\theta\|_1
-    + \frac12\alpha(1 - \rho)\|\theta\|^2$ with $N = \sum_n
-    w_n$. The prediction is Student's t given the columns that
-    were chosen.
+    $\min \frac1{2N}\sum_n w_n (y_n - x_n^\top\theta - \theta_0)^2 + \alpha\rho\|\theta\|_1 +
+    \frac12\alpha(1 - \rho)\|\theta\|^2$ with $N = \sum_n w_n$. The prediction is Student's t given the
+    columns that were chosen.
 
     >>> LassoRegressor(0.5, fit_intercept=False).fit([[1, 0], [0, 1]], [4, 1]).coef_.round(9)
     array([3., 0.])
@@ -155,12 +152,11 @@ class LassoRegressor(_Linear):
 
 
 class RobustRegressor(_Linear):
-    r"""A line that outliers hardly move: Huber's loss, the absolute loss, or Student's t with `degrees` by
-    EM.
+    r"""A line that outliers hardly move: Huber's loss, the absolute loss, or Student's t
+    with `degrees` by EM.
 
     $\min \sum_n w_n \rho((y_n - x_n^\top\theta - \theta_0)/s)$ with the scale $s$ (`scale_`) estimated
-    robustly. The
-    prediction is the noise around the line: Normal, Laplace or Student's t.
+    robustly. The prediction is the noise around the line: Normal, Laplace or Student's t.
 
     >>> X, y = [[0.0], [1.0], [2.0], [3.0], [4.0]], [0.0, 1.0, 2.0, 3.0, 400.0]
     >>> RobustRegressor("absolute").fit(X, y).coef_.round(9)
@@ -199,11 +195,10 @@ class RobustRegressor(_Linear):
 class RecursiveRegressor(_Linear):
     r"""Recursive least squares: each row updates $\theta$ and its covariance; `partial_fit` goes on for ever.
 
-    $K = P x/(x^\top P x + 1)$, $\theta \leftarrow \theta + K(y - x^\top\theta)$,
-    $P \leftarrow (I - K x^\top)P$ from
-    $P_0 = I/\alpha$ over columns in units of the size of the first rows (the constant included), which is
-    ridge
-    regression; `forgetting` below one lets old rows fade. The prediction is Student's t.
+    $K = P x/(x^\top P x + 1)$, $\theta \leftarrow \theta + K(y - x^\top\theta)$, $P \leftarrow (I -
+    K x^\top)P$ from $P_0 = I/\alpha$ over columns in units of the size of the first rows (the
+    constant included), which is ridge regression; `forgetting` below one lets old rows fade. The
+    prediction is Student's t.
 
     >>> model = RecursiveRegressor().fit([[0.0], [1.0]], [1.0, 3.0])
     >>> model.partial_fit([[2.0], [3.0]], [5.0, 7.0]).coef_.round(2)

@@ -116,8 +116,8 @@ class LogisticClassifier(_Weighted):
 
 
 class ProbitClassifier(_Weighted):
-    r"""Probit regression of two classes, $p(y = 1 \mid x) = \Phi(b + w^\top x)$, with a penalty as for `C` in
-    `LogisticClassifier`.
+    r"""Probit regression of two classes, $p(y = 1 \mid x) = \Phi(b + w^\top x)$, with a penalty as
+    for `C` in `LogisticClassifier`.
 
     >>> ProbitClassifier().fit([[0.0], [1.0], [2.0], [3.0]], [0, 1, 0, 1]).predict([[-1.0], [4.0]]).tolist()
     [0, 1]

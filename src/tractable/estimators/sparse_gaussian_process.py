@@ -3,13 +3,19 @@
 from numbers import Integral
 from typing import Any, ClassVar
 
+import equinox as eqx
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
+from tractable.bijections.support import unconstrain
+from tractable.core.checks import to_device
 from tractable.distributions.continuous import Normal
 from tractable.estimators.base import Regressor, key_from
-from tractable.gp.hyperparameters import default_process, fit_hyperparameters
-from tractable.gp.sparse import SparseProcess, fit_sparse, inducing_rows
+from tractable.gp.columns import narrowed_fit, resized, wide_rows, width_of
+from tractable.gp.hyperparameters import HyperparameterFit, default_process, fit_hyperparameters
+from tractable.gp.points import Observed, observe
+from tractable.gp.regression import GaussianProcess
+from tractable.gp.sparse import SparseFit, SparseProcess, fit_sparse, inducing_rows
 from tractable.gp.svgp import fit_svgp
 from tractable.kernels.base import Kernel
 
@@ -25,6 +31,7 @@ class SparseGaussianProcessRegressor(Regressor):
 
     Hyperparameters start at the evidence of 500 rows; then kernel, noise and inducing points rise on the
     lower bound of the evidence of all rows, by natural gradients on `batch_size` rows at a time above 5,000.
+    With no more distinct rows than `n_inducing`, they are the inducing points and the bound is the evidence.
 
     >>> X = np.linspace(0, 6, 60)[:, None]
     >>> model = SparseGaussianProcessRegressor(10, random_state=0).fit(X, np.sin(X[:, 0]))
@@ -50,40 +57,93 @@ class SparseGaussianProcessRegressor(Regressor):
     def fit(self, X, y, sample_weight=None):
         """Hyperparameters and inducing points, then the best Gaussian of the inducing values."""
         rows = self._training_rows(X, y, sample_weight, y_numeric=True)
-        self.y_mean_ = float(np.average(rows.y, weights=rows.weights))
-        spread = float(np.sqrt(np.average((rows.y - self.y_mean_) ** 2, weights=rows.weights)))
-        self.y_scale_ = spread if spread > 0 else 1.0
-        y = (rows.y - self.y_mean_) / self.y_scale_
-        start = self._start(rows.X, y, rows.weights)
-        if len(rows.X) <= _WHOLE:
-            self.run_ = fit_sparse(start, rows.X, y, rows.weights, max_steps=self.max_iter)
-            self.model_ = self.run_.process.posterior(rows.X, y, rows.weights)
+        dim, width = rows.X.shape[1], self._width(*rows.X.shape)
+        observed = self._levelled(observe(wide_rows(rows.X, width), rows.y, rows.weights, merge=True))
+        few = _even(observed, _SUBSET)
+        process = resized(self._process(few, dim), dim, width)
+        level = np.asarray(few.y)[: few.num_rows].any()
+        learnt = fit_hyperparameters(process, few, tol=1e-2) if level else None
+        found = process if learnt is None else learnt.process
+        if observed.num_rows <= min(self.n_inducing, _SUBSET):
+            self._stay(learnt, found, observed)
         else:
-            self.run_ = fit_svgp(
-                start, rows.X, y, rows.weights, key=key_from(self.random_state), num_steps=self.max_iter,
-                batch=self.batch_size,
-            )  # fmt: skip
-            self.model_ = self.run_.posterior
+            self._ascend(found, observed)
+        if isinstance(self.run_, HyperparameterFit | SparseFit):
+            self.run_ = narrowed_fit(self.run_, unconstrain(self.run_.process)[1], width, dim)
+        self.model_ = resized(self.model_, width, dim)
         self.log_evidence_ = float(self.model_.log_evidence) - rows.weights.sum() * np.log(self.y_scale_)
         return self
 
-    def _start(self, X, y, weights) -> SparseProcess:
-        chosen = np.unique(np.linspace(0, len(X) - 1, min(len(X), _SUBSET)).astype(int))
-        few = X[chosen], y[chosen], weights[chosen]
-        process = default_process(*few)
-        if self.kernel is not None:
-            process = type(process)(self.kernel, process.noise)
-        found: Any = fit_hyperparameters(process, *few, tol=1e-2).process if y.any() else process
-        noise = max(float(found.noise.variance), _FLOOR)
-        return SparseProcess(found.kernel, inducing_rows(found.kernel, X, self.n_inducing), noise)
+    def _stay(self, learnt: HyperparameterFit | None, process: Any, observed: Observed) -> None:
+        self.run_: Any = learnt  # None for constant targets, from which there is nothing to learn
+        self.n_iter_ = 1 if learnt is None else max(1, int(learnt.run.num_steps))
+        self.model_ = _on_all_rows(process, observed).posterior(observed)
+
+    def _ascend(self, start: Any, observed: Observed) -> None:
+        count = observed.num_rows
+        X, y, weights = (np.asarray(v)[:count] for v in (observed.X, observed.y, observed.weights))
+        noise = max(float(start.noise.variance), _FLOOR)
+        sparse = SparseProcess(start.kernel, inducing_rows(start.kernel, X, self.n_inducing), noise)
+        if count <= _WHOLE:
+            self.run_ = fit_sparse(sparse, observed, max_steps=self.max_iter)
+            self.n_iter_ = max(1, int(self.run_.run.num_steps))
+            self.model_ = self.run_.process.posterior(observed)
+        else:
+            self.run_ = fit_svgp(
+                sparse, X, y, weights, key=key_from(self.random_state), num_steps=self.max_iter,
+                batch=self.batch_size,
+            )  # fmt: skip
+            self.n_iter_, self.model_ = self.max_iter, self.run_.posterior
+
+    def _levelled(self, observed: Observed) -> Observed:
+        """Merged rows with targets of mean 0 and variance 1, which `y_mean_` and `y_scale_` undo."""
+        y, weights, within = (np.asarray(v) for v in (observed.y, observed.weights, observed.within))
+        self.y_mean_ = float(np.average(y, weights=weights))
+        spread = float(np.sqrt((weights @ (y - self.y_mean_) ** 2 + within.sum()) / weights.sum()))
+        self.y_scale_ = spread if spread > 0 else 1.0
+        scaled = (y - self.y_mean_) / self.y_scale_, within / self.y_scale_**2
+        return eqx.tree_at(lambda o: (o.y, o.within), observed, tuple(map(to_device, scaled)))
+
+    def _process(self, few: Observed, dim: int) -> GaussianProcess:
+        X, y, weights = (np.asarray(v)[: few.num_rows] for v in (few.X, few.y, few.weights))
+        process = default_process(X[:, :dim], y, weights)
+        return process if self.kernel is None else GaussianProcess(self.kernel, process.noise)
+
+    def _width(self, num_rows: int, dim: int) -> int:
+        return width_of(num_rows, dim) if self.kernel is None else dim
+
+    def _model_and_rows(self, X) -> tuple[Any, np.ndarray]:
+        """What predicts, and the checked rows, both as wide as the programs are."""
+        rows = self._new_rows(X)
+        dim, width = rows.shape[1], self._width(self.n_inducing, rows.shape[1])
+        return resized(self.model_, dim, width), wide_rows(rows, width)
 
     def predict(self, X):
         """The predictive mean of each row."""
-        rows = self._new_rows(X)
-        return self.y_mean_ + self.y_scale_ * np.asarray(self.model_.mean(rows))
+        model, rows = self._model_and_rows(X)
+        return self.y_mean_ + self.y_scale_ * np.asarray(model.mean(rows))
 
     def predict_dist(self, X) -> Normal:
         """A normal distribution of a new target at each row."""
-        rows = self._new_rows(X)
-        found = self.model_.predictive(rows)
+        model, rows = self._model_and_rows(X)
+        found = model.predictive(rows)
         return Normal(self.y_mean_ + self.y_scale_ * found.loc, self.y_scale_ * found.scale)
+
+
+def _even(observed: Observed, most: int) -> Observed:
+    """Rows at even steps, at most so many, with what they were merged from."""
+    if observed.num_rows <= most:
+        return observed
+    chosen = np.unique(np.linspace(0, observed.num_rows - 1, most).astype(int))
+    X, y, weights, within = (
+        np.asarray(v)[chosen] for v in (observed.X, observed.y, observed.weights, observed.within)
+    )
+    few = observe(X, y, weights)
+    extra = len(few.y) - len(chosen)
+    return eqx.tree_at(lambda o: o.within, few, to_device(np.pad(within, (0, extra))))
+
+
+def _on_all_rows(process: Any, observed: Observed) -> SparseProcess:
+    """The process with all rows as its inducing points, in the shape of the padded rows."""
+    noise = max(float(process.noise.variance), _FLOOR)
+    return SparseProcess(process.kernel, observed.X, noise, shown=observed.present)

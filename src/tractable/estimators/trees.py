@@ -1,5 +1,5 @@
-r"""Trees and ensembles of trees as scikit-learn estimators; the mathematics is in `supervised.trees.tree` and
-beside it.
+r"""Trees and ensembles of trees as scikit-learn estimators; the mathematics is in
+`supervised.trees.tree` and beside it.
 
 Model.       Trees: class shares or means of leaves. Forests: means over trees on drawn rows and columns.
              AdaBoost: $p_k \propto e^{2 V_k}$ of weighted votes.
@@ -76,8 +76,8 @@ class _Grown:
 class TreeClassifier(_Grown, Classifier):
     r"""CART for classes: exact greedy splits that decrease $\sum_v |S_v| I(S_v)$, $I$ Gini or entropy.
 
-    `max_leaf_nodes` grows the best split first, `ccp_alpha` prunes at the weakest link, missing entries are
-    welcome.
+    `max_leaf_nodes` grows the best split first, `ccp_alpha` prunes at the weakest link,
+    missing entries are welcome.
 
     >>> TreeClassifier().fit([[1.0], [2.0], [3.0]], ["a", "a", "b"]).predict([[2.4], [2.6]]).tolist()
     ['a', 'b']
@@ -162,9 +162,9 @@ class TreeRegressor(_Grown, Regressor):
 class ForestClassifier(_Grown, Classifier):
     r"""A random forest: trees on drawn rows, each node choosing among $\lfloor\sqrt d\rfloor$ drawn columns.
 
-    `max_features="all"` is bagging. `oob_score_` is the accuracy on rows that a tree did not draw, `model_`
-    splits the uncertainty of each row into noise and disagreement. The fit depends on `random_state` alone,
-    whatever `n_jobs`.
+    `max_features="all"` is bagging. `oob_score_` is the accuracy on rows that a tree did not draw,
+    `model_` splits the uncertainty of each row into noise and disagreement. The fit depends on
+    `random_state` alone, whatever `n_jobs`.
 
     >>> X, y = [[0.0], [1.0], [2.0], [3.0]] * 5, [0, 0, 1, 1] * 5
     >>> ForestClassifier(20, random_state=0).fit(X, y).predict([[0.2], [2.7]]).tolist()
@@ -289,8 +289,8 @@ class RotationForestClassifier(_Grown, Classifier):
 
 
 class AdaBoostClassifier(_Grown, Classifier):
-    r"""AdaBoost with small trees: $\alpha_m = \frac12[\log\frac{1 - e_m}{e_m} + \log(K - 1)]$, $p_k \propto
-    e^{2 V_k}$.
+    r"""AdaBoost with small trees: $\alpha_m = \frac12[\log\frac{1 - e_m}{e_m} + \log(K - 1)]$,
+    $p_k \propto e^{2 V_k}$.
 
     `model_` has the errors of each round, and the bound on the training error.
 

@@ -19,18 +19,27 @@ import jax.numpy as jnp
 import numpy as np
 
 from tractable.bijections.support import Rebuild, unconstrain
-from tractable.core.checks import check, check_option, has_values
+from tractable.core.checks import check, check_option, has_values, to_device
 from tractable.core.iterate import Run
 from tractable.core.module import Module, field
 from tractable.core.types import Array, ArrayLike, Float, Scalar
 from tractable.distributions.continuous import Normal
+from tractable.gp.ascent import ascend
 from tractable.gp.blocks import rowwise
 from tractable.gp.links import Link, as_link
 from tractable.gp.means import Mean, as_mean
 from tractable.gp.points import Observed, observe
 from tractable.gp.prior import covariance, means, prior_variances
-from tractable.gp.sites import METHODS, Labels, SiteGaussian, find_sites, posterior_of_sites, site_evidence
-from tractable.optim.minimise import Minimum, minimise
+from tractable.gp.sites import (
+    METHODS,
+    Labels,
+    SiteGaussian,
+    Sites,
+    find_sites,
+    posterior_of_sites,
+    site_evidence,
+)
+from tractable.optim.minimise import Minimum
 
 __all__ = ["ClassificationFit", "ClassificationPosterior", "ClassificationProcess", "fit_classification"]
 
@@ -123,13 +132,24 @@ def fit_classification(
     method: str = "laplace",
     max_steps: int = 50,
     tol: float = 1e-3,
+    stop: str = "gradient",
+    spread: float | int | None = None,
 ) -> ClassificationFit:
-    """The process whose hyperparameters maximise the approximate evidence, from its own values."""
+    """The process whose hyperparameters maximise the approximate evidence, from its own values.
+
+    It ends where the gradient is below `tol`, or with `stop="value"` where a step gains less. With `spread`
+    the free numbers are normal about their start, with that standard deviation (`gp.ascent`).
+    """
     check_option("method", method, METHODS)
     observed = observe_labels(X, y, weights)
     free, rebuild = unconstrain(process)
-    run = minimise(_negative, free, args=(rebuild, observed, method), max_steps=max_steps, tol=tol)
-    return ClassificationFit(_rebuilt(run.state, rebuild), -run.value, run)
+    none = Sites(*(to_device(np.zeros(observed.y.shape, observed.y.dtype)) for _ in range(2)))
+
+    def evaluate(point: Array, sites: Sites) -> tuple[Array, Array, Sites]:
+        return _value_and_slope(point, rebuild, observed, method, sites)
+
+    run, found, _ = ascend(evaluate, free, none, max_steps=max_steps, tol=tol, stop=stop, spread=spread)
+    return ClassificationFit(_rebuilt(run.state, rebuild), found, run)
 
 
 def observe_labels(X: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None) -> Observed:
@@ -146,17 +166,29 @@ def sites_of(process: Any, observed: Observed) -> tuple[Array, Array, Array]:
     return gram, means(process.mean, observed.X), 2 * observed.y - 1
 
 
-def _evidence(process: ClassificationProcess, observed: Observed, method: str) -> tuple[Scalar, Run]:
+def _evidence(
+    process: ClassificationProcess, observed: Observed, method: str, start: Sites | None = None
+) -> tuple[Scalar, Run]:
     gram, offset, sign = sites_of(process, observed)
     # the fixed point is found apart, and the evidence differentiated with the sites held
     held = jax.lax.stop_gradient((gram, offset))
-    run = find_sites(method, held[0], Labels(process.link, sign, observed.weights, held[1]))
+    run = find_sites(method, held[0], Labels(process.link, sign, observed.weights, held[1]), start)
     labels = Labels(process.link, sign, observed.weights, offset)
     return site_evidence(method, gram, labels, jax.lax.stop_gradient(run.state)), run
 
 
-def _negative(free: Float[Array, " p"], rebuild: Rebuild, observed: Observed, method: str) -> Scalar:
-    return -_evidence(rebuild(free)[0], observed, method)[0]
+@eqx.filter_jit
+def _value_and_slope(
+    free: Float[Array, " p"], rebuild: Rebuild, observed: Observed, method: str, start: Sites
+) -> tuple[Scalar, Array, Sites]:
+    """The evidence at free numbers, its gradient, and the sites there."""
+
+    def value(point: Array) -> tuple[Scalar, Sites]:
+        found, run = _evidence(rebuild(point)[0], observed, method, start)
+        return found, run.state
+
+    (found, sites), slope = jax.value_and_grad(value, has_aux=True)(free)
+    return found, slope, sites
 
 
 @eqx.filter_jit

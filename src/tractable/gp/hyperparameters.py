@@ -30,13 +30,14 @@ from tractable.core.module import Module, field
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
 from tractable.distributions.base import Distribution
 from tractable.distributions.gaussian import Gaussian
+from tractable.gp.hyperparameter_search import search, whitening
 from tractable.gp.iterative import Iterative, iterative_evidence
 from tractable.gp.means import BasisMean
 from tractable.gp.noise import ConstantNoise, RowNoise
 from tractable.gp.points import Observed, as_observed, as_points, observe
 from tractable.gp.regression import MANY, GaussianProcess, evidence_of
 from tractable.kernels.stationary import RBF
-from tractable.optim.minimise import Minimum, minimise
+from tractable.optim.minimise import Minimum
 
 __all__ = [
     "EvidenceSurface", "FreePrior", "HyperparameterFit", "default_process", "evidence_surface",
@@ -44,8 +45,8 @@ __all__ = [
 ]  # fmt: skip
 
 _SUBSET, _LARGE = 512, 1024
+_ROUGH = Iterative(tol=1e-3)  # an error of the evidence of its square: far below that of the probes
 _SCATTER = 2.0  # standard deviation of the starts, in free numbers
-_LONGEST = 2.0  # a unit of a direction in which the subset says little, in free numbers
 
 
 class FreePrior(Module):
@@ -123,7 +124,7 @@ def fit_hyperparameters(
     fixed: Sequence[str] = (),
     restarts: int = 0,
     key: Key | None = None,
-    max_steps: int = 100,
+    max_steps: int = 150,
     tol: float = 1e-4,
 ) -> HyperparameterFit:
     """The process whose hyperparameters maximise the evidence (times `priors`), from its own values and from
@@ -132,6 +133,7 @@ def fit_hyperparameters(
     `fixed` and `priors` name leaves (`"length_scale"`) or dotted paths (`"kernel.kernel.length_scale"`).
     Noise that is zero, or known for each row, stays as it is. `X` may be rows that `gp.points.observe`
     prepared. Above 6000 rows the evidence is that of `gp.iterative`, with one set of probes drawn from `key`.
+    `max_steps` counts evaluations.
     """
     free, rebuild, prior = free_process(process, fixed, priors)
     restarts = check_count("restarts", restarts, least=0)
@@ -140,14 +142,21 @@ def fit_hyperparameters(
     observed = as_observed(X, y, weights)
     small = _subset(observed) if observed.num_rows > _LARGE else None
     probes = _probes(observed, key)
-    first, first_tol = (observed, tol) if small is None else (small, max(tol, 1e-3))
-    plain = jnp.eye(free.size, dtype=free.dtype)
-    runs = [_search(start, plain, (rebuild, first, prior), max_steps, first_tol) for start in starts]
+    few = observed if small is None else small
+
+    def at(free: Array) -> tuple[Scalar, Array]:
+        return _value_and_slope(free, rebuild, few, prior, probes if small is None else None)
+
+    stop = "gradient" if probes is None else "value"  # an estimate is rough in the small
+    rough = tol if small is None else max(tol, 1e-3)
+    runs = [search(at, start, max_steps=max_steps, tol=rough) for start in starts]
     best = min(runs, key=lambda run: float(run.value))
     if small is not None:
-        ratio = observed.num_rows / small.num_rows
-        spread = _spread(best.state, rebuild, small, prior, jnp.asarray(ratio))
-        best = _search(best.state, spread, (rebuild, observed, prior, probes), max_steps, tol)
+        spread = whitening(at, best.state, observed.num_rows / small.num_rows)
+        best = search(
+            lambda free: _value_and_slope(free, rebuild, observed, prior, probes),
+            best.state, spread, max_steps=max_steps, tol=tol, stop=stop,
+        )  # fmt: skip
     found, evidence = _finished(best.state, best.value, rebuild, observed, prior, probes)
     reached = jnp.stack([-run.value for run in runs])
     num_subset = 0 if small is None else small.num_rows
@@ -211,7 +220,7 @@ def _estimated(process: GaussianProcess, observed: Observed, probes: Array | Non
     if probes is None:
         total = evidence_of(process, observed).total
         return Estimate(total, jnp.zeros_like(total), method="closed_form")
-    return iterative_evidence(process, observed, jr.wrap_key_data(probes), Iterative())
+    return iterative_evidence(process, observed, jr.wrap_key_data(probes), _ROUGH)
 
 
 def _probes(observed: Observed, key: Key | None) -> Array | None:
@@ -238,54 +247,11 @@ def _prior(rebuild: Rebuild, priors: Mapping[str, Distribution]) -> FreePrior:
 
 
 @eqx.filter_jit
-def _value_and_slope(z: Array, origin: Array, spread: Array, args: tuple) -> tuple[Scalar, Array]:
-    """Minus the objective at `origin + spread @ z`, and its gradient."""
-    return jax.value_and_grad(lambda point: -objective(origin + spread @ point, *args))(z)
-
-
-def _negative(z: Array, origin: Array, spread: Array, *args: Any) -> Scalar:
-    """Minus the objective; value and gradient are one program that the steps of a search share, where each
-    would otherwise trace the kernel and its gradient anew."""
-
-    @jax.custom_jvp
-    def at(point: Array) -> Scalar:
-        return _value_and_slope(point, origin, spread, args)[0]
-
-    @at.defjvp
-    def _(primals: tuple, tangents: tuple) -> tuple[Scalar, Scalar]:
-        value, slope = _value_and_slope(primals[0], origin, spread, args)
-        return value, slope @ tangents[0]
-
-    return at(z)
-
-
-def _search(origin: ArrayLike, spread: Array, args: tuple, max_steps: int, tol: float) -> Minimum:
-    """The minimum from `origin`, its state in free numbers."""
-    origin = jnp.asarray(origin)
-    stop = "gradient" if len(args) < 4 or args[3] is None else "value"  # an estimate is rough in the small
-    run = minimise(
-        _negative,
-        jnp.zeros_like(origin),
-        args=(origin, spread, *args),
-        max_steps=max_steps,
-        tol=tol,
-        stop=stop,
-    )
-    return eqx.tree_at(lambda r: r.state, run, origin + spread @ run.state)
-
-
-@eqx.filter_jit
-def _spread(free: Array, rebuild: Rebuild, observed: Observed, prior: FreePrior, ratio: Array) -> Array:
-    r"""$H^{-1/2}$ for `ratio` times the curvature at `free`; no direction longer than `_LONGEST`.
-
-    The curvature is made of differences of gradients: it only has to be right to a few per cent.
-    """
-    slope = jax.grad(lambda point: -objective(point, rebuild, observed, prior))
-    step, axes = 1e-3, jnp.eye(free.size, dtype=free.dtype)
-    rows = jax.lax.map(lambda e: (slope(free + step * e) - slope(free - step * e)) / (2 * step), axes)
-    values, vectors = jnp.linalg.eigh(0.5 * ratio * (rows + rows.T))
-    lengths = 1 / jnp.sqrt(jnp.maximum(jnp.abs(values), _LONGEST**-2))
-    return (vectors * lengths[None]) @ vectors.T
+def _value_and_slope(
+    free: Array, rebuild: Rebuild, observed: Observed, prior: FreePrior, probes: Array | None
+) -> tuple[Scalar, Array]:
+    """Minus the objective and its gradient: the one program of a search."""
+    return jax.value_and_grad(lambda point: -objective(point, rebuild, observed, prior, probes))(free)
 
 
 @eqx.filter_jit

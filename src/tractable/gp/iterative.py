@@ -1,9 +1,10 @@
-r"""Gaussian processes by conjugate gradients: tens of thousands of rows, never a matrix of all pairs in
-memory.
+r"""Gaussian processes by conjugate gradients: tens of thousands of rows, and no factor of their covariance.
 
-Solve.       $K_y\alpha = r$ by preconditioned conjugate gradients; products with $K_y$ go by blocks of rows.
+Solve.       $K_y\alpha = r$ by preconditioned conjugate gradients; products with $K_y$ go by blocks of rows,
+             which are held during the solve up to 4 GB (20,000 rows), and computed anew above.
              The preconditioner is $P = K_{:S} K_{SS}^{-1} K_{S:} + D$ with the rows $S$ that a pivoted
-             Cholesky factor of $K$ chooses.
+             Cholesky factor of $K$ chooses: one for each 32 rows, since a rough kernel (Matern 3/2) takes
+             fewer steps the more there are.
 Evidence.    $\log|K_y| = \log|P| + \mathrm{tr}\log(P^{-1/2} K_y P^{-1/2})$; the trace by Lanczos quadrature
              of the same iterations on probes $z_j \sim N(0, P)$, with its standard error.
 Gradient.    With $u_j = K_y^{-1} z_j$ and $w_j = P^{-1} z_j$,
@@ -11,7 +12,8 @@ Gradient.    With $u_j = K_y^{-1} z_j$ and $w_j = P^{-1} z_j$,
              - w_j^\top\partial P\,w_j]$: unbiased, and almost without noise where $P$ is close to $K_y$.
 Certified.   The result says the relative residual of the solve, the steps, and the error of the evidence.
 Used by.     gp.regression above 6000 rows, gp.hyperparameters.
-Cost.        $O(n^2)$ per step, a few dozen steps; memory $O(n)$ times rank, probes and the rows of a block.
+Cost.        $O(n^2)$ per step, a few dozen steps, and $O(n)$ times the rank squared; memory $n^2$ numbers
+             while they are held, else $O(n)$ times rank, probes and the rows of a block.
 References.  Gardner, Pleiss, Bindel, Weinberger and Wilson (2018); Harbrecht, Peters and Schneider (2012).
 """
 
@@ -37,17 +39,21 @@ from tractable.gp.prior import covariance, means, prior_variances
 
 __all__ = ["Iterative", "IterativePosterior", "iterative_evidence", "iterative_posterior"]
 
-_BLOCK = 256  # rows of the covariance that exist at a time
+_BLOCK = 256  # rows of the covariance that are computed at a time
+_CANDIDATES = 2048  # rows of which the preconditioner may take any
 _NEW_ROWS = 64  # new rows whose variances are solved for at once
 
 
 class Iterative(Module):
-    """Options: rank of the preconditioner, relative residual, most steps, number of probes."""
+    """Options: rank of the preconditioner (None: one for each 32 rows, from 128 to 1024), relative residual,
+    most steps, number of probes, and the memory in GB up to which the covariance is held during a solve.
+    """
 
-    rank: int = field(static=True, default=128)
+    rank: int | None = field(static=True, default=None)
     tol: float = field(static=True, default=1e-6)
     max_steps: int = field(static=True, default=400)
     num_probes: int = field(static=True, default=16)
+    memory: float = field(static=True, default=4.0)
 
 
 class _System(Module):
@@ -60,9 +66,9 @@ class _System(Module):
     low_rank: Float[Array, "n r"]
     middle: PsdFactor  # of I + L^T D^-1 L, made once for all steps
 
-    def product(self, V: Float[Array, "n k"]) -> Float[Array, "n k"]:
-        """$K_y V$; rows that do not count keep their values."""
-        return _kernel_product(self.process, self.observed, V) + self.diagonal[:, None] * V
+    def product(self, V: Float[Array, "n k"], held: Array | None = None) -> Float[Array, "n k"]:
+        """$K_y V$; rows that do not count keep their values. `held` is $K$ where there is memory for it."""
+        return _kernel_product(self.process, self.observed, V, held) + self.diagonal[:, None] * V
 
     def precondition(self, V: Float[Array, "n k"]) -> Float[Array, "n k"]:
         r"""$P^{-1} V$."""
@@ -171,7 +177,8 @@ def iterative_posterior(
 def iterative_evidence(process: Any, observed: Observed, key: Key, options: Iterative) -> Estimate:
     """The estimate of the log-evidence, differentiable in the process: its gradient is the unbiased one."""
     system = _system(jax.lax.stop_gradient(process), observed, options)
-    estimate, alpha, images, partners = _evidence(system, key, options)
+    estimate, solved, partners = _evidence(system, key, options)
+    alpha, images = solved.X[:, 0], solved.X[:, 1:]
     count = images.shape[1]
     left = jnp.concatenate([alpha[:, None], images], axis=1)
     right = jnp.concatenate([alpha[:, None], -partners / count], axis=1)
@@ -187,8 +194,11 @@ def iterative_evidence(process: Any, observed: Observed, key: Key, options: Iter
 @eqx.filter_jit
 def _posterior(process: Any, observed: Observed, key: Key | None, options: Iterative) -> IterativePosterior:
     system = _system(process, observed, options)
-    solved = _conjugate_gradients(system, _residual(process, observed)[:, None], options)
-    evidence = None if key is None else _evidence(system, key, options)[0]
+    if key is None:
+        evidence = None
+        solved = _conjugate_gradients(system, _residual(process, observed)[:, None], options)
+    else:  # the targets and the probes in one solve
+        evidence, solved, _ = _evidence(system, key, options)
     return IterativePosterior(
         process, system, solved.X[:, 0], solved.residual, solved.steps, evidence, options
     )
@@ -199,7 +209,9 @@ def _residual(process: Any, observed: Observed) -> Array:
 
 
 def _system(process: Any, observed: Observed, options: Iterative) -> _System:
-    pivots = _pivots(process, observed, min(options.rank, observed.X.shape[0]))
+    n = observed.X.shape[0]
+    rank = min(max(n // 32, 128), 1024) if options.rank is None else options.rank
+    pivots = _pivots(process, observed, min(rank, n))
     return _preconditioned(process, observed, pivots)
 
 
@@ -218,20 +230,41 @@ def _preconditioned(process: Any, observed: Observed, pivots: Int[Array, " r"]) 
 
 
 def _pivots(process: Any, observed: Observed, rank: int) -> Int[Array, " r"]:
-    """The rows that a pivoted Cholesky factor of $K$ takes first: the largest remaining variance each
-    time.
+    """The rows that a pivoted Cholesky factor of $K$ takes first, the largest remaining variance each time:
+    of all rows, or of four times as many as it takes, at even steps.
     """
-    X, present = observed.X, observed.present
+    n = observed.X.shape[0]
+    among = jnp.asarray(np.linspace(0, n - 1, min(n, max(4 * rank, _CANDIDATES))).astype(int))
+    X, present = observed.X[among], observed.present[among]
 
     def column(pivot: Array) -> Array:
         return jnp.where(present, covariance(process.kernel, process.mean, X, X[pivot][None])[:, 0], 0.0)
 
     variances = jnp.where(present, prior_variances(process.kernel, process.mean, X), 0.0)
-    return pivoted_cholesky(column, variances, rank, tol=1e-12).indices
+    return among[pivoted_cholesky(column, variances, rank, tol=1e-12).indices]
 
 
-def _kernel_product(process: Any, observed: Observed, V: Float[Array, "n k"]) -> Float[Array, "n k"]:
-    """$K V$ by blocks of rows, which are computed anew and forgotten (in gradients too)."""
+def _strips(observed: Observed) -> Float[Array, "c b d"]:
+    """The rows by blocks, the last one filled with copies."""
+    X, n = observed.X, observed.X.shape[0]
+    size = min(_BLOCK, n)
+    count = -(-n // size)
+    padded = jnp.concatenate([X, jnp.broadcast_to(X[-1:], (count * size - n, X.shape[1]))])
+    return padded.reshape(count, size, -1)
+
+
+def _held(process: Any, observed: Observed, options: Iterative) -> Array | None:
+    """$K$ by blocks of rows, if there is `memory` for it; else None, and each product computes it anew."""
+    X = observed.X
+    if X.shape[0] ** 2 * X.dtype.itemsize > options.memory * 1e9:
+        return None
+    return jax.lax.map(lambda rows: covariance(process.kernel, process.mean, rows, X), _strips(observed))
+
+
+def _kernel_product(
+    process: Any, observed: Observed, V: Float[Array, "n k"], held: Array | None
+) -> Float[Array, "n k"]:
+    """$K V$ by blocks of rows: those `held`, or computed and forgotten (in gradients too)."""
     X, n = observed.X, observed.X.shape[0]
     hidden = jnp.where(observed.present[:, None], V, 0.0)
 
@@ -239,11 +272,9 @@ def _kernel_product(process: Any, observed: Observed, V: Float[Array, "n k"]) ->
     def block(rows: Array) -> Array:
         return covariance(process.kernel, process.mean, rows, X) @ hidden
 
-    size = min(_BLOCK, n)
-    count = -(-n // size)
-    padded = jnp.concatenate([X, jnp.broadcast_to(X[-1:], (count * size - n, X.shape[1]))])
-    product = jax.lax.map(block, padded.reshape(count, size, -1)).reshape(count * size, -1)[:n]
-    return jnp.where(observed.present[:, None], product, 0.0)
+    strips = _strips(observed) if held is None else held
+    product = jax.lax.map(block if held is None else lambda table: table @ hidden, strips)
+    return jnp.where(observed.present[:, None], product.reshape(-1, V.shape[1])[:n], 0.0)
 
 
 def _conjugate_gradients(system: _System, B: Float[Array, "n k"], options: Iterative) -> _Solved:
@@ -251,6 +282,7 @@ def _conjugate_gradients(system: _System, B: Float[Array, "n k"], options: Itera
     scale = jnp.linalg.norm(B, axis=0)
     safe = jnp.where(scale > 0, scale, 1.0)
     Z = system.precondition(B)
+    held = _held(system.process, system.observed, options)
     empty = jnp.zeros((options.max_steps, B.shape[1]), B.dtype)
     first = _Solved(
         jnp.zeros_like(B), B, Z, (B * Z).sum(0), jnp.asarray(0), empty, empty, jnp.asarray(1.0, B.dtype)
@@ -258,7 +290,7 @@ def _conjugate_gradients(system: _System, B: Float[Array, "n k"], options: Itera
 
     def step(state: _Solved) -> tuple[_Solved, Scalar]:
         moving = jnp.linalg.norm(state.R, axis=0) > 1e-13 * safe
-        image = system.product(state.P)
+        image = system.product(state.P, held)
         curved = (state.P * image).sum(0)
         length = jnp.where(moving, state.rz / jnp.where(moving, curved, 1.0), 0.0)
         X, R = state.X + length[None] * state.P, state.R - length[None] * image
@@ -278,8 +310,8 @@ def _conjugate_gradients(system: _System, B: Float[Array, "n k"], options: Itera
     return run_until(step, first, max_steps=options.max_steps, tol=options.tol, settled=settled).state
 
 
-def _evidence(system: _System, key: Key, options: Iterative) -> tuple[Estimate, Array, Array, Array]:
-    """The estimate, the representer weights, and for the gradient the solved and preconditioned probes."""
+def _evidence(system: _System, key: Key, options: Iterative) -> tuple[Estimate, _Solved, Array]:
+    """The estimate, the solution for the residual and then the probes, and the preconditioned probes."""
     n, rank = system.low_rank.shape
     first, second = jr.split(key)
     count = options.num_probes
@@ -297,7 +329,7 @@ def _evidence(system: _System, key: Key, options: Iterative) -> tuple[Estimate, 
     copies = log_copies(system.process.noise.variances(observed.X, observed.weights), observed)
     value = -0.5 * (residual @ alpha + system.log_det() + logs.mean()) + constant_term(observed.present)
     error = 0.5 * logs.std(ddof=1) / jnp.sqrt(count)
-    return Estimate(value + copies, error), alpha, solved.X[:, 1:], partners
+    return Estimate(value + copies, error), solved, partners
 
 
 def _log_quadrature(lengths: Float[Array, " m"], ratios: Float[Array, " m"]) -> Scalar:

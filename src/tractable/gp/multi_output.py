@@ -8,6 +8,9 @@ Identity.    With $K = V\Lambda V^\top$ and $\Sigma^{-1/2} B\,\Sigma^{-1/2} = U 
              $V^\top (Y - M)\,\Sigma^{-1/2} U$ are independent, of variance $1 + \lambda_i s_l$.
 Gradient.    Written down (`_evidence_jvp`): eigenvectors are never differentiated, so equal eigenvalues do no
              harm.
+Weights.     A row of weight $w$ is the row $w$ times: noise $\Sigma/w$ and the density of its copies. With
+             $W^{1/2} K W^{1/2}$ and $W^{1/2}(Y - M)$ in place of $K$ and $Y - M$ all of it is as above, and
+             $n$ in the constants is the sum of the weights.
 Used by.     Regression with a matrix of targets, complete in every row.
 Cost.        $O(n^3 + m^3)$ for $m$ outputs in place of $O(n^3 m^3)$.
 References.  Bonilla, Chai and Williams (2008); Stegle et al. (2011).
@@ -22,12 +25,13 @@ import numpy as np
 
 from tractable.bijections.support import Rebuild, unconstrain
 from tractable.core.checks import as_float, check, check_finite, check_length, has_values
+from tractable.core.chunks import pad_rows
 from tractable.core.module import Module, field
 from tractable.core.support import positive, psd, real
 from tractable.core.types import Array, ArrayLike, Float, Scalar
 from tractable.distributions.continuous import Normal
 from tractable.gp.blocks import rowwise
-from tractable.gp.points import as_points, matrix_size, pad_points
+from tractable.gp.points import as_points, matrix_size
 from tractable.optim.minimise import Minimum, minimise
 
 __all__ = ["MultiOutputFit", "MultiOutputPosterior", "MultiOutputProcess", "fit_multi_output"]
@@ -55,13 +59,17 @@ class MultiOutputProcess(Module):
         self.means = jnp.zeros(m) if means is None else as_float("means", means)
         check(self.means.shape == (m,), "means", f"one per output ({m})", f"shape {self.means.shape}")
 
-    def log_evidence(self, X: ArrayLike, Y: ArrayLike) -> Scalar:
+    def log_evidence(self, X: ArrayLike, Y: ArrayLike, weights: ArrayLike | None = None) -> Scalar:
         r"""$\log p(Y \mid X)$ of all targets together."""
-        return _evidence_of(self, *_prepared(X, Y, len(self.noise)))
+        return _evidence_of(self, *_prepared(X, Y, weights, len(self.noise)))
 
-    def posterior(self, X: ArrayLike, Y: ArrayLike) -> "MultiOutputPosterior":
-        """All outputs after seeing the rows of `Y` at the rows of `X`."""
-        return _posterior(self, *_prepared(X, Y, len(self.noise)))
+    def posterior(
+        self, X: ArrayLike, Y: ArrayLike, weights: ArrayLike | None = None
+    ) -> "MultiOutputPosterior":
+        """All outputs after seeing the rows of `Y` at the rows of `X`; a row of weight two is the row
+        twice.
+        """
+        return _posterior(self, *_prepared(X, Y, weights, len(self.noise)))
 
 
 class MultiOutputPosterior(Module):
@@ -69,7 +77,7 @@ class MultiOutputPosterior(Module):
 
     process: MultiOutputProcess
     X: Float[Array, "n d"]
-    present: Array
+    roots: Float[Array, " n"]  # of the weights; zero for rows that do not count
     alpha: Float[Array, "n m"]
     vectors: Float[Array, "n n"]
     gains: Float[Array, "n m"]  # 1 / (1 + lambda_i s_l)
@@ -92,7 +100,7 @@ class MultiOutputPosterior(Module):
     def __repr__(self) -> str:
         if not has_values(self):
             return "MultiOutputPosterior(...)"
-        n, m = int(np.sum(np.asarray(self.present))), len(self.process.noise)
+        n, m = int((np.asarray(self.roots) > 0).sum()), len(self.process.noise)
         level = float(self.log_evidence)
         return (
             f"MultiOutputPosterior({n} rows, {m} outputs, log-evidence {level:.4f}, exact: Kronecker algebra)"
@@ -108,40 +116,46 @@ class MultiOutputFit(Module):
 
 
 def fit_multi_output(
-    process: MultiOutputProcess, X: ArrayLike, Y: ArrayLike, *, max_steps: int = 100, tol: float = 1e-4
+    process: MultiOutputProcess,
+    X: ArrayLike,
+    Y: ArrayLike,
+    weights: ArrayLike | None = None,
+    *,
+    max_steps: int = 100,
+    tol: float = 1e-4,
 ) -> MultiOutputFit:
     """Kernel, coregionalisation, noise and means by evidence, from the values of `process`."""
     free, rebuild = unconstrain(process)
-    data = _prepared(X, Y, len(process.noise))
+    data = _prepared(X, Y, weights, len(process.noise))
     run = minimise(_negative, free, args=(rebuild, *data), max_steps=max_steps, tol=tol)
     return MultiOutputFit(rebuild(run.state)[0], -run.value, run)
 
 
-def _prepared(X: ArrayLike, Y: ArrayLike, m: int) -> tuple[Array, Array, Array]:
-    """Padded rows and targets, and which rows count."""
+def _prepared(X: ArrayLike, Y: ArrayLike, weights: Any, m: int) -> tuple[Array, Array, Array]:
+    """Padded rows and targets, and the roots of their weights."""
     rows, targets = as_points("X", X), as_float("Y", Y)
     check(targets.ndim == 2 and targets.shape[1] == m, "Y", f"rows of {m} outputs", f"shape {targets.shape}")
     check_length("Y", targets, "X", rows)
     check_finite("Y", targets)
-    size = matrix_size(len(rows))
-    return pad_points(rows, size), pad_points(targets, size), jnp.asarray(np.arange(size) < len(rows))
+    padded: tuple[Any, Any] = pad_rows((rows, targets), weights, size=matrix_size(len(rows)))
+    return *padded[0], jnp.sqrt(padded[1])
 
 
-def _negative(free: Array, rebuild: Rebuild, X: Array, Y: Array, present: Array) -> Scalar:
-    return -_evidence_of(rebuild(free)[0], X, Y, present)
+def _negative(free: Array, rebuild: Rebuild, X: Array, Y: Array, roots: Array) -> Scalar:
+    return -_evidence_of(rebuild(free)[0], X, Y, roots)
 
 
 @eqx.filter_jit
-def _evidence_of(process: MultiOutputProcess, X: Array, Y: Array, present: Array) -> Scalar:
-    residual = jnp.where(present[:, None], Y - process.means[None], 0.0)
-    terms = _evidence(_gram(process, X, present), process.coregionalisation, process.noise, residual)
-    count = present.sum()
+def _evidence_of(process: MultiOutputProcess, X: Array, Y: Array, roots: Array) -> Scalar:
+    residual = roots[:, None] * (Y - process.means[None])
+    terms = _evidence(_gram(process, X, roots), process.coregionalisation, process.noise, residual)
+    count = (roots**2).sum()
     return terms - 0.5 * count * (jnp.log(process.noise).sum() + len(process.noise) * _LOG_2PI)
 
 
-def _gram(process: MultiOutputProcess, X: Array, present: Array) -> Array:
-    """$K$ with nothing in the rows that do not count: their eigenvalues are zero and add nothing."""
-    return jnp.where(present[:, None] & present[None], process.kernel.gram(X), 0.0)
+def _gram(process: MultiOutputProcess, X: Array, roots: Array) -> Array:
+    r"""$W^{1/2} K W^{1/2}$; rows that do not count have eigenvalues of zero, which add nothing."""
+    return roots[:, None] * process.kernel.gram(X) * roots[None]
 
 
 def _diagonalised(K: Array, B: Array, noise: Array, residual: Array) -> tuple[Array, ...]:
@@ -181,20 +195,20 @@ def _evidence_jvp(primals: tuple, tangents: tuple) -> tuple[Array, Array]:
 
 
 @eqx.filter_jit
-def _posterior(process: MultiOutputProcess, X: Array, Y: Array, present: Array) -> MultiOutputPosterior:
-    residual = jnp.where(present[:, None], Y - process.means[None], 0.0)
-    parts = _diagonalised(_gram(process, X, present), process.coregionalisation, process.noise, residual)
+def _posterior(process: MultiOutputProcess, X: Array, Y: Array, roots: Array) -> MultiOutputPosterior:
+    residual = roots[:, None] * (Y - process.means[None])
+    parts = _diagonalised(_gram(process, X, roots), process.coregionalisation, process.noise, residual)
     values, vectors, shares, mixed, turned = parts
     gains = 1 / (1 + values[:, None] * shares[None])
     alpha = vectors @ (turned * gains) @ mixed.T
     mixing = process.coregionalisation @ mixed
-    evidence = _evidence_of(process, X, Y, present)
-    return MultiOutputPosterior(process, X, present, alpha, vectors, gains, mixing, evidence)
+    evidence = _evidence_of(process, X, Y, roots)
+    return MultiOutputPosterior(process, X, roots, alpha, vectors, gains, mixing, evidence)
 
 
 @eqx.filter_jit
 def _moments(post: MultiOutputPosterior, X: Array) -> tuple[Array, Array]:
-    cross = jnp.where(post.present[None], post.process.kernel.gram(X, post.X), 0.0)
+    cross = post.process.kernel.gram(X, post.X) * post.roots[None]
     mean = cross @ post.alpha @ post.process.coregionalisation + post.process.means[None]
     known = (cross @ post.vectors) ** 2 @ post.gains @ (post.mixing**2).T
     before = post.process.kernel.diagonal(X)[:, None] * jnp.diag(post.process.coregionalisation)[None]

@@ -2,14 +2,16 @@ r"""Gaussian approximations of a latent function, one site per row: Laplace, EP,
 
 Posterior.   $q(f) \propto N(f; m, K)\prod_i e^{\nu_i f_i - \tau_i f_i^2/2}$; with $T = \mathrm{diag}(\tau)$
              and $B = I + T^{1/2} K T^{1/2}$ the mean is $m + K a$, and nothing needs $K^{-1}$.
-Laplace.     $\tau = -\ell''(\mu)$, $\nu = \ell'(\mu) + \tau\mu$ at the mean: Newton's step to the mode.
+Laplace.     $\tau = -\ell''(\mu)$, $\nu = \ell'(\mu) + \tau\mu$ at the mean: Newton's step to the mode, of
+             the length that raises the posterior density most.
 Variational. The same with $E_q[\ell']$ and $E_q[\ell'']$: a natural-gradient step; its fixed point is the
              Gaussian nearest in $KL(q \| p)$.
 EP.          Expectation propagation: a site times the marginal without it (the cavity) has the moments of
              the true factor times the cavity.
 Weights.     A row of weight $w$ is $w$ copies with a $w$-th of the site each; of weight zero it has none.
 Used by.     gp.classification.
-Cost.        One Cholesky factor of $B$ per step; Laplace needs about six, the others about twenty.
+Cost.        One Cholesky factor of $B$ per step; Laplace needs about six, the others about twenty; two or
+             three from the sites of hyperparameters close by.
 References.  Rasmussen and Williams (2006) sections 3.4-3.6; Opper and Archambeau (2009); Khan and Lin (2017).
 """
 
@@ -17,6 +19,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.scipy.special import logsumexp
 
 from tractable.core.iterate import Run, run_until
@@ -28,6 +31,8 @@ from tractable.gp.links import Link, average, nodes
 __all__ = ["METHODS", "Labels", "SiteGaussian", "Sites", "find_sites", "posterior_of_sites", "site_evidence"]
 
 METHODS = ("laplace", "ep", "variational")
+
+_LENGTHS = np.array([1.0, 0.5, 0.25, 0.1, 0.02, 0.0])  # of a Newton step; the best is taken
 
 
 class Sites(Module):
@@ -63,6 +68,14 @@ class _Search(Module):
     change: Scalar
 
 
+class _Mode(Module):
+    """Dual weights $a$, the function $K a$, and the sites that the next step starts from."""
+
+    weights: Float[Array, " n"]
+    mean: Float[Array, " n"]
+    sites: Sites
+
+
 def posterior_of_sites(gram: Float[Array, "n n"], sites: Sites, spread: bool = True) -> SiteGaussian:
     """The Gaussian that the prior and the sites make; without `spread` its variances are left at zero."""
     some = sites.precision > 0  # the square root has no slope at zero
@@ -78,14 +91,25 @@ def posterior_of_sites(gram: Float[Array, "n n"], sites: Sites, spread: bool = T
 
 
 def find_sites(
-    method: str, gram: Float[Array, "n n"], labels: Labels, *, max_steps: int = 200, tol: float = 1e-9
+    method: str,
+    gram: Float[Array, "n n"],
+    labels: Labels,
+    start: Sites | None = None,
+    *,
+    max_steps: int = 200,
+    tol: float = 1e-9,
 ) -> Run[Any]:
-    """The sites at the fixed point of a method; the steps shorten where they stop getting closer."""
+    """The sites at the fixed point of a method, from those of `start` (of none): Newton's method for
+    "laplace"; for the others the steps shorten where they stop getting closer.
+    """
+    sites = no_sites(labels.offset) if start is None else start
+    if method == "laplace":
+        return _find_mode(gram, labels, sites, max_steps, tol)
 
     def step(search: _Search) -> tuple[_Search, Scalar]:
         wanted = _wanted(method, labels, search.q, search.sites)
         sites = jax.tree.map(lambda old, new: old + search.damping * (new - old), search.sites, wanted)
-        q = posterior_of_sites(gram, sites, spread=method != "laplace")
+        q = posterior_of_sites(gram, sites)
         change = jnp.abs(q.mean - search.q.mean).max()
         slower = jnp.maximum(0.5 * search.damping, 0.05)
         return _Search(sites, q, jnp.where(change > search.change, slower, search.damping), change), change
@@ -93,12 +117,14 @@ def find_sites(
     def settled(search: _Search, value: Scalar, before: Scalar) -> Array:
         return (value >= 0) & (value <= tol * (1 + jnp.abs(search.q.mean).max()))
 
-    none = Sites(jnp.zeros_like(labels.offset), jnp.zeros_like(labels.offset))
-    start = _Search(
-        none, posterior_of_sites(gram, none, spread=method != "laplace"), jnp.ones(()), jnp.asarray(jnp.inf)
-    )
-    found = run_until(step, start, max_steps=max_steps, tol=0.0, settled=settled)
+    first = _Search(sites, posterior_of_sites(gram, sites), jnp.ones(()), jnp.asarray(jnp.inf))
+    found = run_until(step, first, max_steps=max_steps, tol=0.0, settled=settled)
     return Run(found.state.sites, found.trace, found.num_steps, found.code)
+
+
+def no_sites(like: Float[Array, " n"]) -> Sites:
+    """Sites that say nothing: the posterior is the prior."""
+    return Sites(jnp.zeros_like(like), jnp.zeros_like(like))
 
 
 def site_evidence(method: str, gram: Float[Array, "n n"], labels: Labels, sites: Sites) -> Scalar:
@@ -125,8 +151,44 @@ def site_evidence(method: str, gram: Float[Array, "n n"], labels: Labels, sites:
     return _ep_evidence(labels, q, sites)
 
 
+def _find_mode(gram: Array, labels: Labels, start: Sites, max_steps: int, tol: float) -> Run[Any]:
+    """The sites at the mode, by Newton's method; the mean that they lead to has one step more."""
+
+    def height(mode: _Mode) -> Scalar:
+        values = jax.vmap(labels.link.log_prob)(labels.sign, labels.offset + mode.mean)
+        return labels.weights @ values - 0.5 * mode.weights @ mode.mean
+
+    def step(mode: _Mode) -> tuple[_Mode, Scalar]:
+        q = posterior_of_sites(gram, mode.sites, spread=False)
+        goal = _Mode(q.weights, q.mean, mode.sites)
+        tries = jax.vmap(lambda s: jax.tree.map(lambda a, b: a + s * (b - a), mode, goal))(
+            jnp.asarray(_LENGTHS, gram.dtype)
+        )
+        best = jnp.argmax(jax.vmap(height)(tries))
+        moved = jax.tree.map(lambda leaf: leaf[best], tries)
+        new = _Mode(moved.weights, moved.mean, _mode_sites(labels, moved.mean))
+        return new, jnp.abs(moved.mean - mode.mean).max()
+
+    def settled(mode: _Mode, value: Scalar, before: Scalar) -> Array:
+        # the next step, which whoever uses the sites makes, squares what is left; a first step from no sites
+        # goes nowhere, and says nothing
+        short = value <= tol**0.5 * (1 + jnp.abs(mode.mean).max())
+        return (value >= 0) & (before >= 0) & short
+
+    none = jnp.zeros_like(labels.offset)
+    found = run_until(step, _Mode(none, none, start), max_steps=max_steps, tol=0.0, settled=settled)
+    return Run(found.state.sites, found.trace, found.num_steps, found.code)
+
+
+def _mode_sites(labels: Labels, mean: Array) -> Sites:
+    """The sites of a quadratic at a value of the function."""
+    slope = jax.vmap(labels.link.slope)(labels.sign, labels.offset + mean)
+    precision = jax.vmap(labels.link.curvature)(labels.sign, labels.offset + mean)
+    return Sites(labels.weights * precision, labels.weights * (slope + precision * mean))
+
+
 def _wanted(method: str, labels: Labels, q: SiteGaussian, sites: Sites) -> Sites:
-    """The sites that a method asks for, given the present Gaussian."""
+    """The sites that "ep" or "variational" asks for, given the present Gaussian."""
     if method == "ep":
         _, mean, variance, cavity = _tilted(labels, q, sites)
         # a concave log-factor narrows its cavity: below zero by rounding alone
@@ -135,9 +197,6 @@ def _wanted(method: str, labels: Labels, q: SiteGaussian, sites: Sites) -> Sites
         return Sites(labels.weights * precision, labels.weights * shift)
 
     def one(sign, offset, mean, variance):
-        if method == "laplace":
-            slope = labels.link.slope(sign, offset + mean)
-            return slope, labels.link.curvature(sign, offset + mean)
         slope = average(lambda f: labels.link.slope(sign, f), offset + mean, variance)
         return slope, average(lambda f: labels.link.curvature(sign, f), offset + mean, variance)
 

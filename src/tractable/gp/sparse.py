@@ -25,12 +25,12 @@ from tractable.core.checks import as_float, check, check_count, has_values, to_d
 from tractable.core.linalg import PsdFactor, psd_factor
 from tractable.core.module import Module, field
 from tractable.core.support import positive, real
-from tractable.core.types import Array, ArrayLike, Float, Scalar
+from tractable.core.types import Array, ArrayLike, Bool, Float, Scalar
 from tractable.distributions.continuous import Normal
 from tractable.gp.blocks import rowwise
 from tractable.gp.links import Link, as_link
 from tractable.gp.means import Mean, ZeroMean, as_mean
-from tractable.gp.points import Observed, as_points, observe, pad_points
+from tractable.gp.points import Observed, as_observed, as_points, pad_points
 from tractable.gp.prior import covariance, means, prior_variances
 from tractable.kernels.random_features import pivoted_landmarks
 from tractable.optim.minimise import Minimum, minimise
@@ -45,7 +45,8 @@ class SparseProcess(Module):
     (for `gp.svgp`) through labels behind a `link`.
 
     Inducing points may lie close together: `jitter`, relative to the mean variance of the function there, is
-    added to the diagonal of their covariance, and printed. The bound stays a lower bound.
+    added to the diagonal of their covariance, and printed. The bound stays a lower bound. Where `shown` is
+    false, a point only fills a shape: it has a variance of its own and nothing to do with the function.
     """
 
     kernel: Any
@@ -53,6 +54,7 @@ class SparseProcess(Module):
     noise: Float[Array, ""] = field(support=positive)
     mean: Mean = field(default=ZeroMean())
     link: Link | None = None
+    shown: Bool[Array, " m"] | None = None
     jitter: float = field(static=True, default=1e-8)
 
     def __init__(
@@ -62,6 +64,7 @@ class SparseProcess(Module):
         noise: ArrayLike = 1.0,
         mean: Any = None,
         link: Any = None,
+        shown: ArrayLike | None = None,
         *,
         jitter: float = 1e-8,
     ):
@@ -69,13 +72,17 @@ class SparseProcess(Module):
         self.kernel, self.inducing = kernel, as_points("inducing", inducing)
         self.noise, self.mean = as_float("noise", noise), as_mean(mean)
         self.link = None if link is None else as_link(link)
+        self.shown = None if shown is None else to_device(np.asarray(shown, bool))
         check(jitter >= 0, "jitter", "zero or positive", jitter)
         self.jitter = float(jitter)
 
-    def posterior(self, X: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None) -> "InducingPosterior":
-        """The best Gaussian of the inducing values, after one pass over the rows."""
+    def posterior(
+        self, X: Any, y: ArrayLike | None = None, weights: ArrayLike | None = None
+    ) -> "InducingPosterior":
+        """The best Gaussian of the inducing values, after one pass over the rows (or those that
+        `gp.points.observe` prepared)."""
         check(self.link is None, "link", "none for the collapsed bound", self.link, "Use `gp.svgp.fit_svgp`.")
-        return _collapsed(self, observe(X, y, weights))
+        return _collapsed(self, as_observed(X, y, weights))
 
     def log_evidence(self, X: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None) -> Scalar:
         r"""The lower bound of $\log p(y \mid X)$."""
@@ -84,12 +91,22 @@ class SparseProcess(Module):
     def factor(self) -> PsdFactor:
         """The factor of the covariance of the inducing values."""
         gram = covariance(self.kernel, self.mean, self.inducing, None)
-        level = self.jitter * jnp.diag(gram).mean()
-        return psd_factor(gram + level * jnp.eye(gram.shape[0], dtype=gram.dtype))
+        eye = jnp.eye(gram.shape[0], dtype=gram.dtype)
+        if self.shown is None:
+            return psd_factor(gram + self.jitter * jnp.diag(gram).mean() * eye)
+        level = self.jitter * jnp.where(self.shown, jnp.diag(gram), 0.0).sum() / self.shown.sum()
+        both = self.shown[:, None] & self.shown[None]
+        return psd_factor(jnp.where(both, gram, 0.0) + jnp.where(self.shown, level, 1.0)[:, None] * eye)
 
     def rows(self, factor: PsdFactor, X: Float[Array, "n d"]) -> Float[Array, "m n"]:
         r"""$a_n = L^{-1} k_u(x_n)$ as columns."""
-        return factor.half_solve(covariance(self.kernel, self.mean, self.inducing, X))
+        cross = covariance(self.kernel, self.mean, self.inducing, X)
+        return factor.half_solve(cross if self.shown is None else jnp.where(self.shown[:, None], cross, 0.0))
+
+    @property
+    def num_inducing(self) -> int:
+        """How many points count."""
+        return self.inducing.shape[0] if self.shown is None else int(np.asarray(self.shown).sum())
 
 
 class InducingPosterior(Module):
@@ -125,7 +142,7 @@ class InducingPosterior(Module):
     def __repr__(self) -> str:
         if not has_values(self):
             return "InducingPosterior(...)"
-        size = f"{self.process.inducing.shape[0]} inducing points for {float(self.num_rows):g} rows"
+        size = f"{self.process.num_inducing} inducing points for {float(self.num_rows):g} rows"
         bound = f"log-evidence at least {float(self.log_evidence):.4f}"
         return f"InducingPosterior({size}, {bound}, jitter {self.process.jitter:g} of the variance)"
 
@@ -156,15 +173,16 @@ class RowSums(Module):
 
 def fit_sparse(
     process: SparseProcess,
-    X: ArrayLike,
-    y: ArrayLike,
+    X: Any,
+    y: ArrayLike | None = None,
     weights: ArrayLike | None = None,
     *,
     max_steps: int = 100,
     tol: float = 1e-2,
 ) -> SparseFit:
-    """Kernel, noise and inducing points that maximise the bound, from those of `process`."""
-    observed = observe(X, y, weights)
+    """Kernel, noise and inducing points that maximise the bound, from those of `process`; `X` may be rows
+    that `gp.points.observe` prepared."""
+    observed = as_observed(X, y, weights)
     free, rebuild = unconstrain(process)
     run = minimise(_negative, free, args=(rebuild, observed), max_steps=max_steps, tol=tol)
     return SparseFit(_rebuilt(run.state, rebuild), -run.value, run)
@@ -173,20 +191,13 @@ def fit_sparse(
 def inducing_rows(kernel: Any, X: ArrayLike, count: int, *, candidates: int = 4096) -> np.ndarray:
     """Rows to begin with, at most `count`: greedily those of the largest variance given the rows before.
 
-    They are the pivots of a Cholesky factor of `candidates` rows at even steps. Where there are fewer rows
-    than `count`, their number is one of few, so that programs serve again.
+    They are the pivots of a Cholesky factor of `candidates` rows at even steps.
     """
     rows = np.asarray(as_points("X", X))
     rows = rows[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), candidates)).astype(int))]
+    number = min(check_count("count", count), len(rows))
     padded = pad_points(to_device(rows))
-    number = check_count("count", count) if count <= len(rows) else _one_of_few(len(rows))
     return np.asarray(padded)[np.asarray(pivoted_landmarks(kernel, padded, number).indices)]
-
-
-def _one_of_few(count: int) -> int:
-    """The largest power of two, or one and a half times one, up to `count`."""
-    power = 1 << (count.bit_length() - 1)
-    return power * 3 // 2 if power > 1 and power * 3 // 2 <= count else power
 
 
 def row_sums(process: SparseProcess, factor: PsdFactor, observed: Observed) -> RowSums:
@@ -204,7 +215,9 @@ def row_sums(process: SparseProcess, factor: PsdFactor, observed: Observed) -> R
         return jax.tree.map(jnp.add, total, _block_sums(process, factor, *block)), None
 
     first = _block_sums(process, factor, *jax.tree.map(lambda leaf: leaf[0], blocks))
-    return jax.lax.scan(add, first, jax.tree.map(lambda leaf: leaf[1:], blocks))[0]
+    total = jax.lax.scan(add, first, jax.tree.map(lambda leaf: leaf[1:], blocks))[0]
+    # rows that were merged: the squares of their targets about the mean, which stands for them
+    return eqx.tree_at(lambda sums: sums.square, total, total.square + observed.within.sum())
 
 
 def _block_sums(process: SparseProcess, factor: PsdFactor, X: Array, y: Array, weights: Array) -> RowSums:

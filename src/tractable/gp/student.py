@@ -6,6 +6,8 @@ Algorithm.   Variational: $q(f)\,q(u)$. Given $\bar u$, $q(f)$ is the exact post
              $\sigma^2/\bar u_i$; given $q(f)$, $\bar u_i = (\nu + 1)/(\nu + E[(y_i - f_i)^2]/\sigma^2)$, and
              if it is learnt $\sigma^2 = \frac1n\sum_i \bar u_i E[(y_i - f_i)^2]$. Each step raises the bound
              $\log p(y) \ge \log Z_G + \sum_i\{\frac12(E\log u_i - \log\bar u_i) - KL(q(u_i)\,\|\,p(u_i))\}$.
+Weights.     A row of weight $w$ is the row $w$ times. All copies have the same $q(u)$: together their noise
+             is $\sigma^2/(w\,\bar u)$, and they count $w$ times in the sums.
 Used by.     Regression with outliers.
 Cost.        One factor and one inverse per step: $O(n^3)$, a few dozen steps.
 References.  Tipping and Lawrence (2005); Jylanki, Vanhatalo and Vehtari (2011).
@@ -85,6 +87,7 @@ def student_posterior(
     process: GaussianProcess,
     X: ArrayLike,
     y: ArrayLike,
+    weights: ArrayLike | None = None,
     *,
     degrees: float | int = 4.0,
     scale: float | int | None = None,
@@ -92,17 +95,24 @@ def student_posterior(
     tol: float = 1e-7,
 ) -> StudentPosterior:
     r"""The posterior of `process` (its own noise is not used) under Student-t noise of `degrees` $\nu$ and
-    `scale` $\sigma$, which is learnt if it is not given.
+    `scale` $\sigma$, which is learnt if it is not given; a row of weight two is the row twice.
     """
     check(degrees > 0, "degrees", "positive", degrees)
     check(scale is None or scale > 0, "scale", "positive", scale)
-    observed = observe(X, y)
-    start = float(np.std(np.asarray(observed.y)[: observed.num_rows])) / 2 if scale is None else float(scale)
+    observed = observe(X, y, weights)
+    start = _spread(observed) / 2 if scale is None else float(scale)
     start = start if start > 0 else 1.0
     values = jnp.asarray(float(degrees)), jnp.asarray(start)
     run = _search(process, observed, *values, scale is None, max_steps, jnp.asarray(tol))
-    weights, sigma, _ = run.state
-    return StudentPosterior(_gaussian(process, observed, weights, sigma), values[0], sigma, weights, run)
+    precisions, sigma, _ = run.state
+    gaussian = _gaussian(process, observed, precisions, sigma)
+    return StudentPosterior(gaussian, values[0], sigma, precisions, run)
+
+
+def _spread(observed: Observed) -> float:
+    """The standard deviation of the targets."""
+    y, weights = np.asarray(observed.y), np.asarray(observed.weights)
+    return float(np.sqrt(np.average((y - np.average(y, weights=weights)) ** 2, weights=weights)))
 
 
 @eqx.filter_jit
@@ -123,21 +133,21 @@ def _search(
     def step(state: tuple[Array, Array, Array]) -> tuple[tuple[Array, Array, Array], Array]:
         weights, sigma, _ = state
         post = _gaussian(process, observed, weights, sigma)
-        noise = sigma**2 / weights
-        bound = post.log_evidence + _scales(weights, degrees, present)
+        noise = sigma**2 / weights / observed.safe_weights()  # of the copies of a row together
+        bound = post.log_evidence + _scales(weights, degrees, observed.weights)
         left = noise - noise**2 * jnp.diag(inverse_from(post.factor.lower))  # the variance of f at each row
         squares = jnp.where(present, (noise * post.alpha) ** 2 + left, 0.0)
         after = jnp.where(present, shape / (0.5 * (degrees + squares / sigma**2)), 1.0)
-        total = jnp.where(present, after * squares, 0.0).sum() / present.sum()
+        total = (observed.weights * after * squares).sum() / observed.weights.sum()
         return (after, jnp.sqrt(total) if learnt else sigma, bound), bound
 
     start = (jnp.ones_like(observed.y), scale, jnp.asarray(-jnp.inf))
     return run_until(step, start, max_steps=max_steps, tol=tol)
 
 
-def _scales(weights: Array, degrees: Array, present: Array) -> Scalar:
-    r"""$\sum_i \frac12(E\log u_i - \log\bar u_i) - KL(q(u_i) \| p(u_i))$ for
-    $q(u_i) = \mathrm{Gamma}(a, a/\bar u_i)$.
+def _scales(weights: Array, degrees: Array, counts: Array) -> Scalar:
+    r"""$\sum_i w_i\{\frac12(E\log u_i - \log\bar u_i) - KL(q(u_i) \| p(u_i))\}$ for
+    $q(u_i) = \mathrm{Gamma}(a, a/\bar u_i)$ and the weights $w$ of the rows, `counts`.
 
     At the start $\bar u = 1$ is no mean of an update, and $q$ is taken of the same shape.
     """
@@ -145,4 +155,4 @@ def _scales(weights: Array, degrees: Array, present: Array) -> Scalar:
     prior = Gamma(half, half)
     divergence = jax.vmap(lambda rate: kl(Gamma(a, rate), prior))(a / weights)
     log_mean = digamma(a) - jnp.log(a / weights)
-    return jnp.where(present, 0.5 * (log_mean - jnp.log(weights)) - divergence, 0.0).sum()
+    return jnp.where(counts > 0, counts * (0.5 * (log_mean - jnp.log(weights)) - divergence), 0.0).sum()

@@ -12,35 +12,23 @@ References.  Kjaerulff (1990); Koller and Friedman (2009) section 9.4; Cuthill a
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from tractable.core.checks import check, check_option
-from tractable.messages import elimination_loops as loops
+from tractable.messages import elimination_sets as sets
+from tractable.messages.elimination_bags import Bags, bag_tree
 
 __all__ = ["Bags", "Cost", "Order", "bags_of_order", "elimination_order", "index_scopes", "relevant_factors"]
 
 RULES = ("min_fill", "min_degree", "min_weight", "best")
-_CODES = {"min_fill": loops.FILL, "min_degree": loops.DEGREE, "min_weight": loops.WEIGHT}
+_CODES = {"min_fill": sets.FILL, "min_degree": sets.DEGREE, "min_weight": sets.WEIGHT}
 LARGE = 1_000_000  # cells from which a search among random tie-breaks takes less time than it saves
 NUM_RESTARTS = 30
 BYTES_AT_LEAST, BYTES_PER_VARIABLE = 7_000, 220  # what Python itself needs for arrays and answers
 SECONDS_AT_LEAST, SECONDS_PER_BAG, SECONDS_PER_PASS = 1.5e-4, 1e-6, 1.2e-9
 SECONDS_PER_NEW_BYTE, BYTES_AT_HAND = 5e-10, 4e6  # large tables live in pages that the system clears first
-
-
-class Bags(NamedTuple):
-    """The tree of maximal bags of an order, as index arrays (see `elimination_loops.bag_tree`)."""
-
-    order: np.ndarray
-    start: np.ndarray
-    variables: np.ndarray
-    parent: np.ndarray
-    separator: np.ndarray
-    bucket: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -132,7 +120,7 @@ def bags_of_order(starts: np.ndarray, flat: np.ndarray, sizes: np.ndarray, order
     given = np.fromiter(order, np.int64)
     whole = np.array_equal(np.sort(given), np.arange(sizes.size))
     check(whole, "order", f"a permutation of the {sizes.size} variables", given.tolist())
-    return _tree(starts, flat, sizes, loops.GIVEN, np.arange(sizes.size), given)
+    return _tree(starts, flat, sizes, sets.GIVEN, np.arange(sizes.size), given)
 
 
 def cost_of_bags(bags: Bags, sizes: np.ndarray, factor_cells: float, num_factors: int) -> Cost:
@@ -202,11 +190,12 @@ def _greedy(starts, flat, sizes, rule, rank) -> Bags:
 
 
 def _tree(starts, flat, sizes, code, rank, given) -> Bags:
+    if sizes.size <= sets.FEW:
+        return bag_tree(*sets.eliminate_vertices(starts, flat, sizes, code, rank, given))
+    from tractable.messages import elimination_loops as loops  # numba: half a second, then what it compiles
+
     bits = loops.link_scopes(starts, flat, sizes)
-    order, begin, kept = loops.eliminate_vertices(bits, np.log2(sizes), code, rank, given)
-    position = np.empty(sizes.size, np.int64)
-    position[order] = np.arange(sizes.size)
-    return Bags(order, *loops.bag_tree(order, begin, kept, position))
+    return bag_tree(*loops.eliminate_vertices(bits, np.log2(sizes), code, rank, given))
 
 
 def _priced(bags: Bags, starts, flat, sizes, rule: str) -> tuple[Order, Bags]:
@@ -223,6 +212,13 @@ def count_factor_cells(starts: np.ndarray, flat: np.ndarray, sizes: np.ndarray) 
 
 def _band_order(starts, flat, sizes) -> np.ndarray:
     """The reverse Cuthill-McKee order: a narrow front that sweeps the graph, good for grids and strips."""
-    bits = loops.link_scopes(starts, flat, sizes)
-    joined = np.unpackbits(bits.view(np.uint8), axis=1, bitorder="little")[:, : sizes.size]
-    return reverse_cuthill_mckee(csr_array(joined), symmetric_mode=True)
+    from scipy.sparse import csr_array  # large plans alone pay for the import
+    from scipy.sparse.csgraph import reverse_cuthill_mckee
+
+    live = (sizes[flat] > 1).astype(np.int64)
+    held = csr_array((live, flat, starts), shape=(starts.size - 1, sizes.size))
+    joined = (held.T @ held).tolil()
+    joined.setdiag(0)
+    joined = joined.tocsr()
+    joined.eliminate_zeros()
+    return reverse_cuthill_mckee(joined, symmetric_mode=True)

@@ -1,10 +1,8 @@
-r"""The sequential loops of vertex elimination on bit sets: greedy orders, the bags they give, their tree.
+r"""The sequential loops of vertex elimination on bit sets: greedy orders and the bags they give.
 
 Step.        Take the vertex of least score, note its neighbours, join them to each other, remove it.
 Scores.      Fill: neighbours that are not yet joined; degree; weight: the log-size of the bag's table.
-Tree.        The bag of $v$ hangs from the bag of the first vertex to go among its neighbours, and is merged
-             with it where that bag is contained in it.
-Used by.     messages.elimination, messages.junction.
+Used by.     messages.elimination, for many vertices; messages.elimination_sets is the twin for few.
 Cost.        $O(n^2 + n\,d^2\,n/64)$ for vertices with $d$ neighbours: 1000 vertices in a few milliseconds.
 References.  Kjaerulff (1990), triangulation of graphs; Koller and Friedman (2009) section 9.4.
 """
@@ -14,9 +12,9 @@ from typing import no_type_check
 import numba
 import numpy as np
 
-__all__ = ["FILL", "GIVEN", "DEGREE", "WEIGHT", "bag_tree", "eliminate_vertices", "link_scopes"]  # noqa: RUF022
+from tractable.messages.elimination_sets import DEGREE, FILL, GIVEN, WEIGHT
 
-FILL, DEGREE, WEIGHT, GIVEN = 0, 1, 2, 3
+__all__ = ["eliminate_vertices", "link_scopes"]
 
 # `no_type_check` keeps run-time type checkers from wrapping what numba has to read
 _compiled = numba.njit(nogil=True, cache=True)
@@ -75,85 +73,6 @@ def eliminate_vertices(bits, log_sizes, rule, rank, given):
                 for j in range(_members(bits[near[i]], beyond)):
                     fresh[beyond[j]] = False
     return order, starts, kept[: starts[num]].copy()
-
-
-@_compiled
-@no_type_check
-def bag_tree(order, starts, kept, position):
-    """Maximal bags of an order: where they start, their variables, parents, separator lengths, `bucket`.
-
-    Variables stand in a bag from the last to go to the first, so that the separator leads; children come
-    before parents; `bucket[v]` is the bag that `v` leaves.
-    """
-    num = order.size
-    first, last = np.full(num, -1, np.int64), np.full(num, -1, np.int64)  # of the bag, by its first member
-    head = np.arange(num)  # the first member of the bag of each step
-    above = np.full(num, -1, np.int64)
-    for i in range(num):
-        for k in range(starts[i], starts[i + 1]):
-            p = position[kept[k]]
-            if above[i] < 0 or p < above[i]:
-                above[i] = p
-    taken = np.zeros(num, np.bool_)
-    for i in range(num):  # children come before parents, so the bag of `i` is settled when it is reached
-        first[head[i]] = head[i]
-        last[head[i]] = i
-        p = above[i]
-        if p >= 0 and not taken[p] and starts[i + 1] - starts[i] == starts[p + 1] - starts[p] + 1:
-            head[p], taken[p] = head[i], True
-    number, count = np.full(num, -1, np.int64), np.int64(0)
-    for i in range(num):
-        if last[head[i]] == i:
-            number[head[i]] = count
-            count += 1
-    return _collect_bags(order, starts, kept, position, head, last, above, number, count)
-
-
-@_compiled
-@no_type_check
-def _collect_bags(order, starts, kept, position, head, last, above, number, count):
-    num = order.size
-    bag_start = np.zeros(count + 1, np.int64)
-    parent, separator, bucket = (
-        np.full(count, -1, np.int64),
-        np.zeros(count, np.int64),
-        np.empty(num, np.int64),
-    )
-    for i in range(num):
-        b = number[head[i]]
-        bucket[order[i]] = b
-        if head[i] == i:
-            bag_start[b + 1] = starts[i + 1] - starts[i] + 1
-        if last[head[i]] == i:
-            separator[b] = starts[i + 1] - starts[i]
-            parent[b] = number[head[above[i]]] if above[i] >= 0 else -1
-    for b in range(count):
-        bag_start[b + 1] += bag_start[b]
-    variables = np.empty(bag_start[count], np.int64)
-    for i in range(num):
-        if head[i] == i:
-            b = number[i]
-            size = bag_start[b + 1] - bag_start[b]
-            places = np.empty(size, np.int64)
-            places[0] = i
-            for k in range(size - 1):
-                places[k + 1] = position[kept[starts[i] + k]]
-            _sort(places)
-            for k in range(size):
-                variables[bag_start[b] + k] = order[places[size - 1 - k]]
-    return bag_start, variables, parent, separator, bucket
-
-
-@_compiled
-@no_type_check
-def _sort(numbers):
-    """Insertion sort of a few numbers; the library's sort takes seconds to compile."""
-    for i in range(1, numbers.size):
-        number, k = numbers[i], i
-        while k > 0 and numbers[k - 1] > number:
-            numbers[k] = numbers[k - 1]
-            k -= 1
-        numbers[k] = number
 
 
 @_compiled

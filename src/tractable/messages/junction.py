@@ -29,7 +29,7 @@ from tractable.messages.elimination import (
     count_factor_cells,
     index_scopes,
 )
-from tractable.messages.junction_loops import Plan
+from tractable.messages.junction_layout import Layout, Plan
 from tractable.messages.junction_potentials import Potentials, load_tables, read_evidence
 from tractable.messages.junction_queries import Calibrated
 from tractable.messages.tree_decomposition import TreeDecomposition
@@ -56,7 +56,8 @@ class JunctionTree:
         self.order, self._bags = order, bags
         self.plan, self.factor_bags = _plan(self.scopes, bags, sizes)
         self._shapes = [tuple(int(sizes[v]) for v in scope) for scope in self.scopes]
-        self._plans: dict[tuple[int, ...], tuple[Plan, Cost]] = {}
+        self._whole = Layout(self.plan, sizes, order.cost)
+        self._plans: dict[tuple[int, ...], Layout] = {}  # by the variables that are clamped
 
     @property
     def bags(self) -> tuple[tuple[int, ...], ...]:
@@ -89,7 +90,7 @@ class JunctionTree:
 
     def cost(self, evidence: Iterable[int] = ()) -> Cost:
         """The predicted cost of a calibration when the variables of `evidence` are clamped."""
-        return self._plan_for(tuple(sorted({int(v) for v in evidence})))[1]
+        return self._layout_for(tuple(sorted({int(v) for v in evidence}))).cost
 
     def load(self, tables: Sequence[Any]) -> Potentials:
         """Check log tables and lay them out once, for many calibrations."""
@@ -113,34 +114,32 @@ class JunctionTree:
         (0.42, [0.047619, 0.952381])
         """
         given = read_evidence(evidence or {}, self.plan.sizes)
-        plan, cost = self._plan_for(given.clamped)
-        _check_fits(cost, _memory() if memory_limit is None else memory_limit)
+        layout = self._layout_for(given.clamped)
+        _check_fits(layout.cost, _memory() if memory_limit is None else memory_limit)
         potentials = tables if isinstance(tables, Potentials) else self.load(tables)
-        return Calibrated(plan, potentials, given)
+        return Calibrated(layout, potentials, given)
 
-    def _plan_for(self, clamped: tuple[int, ...]) -> tuple[Plan, Cost]:
+    def _layout_for(self, clamped: tuple[int, ...]) -> Layout:
         """This tree with clamped variables of one state, or a new one for what is left if that is smaller."""
         if not clamped:
-            return self.plan, self.order.cost
+            return self._whole
         if clamped not in self._plans:
-            sizes = self.plan.sizes.copy()
-            sizes[list(clamped)] = 1
-            factors = (
-                count_factor_cells(self.plan.scope_start, self.plan.scope_variables, self.plan.sizes),
-                len(self.scopes),
-            )
-            found = self.plan, cost_of_bags(self._bags, sizes, *factors)
-            if found[1].num_cells > REPLAN_FROM:
-                order, bags = best_order(self.plan.scope_start, self.plan.scope_variables, sizes, "best")
-                if order.num_cells < found[1].num_cells:
-                    found = (
-                        _plan(self.scopes, bags, self.plan.sizes, sizes)[0],
-                        cost_of_bags(bags, sizes, *factors),
-                    )
             if len(self._plans) >= MOST_PLANS:
                 self._plans.pop(next(iter(self._plans)))
-            self._plans[clamped] = found
+            self._plans[clamped] = self._new_layout(clamped)
         return self._plans[clamped]
+
+    def _new_layout(self, clamped: tuple[int, ...]) -> Layout:
+        starts, flat, sizes = self.plan.scope_start, self.plan.scope_variables, self.plan.sizes.copy()
+        factors = count_factor_cells(starts, flat, sizes), len(self.scopes)
+        sizes[list(clamped)] = 1
+        cost = cost_of_bags(self._bags, sizes, *factors)
+        if cost.num_cells > REPLAN_FROM:
+            order, bags = best_order(starts, flat, sizes, "best")
+            if order.num_cells < cost.num_cells:
+                plan = _plan(self.scopes, bags, self.plan.sizes, sizes)[0]
+                return Layout(plan, sizes, cost_of_bags(bags, sizes, *factors))
+        return Layout(self.plan, sizes, cost)
 
 
 def junction_tree(

@@ -7,35 +7,19 @@ Cost.        One pass over the bag per group of factors, per likelihood and per 
 References.  Huang and Darwiche (1996), inference in belief networks: a procedural guide.
 """
 
-from typing import NamedTuple, no_type_check
+from typing import no_type_check
 
 import numba
 import numpy as np
 
 from tractable.messages.junction_axes import apply_operand, merge_axes
 
-__all__ = ["Plan", "close", "combine", "open_separator", "walk_space"]
+__all__ = ["close", "combine", "open_separator", "walk_space"]
 
 GROUP_CELLS = 4096  # 32 kB: the product of a group stays in the nearest cache
 
 # `no_type_check` keeps run-time type checkers from wrapping what numba has to read
 _compiled = numba.njit(nogil=True, cache=True)
-
-
-class Plan(NamedTuple):
-    """A junction tree as index arrays; `x_start` delimits the rows of `x`. Children come before parents."""
-
-    bag_start: np.ndarray
-    bag_variables: np.ndarray
-    parent: np.ndarray
-    separator: np.ndarray  # how many leading variables of the bag its parent shares
-    child_start: np.ndarray
-    children: np.ndarray
-    factor_start: np.ndarray  # of the factors of each bag
-    factors: np.ndarray
-    scope_start: np.ndarray
-    scope_variables: np.ndarray
-    sizes: np.ndarray
 
 
 @_compiled

@@ -9,7 +9,7 @@ Range.       Linear tables are exact as long as no product of non-zero numbers u
              ratios of the largest to the least non-zero entry of the operands of a bag add up to at most
              `WIDEST`. Else the pass up is done in log space. After it every number is a probability, for
              which underflow is harmless.
-Used by.     messages.junction.
+Used by.     messages.junction_queries, for large trees; messages.junction_arrays is the twin for small ones.
 Cost.        A few passes over the bags, about a nanosecond per cell each.
 References.  Lauritzen and Spiegelhalter (1988); Jensen, Lauritzen and Olesen (1990).
 """
@@ -20,54 +20,54 @@ from typing import no_type_check
 import numba
 import numpy as np
 
+from tractable.messages.junction_arrays import LINEAR, LOG, WIDEST
 from tractable.messages.junction_axes import merge_axes, sum_into
-from tractable.messages.junction_bags import Plan, close, combine, open_separator, walk_space
+from tractable.messages.junction_bags import close, combine, open_separator, walk_space
 
-__all__ = [
-    "LINEAR",
-    "LOG",
-    "MAX",
-    "Plan",
-    "collect",
-    "distribute",
-    "draw",
-    "marginals",
-    "offsets",
-    "trace_back",
-]
-
-LINEAR, LOG, MAX = 0, 1, 2
-WIDEST = 600.0  # exp(-600) = 1e-261 leaves room for the sums; the least normal double is 2e-308
+__all__ = ["collect", "distribute", "draw", "marginals", "trace_back"]
 
 # `no_type_check` keeps run-time type checkers from wrapping what numba has to read
 _compiled = numba.njit(nogil=True, cache=True)
 _reassociated = numba.njit(nogil=True, cache=True, fastmath={"reassoc"})
 
 
-@_compiled
-@no_type_check
-def offsets(plan, sizes):
-    """Where the table and the message of each bag start, when the variables have `sizes` states."""
-    num = plan.parent.size
-    tables, messages = np.zeros(num + 1, np.int64), np.zeros(num + 1, np.int64)
-    for b in range(num):
-        cells, above = 1, 1
-        for k in range(plan.bag_start[b], plan.bag_start[b + 1]):
-            cells *= sizes[plan.bag_variables[k]]
-            if k < plan.bag_start[b] + plan.separator[b]:
-                above = cells
-        tables[b + 1], messages[b + 1] = tables[b] + cells, messages[b] + above
-    return tables, messages
-
-
-@_compiled
-@no_type_check
-def collect(mode, plan, sizes, clamp, potentials, soft, tables, table_at, messages, message_at, scales):
+def collect(mode, layout, clamp, potentials, soft, tables, messages, scales):
     """The pass towards the roots: the log of the total, and whether linear tables could hold it.
 
     `potentials` is (numbers, where each factor starts, log-ranges), `soft` the same by variable (-1: none);
     `clamp[v]` is the state of a variable with evidence, or 0. `scales` keeps what messages were divided by.
     """
+    table_at, message_at = layout.offsets
+    places = tables, table_at, messages, message_at, scales
+    return _collect(mode, layout.plan, layout.sizes, clamp, potentials, soft, *places)
+
+
+def distribute(layout, tables, messages, scales):
+    """The pass from the roots: tables and messages become the probabilities of bags and separators."""
+    table_at, message_at = layout.offsets
+    _distribute(layout.plan, layout.sizes, tables, table_at, messages, message_at, scales)
+
+
+def marginals(layout, tables, messages, out, out_at):
+    """The probabilities of the states of every variable, from the smallest bag or separator that holds it."""
+    table_at, message_at = layout.offsets
+    _marginals(layout.plan, layout.sizes, tables, table_at, messages, message_at, out, out_at)
+
+
+def trace_back(layout, tables):
+    """The states of a maximiser, from the roots down; of equal ones the first block cell is taken."""
+    return _trace_back(layout.plan, layout.sizes, tables, *layout.offsets)
+
+
+def draw(layout, tables, uniforms, out):
+    """Exact draws from the probabilities of the bags, from the roots down; one row of uniforms per draw."""
+    table_at, message_at = layout.offsets
+    _draw(layout.plan, layout.sizes, tables, table_at, message_at, uniforms, out)
+
+
+@_compiled
+@no_type_check
+def _collect(mode, plan, sizes, clamp, potentials, soft, tables, table_at, messages, message_at, scales):
     num = plan.parent.size
     walk, stride_of = walk_space(plan), np.zeros(sizes.size, np.int64)
     message_spread, log_total = np.zeros(num), 0.0
@@ -90,8 +90,7 @@ def collect(mode, plan, sizes, clamp, potentials, soft, tables, table_at, messag
 
 @_compiled
 @no_type_check
-def distribute(plan, sizes, tables, table_at, messages, message_at, scales):
-    """The pass from the roots: tables and messages become the probabilities of bags and separators."""
+def _distribute(plan, sizes, tables, table_at, messages, message_at, scales):
     num, widest = plan.parent.size, 1
     for b in range(num):
         widest = max(widest, message_at[b + 1] - message_at[b])
@@ -116,8 +115,7 @@ def distribute(plan, sizes, tables, table_at, messages, message_at, scales):
 
 @_compiled
 @no_type_check
-def marginals(plan, sizes, tables, table_at, messages, message_at, out, out_at):
-    """The probabilities of the states of every variable, from the smallest bag or separator that holds it."""
+def _marginals(plan, sizes, tables, table_at, messages, message_at, out, out_at):
     home = _homes(plan, sizes, table_at, message_at)
     dims, strides, steps = walk_space(plan)
     stride_of = np.zeros(sizes.size, np.int64)
@@ -140,8 +138,7 @@ def marginals(plan, sizes, tables, table_at, messages, message_at, out, out_at):
 
 @_compiled
 @no_type_check
-def trace_back(plan, sizes, tables, table_at, message_at):
-    """The states of a maximiser, from the roots down; of equal ones the first block cell is taken."""
+def _trace_back(plan, sizes, tables, table_at, message_at):
     states = np.zeros(sizes.size, np.int64)
     for b in range(plan.parent.size - 1, -1, -1):
         block = (table_at[b + 1] - table_at[b]) // (message_at[b + 1] - message_at[b])
@@ -152,8 +149,7 @@ def trace_back(plan, sizes, tables, table_at, message_at):
 
 @_compiled
 @no_type_check
-def draw(plan, sizes, tables, table_at, message_at, uniforms, out):
-    """Exact draws from the probabilities of the bags, from the roots down; one row of uniforms per draw."""
+def _draw(plan, sizes, tables, table_at, message_at, uniforms, out):
     for n in range(out.shape[0]):
         for b in range(plan.parent.size - 1, -1, -1):
             block = (table_at[b + 1] - table_at[b]) // (message_at[b + 1] - message_at[b])

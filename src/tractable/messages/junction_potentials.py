@@ -8,19 +8,15 @@ Used by.     messages.junction.
 Cost.        One pass over the factors.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, no_type_check
+from typing import Any
 
-import numba
 import numpy as np
 
 from tractable.core.checks import check, offender
 
 __all__ = ["Evidence", "Potentials", "load_tables", "read_evidence"]
-
-_compiled = numba.njit(nogil=True, cache=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,24 +94,17 @@ def read_evidence(evidence: Mapping[int, Any], sizes: np.ndarray) -> Evidence:
     )
 
 
-@_compiled
-@no_type_check
-def _scaled(logs, start):
+def _scaled(logs: np.ndarray, start: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
     """Linear numbers with maximum one, log-maxima, log-ranges of the non-zero ones, and a bad cell or -1."""
-    num = start.size - 1
-    linear, peaks, spread, bad = np.empty(logs.size), np.zeros(num), np.zeros(num), -1
-    for f in range(num):
-        peak, least = -np.inf, np.inf
-        for cell in range(start[f], start[f + 1]):
-            number = logs[cell]
-            if not number < np.inf:
-                bad = cell
-            if number > peak:
-                peak = number
-            if -np.inf < number < least:
-                least = number
-        if peak > -np.inf:
-            peaks[f], spread[f] = peak, peak - least
-        for cell in range(start[f], start[f + 1]):
-            linear[cell] = math.exp(logs[cell] - peaks[f])
-    return linear, peaks, spread, bad
+    if not logs.size:
+        return logs, np.zeros(start.size - 1), np.zeros(start.size - 1), -1
+    good = logs < np.inf
+    if not good.all():
+        return logs, logs, logs, int(np.argmin(good))
+    peaks = np.maximum.reduceat(logs, start[:-1])
+    possible = peaks > -np.inf
+    least = np.minimum.reduceat(np.where(logs > -np.inf, logs, np.inf), start[:-1])
+    spread = np.where(possible, peaks, 0.0) - np.where(possible, least, 0.0)
+    peaks = np.where(possible, peaks, 0.0)
+    linear = np.exp(logs - np.repeat(peaks, np.diff(start)))
+    return linear, peaks, spread, -1

@@ -12,18 +12,25 @@ References.  Koller and Friedman (2009) sections 10.3 and 13.3; Dawid (1992).
 
 import threading
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import count, pairwise
+from types import ModuleType
 from typing import Any
 
 import jax.random as jr
 import numpy as np
 
 from tractable.core.checks import check, check_count, is_key
-from tractable.messages import junction_loops as loops
+from tractable.messages import junction_arrays as arrays
+from tractable.messages.junction_layout import Layout
 from tractable.messages.junction_potentials import Evidence, Potentials
 from tractable.messages.variable_elimination import sum_out
 
 __all__ = ["Calibrated"]
+
+# By this many calibrations of small trees NumPy has cost what compiling takes; later ones are compiled, and
+# take a fifth of the time.
+PATIENCE = 20_000
+_num_small = count()
 
 
 class Calibrated:
@@ -34,17 +41,19 @@ class Calibrated:
     the probabilities are NaN.
     """
 
-    def __init__(self, plan: loops.Plan, potentials: Potentials, evidence: Evidence):
-        self.plan, self.potentials, self.evidence = plan, potentials, evidence
-        self._table_at, self._message_at = loops.offsets(plan, evidence.sizes)
+    def __init__(self, layout: Layout, potentials: Potentials, evidence: Evidence):
+        self.layout, self.potentials, self.evidence = layout, potentials, evidence
+        self.plan = plan = layout.plan
+        self._passes = _passes(layout)
+        self._table_at, self._message_at = layout.offsets
         self._tables, self._messages = np.empty(self._table_at[-1]), np.empty(self._message_at[-1])
         self._scales = np.empty(plan.parent.size)
         self._lock, self._down, self._flat = threading.Lock(), False, None
-        log_total, self.is_linear = self._collect(loops.LINEAR, self._tables, self._messages)
+        log_total, self.is_linear = self._collect(arrays.LINEAR, self._tables, self._messages)
         if self.is_linear:
             log_total += potentials.log_peaks + evidence.log_peaks
         else:  # a product of non-zero numbers might underflow: once more, in log space
-            log_total, _ = self._collect(loops.LOG, self._tables, self._messages)
+            log_total, _ = self._collect(arrays.LOG, self._tables, self._messages)
         self.log_total: float = log_total + potentials.constant
 
     def __repr__(self) -> str:
@@ -90,10 +99,10 @@ class Calibrated:
         If the evidence is impossible the value is minus infinity, as it is for every assignment.
         """
         tables, messages = np.empty_like(self._tables), np.empty_like(self._messages)
-        value, _ = self._collect(loops.MAX, tables, messages)
+        value, _ = self._collect(arrays.MAX, tables, messages)
         if value == -np.inf:
             return self.evidence.states.copy(), value
-        states = loops.trace_back(self.plan, self.evidence.sizes, tables, self._table_at, self._message_at)
+        states = self._passes.trace_back(self.layout, tables)
         return states + self.evidence.states, value + self.potentials.constant
 
     def sample(self, key: Any, num: int) -> np.ndarray:
@@ -111,9 +120,7 @@ class Calibrated:
             )
             uniforms = np.asarray(jr.uniform(key, shape, dtype=float))
         out = np.zeros((num, self.plan.sizes.size), np.int64)
-        loops.draw(
-            self.plan, self.evidence.sizes, self._tables, self._table_at, self._message_at, uniforms, out
-        )
+        self._passes.draw(self.layout, self._tables, uniforms, out)
         return out + self.evidence.states
 
     def bag_table(self, bag: int) -> np.ndarray:
@@ -125,24 +132,21 @@ class Calibrated:
 
     def _collect(self, mode: int, tables: np.ndarray, messages: np.ndarray) -> tuple[float, bool]:
         factors, evidence = self.potentials, self.evidence
-        linear = mode == loops.LINEAR
+        linear = mode == arrays.LINEAR
         numbers = (factors.linear if linear else factors.logs, factors.start, factors.spread)
         soft_numbers = evidence.soft_linear if linear else evidence.soft_logs
         soft = (soft_numbers, evidence.soft_start, evidence.soft_spread)
-        places = (
-            tables,
-            self._table_at,
-            messages,
-            self._message_at,
-            self._scales.copy() if mode == loops.MAX else self._scales,
+        scales = self._scales.copy() if mode == arrays.MAX else self._scales
+        return self._passes.collect(
+            mode, self.layout, evidence.states, numbers, soft, tables, messages, scales
         )
-        return loops.collect(mode, self.plan, evidence.sizes, evidence.states, numbers, soft, *places)
 
     def _distribute(self) -> None:
         with self._lock:
-            if not self._down and self.log_total > -np.inf:
-                places = (self._tables, self._table_at, self._messages, self._message_at, self._scales)
-                loops.distribute(self.plan, self.evidence.sizes, *places)
+            if not self._down and self.log_total == -np.inf:
+                self._tables[:] = np.nan  # no probabilities: the pass up was left where it became impossible
+            elif not self._down:
+                self._passes.distribute(self.layout, self._tables, self._messages, self._scales)
             self._down = True
 
     def _marginals(self) -> tuple[np.ndarray, np.ndarray]:
@@ -154,9 +158,8 @@ class Calibrated:
             if self.log_total == -np.inf:
                 flat[:] = np.nan
             else:
-                places = (self._tables, self._table_at, self._messages, self._message_at)
                 at = start[:-1] + self.evidence.states
-                loops.marginals(self.plan, self.evidence.sizes, *places, flat, at)
+                self._passes.marginals(self.layout, self._tables, self._messages, flat, at)
             self._flat = flat
         return self._flat, start
 
@@ -211,6 +214,15 @@ class Calibrated:
             scopes.append(tuple(variables.tolist()))
             tables.append(_log_conditional(table, shared))
         return scopes, tables
+
+
+def _passes(layout: Layout) -> ModuleType:
+    """What runs the passes: NumPy for a small tree, compiled loops for a large one or after many of them."""
+    if layout.is_small and next(_num_small) < PATIENCE:
+        return arrays
+    from tractable.messages import junction_loops  # numba: half a second, then what it compiles
+
+    return junction_loops
 
 
 def _log_conditional(table: np.ndarray, num_given: int) -> np.ndarray:

@@ -12,8 +12,8 @@ Verdict.     Nothing guarantees convergence. `status` says whether messages sett
 Used by.     Image denoising, factor graphs that are too wide for a junction tree.
 Cost.        Per sweep, the cells of all factors times their number of variables; one compiled program per
              set of shapes, in which potentials and evidence are data.
-References.  Yedidia, Freeman and Weiss (2005); Elidan, McGraw and Koller (2006); Murphy, Weiss and Jordan
-             (1999).
+References.  Yedidia, Freeman and Weiss (2005); Elidan, McGraw and Koller (2006); Murphy,
+             Weiss and Jordan (1999).
 """
 
 from collections.abc import Mapping

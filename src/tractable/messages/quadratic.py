@@ -36,8 +36,7 @@ class Quadratic(Module):
     r"""$\log f(x) = -\frac12 x^\top \Lambda x + h^\top x + c$ for named vectors stacked in $x$.
 
     $\Lambda$ = `precision` need not be definite: only what is integrated out must be. `dims` gives the length
-    of each vector; by default all are numbers (a single one is all of
-    $x$).
+    of each vector; by default all are numbers (a single one is all of $x$).
 
     >>> f = Quadratic(["a", "b"], [[2.0, -1.0], [-1.0, 2.0]], [1.0, 0.0])
     >>> f.marginal("a").precision.tolist(), f.marginal("a").shift.tolist()
@@ -86,8 +85,8 @@ class Quadratic(Module):
     def linear(
         cls, target: str, given: Names, weights: Any, noise_precision: Any, bias: Any = 0.0
     ) -> "Quadratic":
-        r"""The conditional density $N(y \mid w^\top x + b, 1/\beta)$ of a number given others, $\beta$ =
-        `noise_precision`."""
+        r"""The conditional density $N(y \mid w^\top x + b, 1/\beta)$ of a number given
+        others, $\beta$ = `noise_precision`."""
         row = jnp.concatenate([as_float("weights", weights).reshape(-1), -jnp.ones(1)])
         beta, bias = as_float("noise_precision", noise_precision), as_float("bias", bias)
         constant = 0.5 * (jnp.log(beta) - math.log(2 * math.pi)) - 0.5 * beta * bias**2

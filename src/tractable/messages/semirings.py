@@ -180,8 +180,8 @@ class Boolean(Semiring):
 class Counting(Semiring):
     r"""$(+, \times)$ on whole numbers: how many joint states are possible.
 
-    In NumPy the numbers are Python's, of any size. In JAX they are floats: exact up to $2^{53}$, rounded
-    beyond.
+    In NumPy the numbers are Python's, of any size. In JAX they are floats: exact up
+    to $2^{53}$, rounded beyond.
     """
 
     @property

@@ -63,12 +63,11 @@ def backtracking(
         moved = (slope < 0) & jnp.any(point != start.point)
         return Trial(length, point, value, gradient, visible | (flat & moved), count)
 
-    def go_on(trial):
-        return ~trial.accepted & (trial.evaluations < max_trials)
+    def shorter(carry):
+        length, trial = carry
+        return shrink * length, probe(length, trial.evaluations + 1)
 
-    return jax.lax.while_loop(
-        go_on, lambda t: probe(shrink * t.length, t.evaluations + 1), probe(first, jnp.asarray(1))
-    )
+    return _search(shorter, (first, start), max_trials)[1]
 
 
 def wolfe(
@@ -100,21 +99,29 @@ def wolfe(
         fine = (sufficient | flat) & jnp.isfinite(value)
         return Trial(length, point, value, gradient, fine & (steep >= curvature * slope), count), fine, steep
 
-    def go_on(carry):
-        trial = carry[0]
-        return ~trial.accepted & (trial.evaluations < max_trials)
-
     def narrow(carry):
-        trial, fine, steep, low, high = carry
+        length, trial, low, high = carry
+        trial, fine, steep = probe(length, trial.evaluations + 1)
         end = (trial.length, trial.value, steep)
         low = jax.tree.map(lambda new, old: jnp.where(fine, new, old), end, low)
         high = jax.tree.map(lambda new, old: jnp.where(fine, old, new), end, high)
         length = jnp.where(jnp.isfinite(high[0]), _between(low, high), 2 * low[0])
-        return *probe(length, trial.evaluations + 1), low, high
+        return length, trial, low, high
 
     low = (jnp.zeros_like(slope), start.value, slope)
     high = (jnp.full_like(slope, jnp.inf), start.value, slope)
-    return jax.lax.while_loop(go_on, narrow, (*probe(first, jnp.asarray(1)), low, high))[0]
+    return _search(narrow, (first, start, low, high), max_trials)[1]
+
+
+def _search(step: Callable[[tuple], tuple], carry: tuple, max_trials: int) -> tuple:
+    """Steps until a trial is accepted; the objective has one place in the program, so it is compiled once."""
+
+    def go_on(carry):
+        trial = carry[1]
+        return (trial.evaluations == 0) | (~trial.accepted & (trial.evaluations < max_trials))
+
+    length, *rest = carry
+    return jax.lax.while_loop(go_on, step, (jnp.asarray(length, rest[0].value.dtype), *rest))
 
 
 def _rounding(start: Trial) -> Scalar:

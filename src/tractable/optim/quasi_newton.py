@@ -10,8 +10,11 @@ Cost.        $O(n^2)$ per step for BFGS; $O(mn)$ time and $2mn$ numbers for L-BF
 References.  Nocedal and Wright (2006) chapters 6 and 7; Liu and Nocedal (1989).
 """
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from tractable.core.module import Module, field
 from tractable.core.types import Array, Float, Scalar
@@ -47,13 +50,12 @@ def two_loop(history: History, gradient: Float[Array, " n"]) -> Float[Array, " n
     return jax.lax.scan(forward, history.scale * q, (*pairs, alpha))[0]
 
 
-def inverse_update(
-    inverse: Float[Array, "n n"], s: Float[Array, " n"], y: Float[Array, " n"]
-) -> Float[Array, "n n"]:
-    r"""The BFGS update of the inverse Hessian: the closest positive definite matrix with $H y = s$."""
+def inverse_update(inverse: Any, s: Any, y: Any) -> Any:
+    r"""The BFGS update of the inverse Hessian: the closest positive definite matrix with $H y = s$; for NumPy
+    and JAX arrays alike."""
     rho = 1 / (y @ s)
-    left = jnp.eye(s.size, dtype=s.dtype) - rho * jnp.outer(s, y)
-    return left @ inverse @ left.T + rho * jnp.outer(s, s)
+    left = np.eye(s.size, dtype=s.dtype) - rho * s[:, None] * y[None]
+    return left @ inverse @ left.T + rho * s[:, None] * s[None]
 
 
 def _curved(s: Array, y: Array) -> Array:

@@ -1,12 +1,12 @@
 r"""Type-II maximum likelihood for Bayesian linear regression: prior and noise precision by their evidence.
 
 Objective.   $\max_{\alpha, \beta} \log p(y \mid \alpha, \beta)$ (`bayes_linear_spectrum`).
-Profile.     For a ratio $\lambda = \alpha/\beta$ the best $\beta$ is $\nu/Q(\lambda)$ with $Q = \rho^2 +
-             \sum_i \lambda z_i^2/(\lambda + \sigma_i^2)$; what is left has one variable, is looked at
-             everywhere, and its highest point is the global one. Stationary points are those of the fixed
-             point.
-Fixed point. $\alpha \leftarrow \gamma/(m_N^\top m_N)$, $1/\beta \leftarrow \|y - \Phi m_N\|^2/(\nu -
-             \gamma)$.
+Profile.     For a ratio $\lambda = \alpha/\beta$ the best $\beta$ is $\nu/Q(\lambda)$ with $Q =
+             \rho^2 + \sum_i \lambda z_i^2/(\lambda + \sigma_i^2)$; what is left has one variable, is
+             looked at everywhere, and its highest point is the global one. Stationary points are
+             those of the fixed point.
+Fixed point. $\alpha \leftarrow \gamma/(m_N^\top m_N)$, $1/\beta \leftarrow \|y -
+             \Phi m_N\|^2/(\nu - \gamma)$.
 Gradient.    Any optimiser on $(\log\alpha, \log\beta)$.
 Used by.     estimators.BayesianLinearRegressor; plots.regression.
 Cost.        One decomposition of $O(d^3)$, then $O(d)$ per step, whatever the number of rows.
@@ -22,7 +22,7 @@ import scipy.optimize
 
 from tractable.core.checks import check, check_count, check_option
 from tractable.core.chunks import bucket_size
-from tractable.core.iterate import Run, Status, run_until
+from tractable.core.iterate import Ended, Run, Status, run_until
 from tractable.core.module import Module
 from tractable.core.types import Array, Float, Scalar
 from tractable.optim.minimise import minimise
@@ -36,7 +36,7 @@ __all__ = ["EvidenceFit", "evidence_fixed_point", "maximise_evidence", "profile_
 _LOWEST, _HIGHEST, _POINTS = -75.0, 25.0, 401
 
 
-class EvidenceFit(Module):
+class EvidenceFit(Ended, Module):
     r"""The precisions of highest evidence, the posterior of the weights under them, and how they were found.
 
     $\alpha$ = `alpha`, of weights of the columns in units of `spectrum.scale`; $\beta$ = `noise_precision`;
@@ -49,10 +49,6 @@ class EvidenceFit(Module):
     spectrum: Spectrum
     num_steps: Array
     code: Array
-
-    @property
-    def status(self) -> Status:
-        return Status(int(self.code))
 
     @property
     def log_evidence(self) -> Scalar:

@@ -1,7 +1,7 @@
 r"""Full Bayes for linear regression: the posterior of both precisions, and the mixture that it predicts.
 
-Posterior.   $p(\alpha, \beta \mid y) \propto p(y \mid \alpha, \beta)\,p(\alpha, \beta)$, on a grid or by
-             Markov chains.
+Posterior.   $p(\alpha, \beta \mid y) \propto p(y \mid \alpha, \beta)\,p(\alpha, \beta)$, on a grid
+             or by Markov chains.
 Grid.        Points of $\log\lambda = \log\alpha/\beta$ where the profile of the posterior is not
              negligible, and for each the $\beta$ around its best value $\nu/Q(\lambda)$: the trapezoidal
              rule converges exponentially.

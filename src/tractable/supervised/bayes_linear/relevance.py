@@ -1,11 +1,10 @@
 r"""Sparse Bayesian learning: one prior precision per weight, by evidence; useless columns are switched off.
 
-Model.       $y = b + w^\top\phi + \epsilon$, $w_j \sim N(0, 1/\alpha_j)$, noise $1/\beta$; all $\alpha_j$
-             and $\beta$ maximise the evidence (automatic relevance determination, relevance vector
-             machine).
-Coordinate.  With the other columns' posterior, $s_j$ and $q_j$ (the sparsity and quality of column $j$)
-             give the best precision in closed form: $\alpha_j = s_j^2/(q_j^2 - s_j)$ if $q_j^2 > s_j$,
-             else infinite.
+Model.       $y = b + w^\top\phi + \epsilon$, $w_j \sim N(0, 1/\alpha_j)$, noise $1/\beta$; all $\alpha_j$ and
+             $\beta$ maximise the evidence (automatic relevance determination, relevance vector machine).
+Coordinate.  With the other columns' posterior, $s_j$ and $q_j$ (the sparsity and quality of column
+             $j$) give the best precision in closed form: $\alpha_j = s_j^2/(q_j^2 - s_j)$ if $q_j^2
+             > s_j$, else infinite.
 Noise.       With the ratios $\alpha_j/\beta$ held, $\beta = \nu/Q$; so no step lowers the evidence. Where
              it ends each kept weight has $\alpha_j m_j^2 = \gamma_j = 1 - \alpha_j S_{jj}$.
 Used by.     estimators.RelevanceRegressor.
@@ -22,7 +21,7 @@ import numpy as np
 
 from tractable.core.checks import check, check_count
 from tractable.core.chunks import bucket_size
-from tractable.core.iterate import Run, Status, run_until
+from tractable.core.iterate import Ended, Run, run_until
 from tractable.core.linalg import psd_factor
 from tractable.core.module import Module
 from tractable.core.types import Array, Bool, Float, Scalar
@@ -39,7 +38,7 @@ _FIRST_NOISE = 0.01  # share of the target's variance
 _REDUNDANT = 1e-12
 
 
-class RelevanceFit(Module):
+class RelevanceFit(Ended, Module):
     r"""The columns that are kept, their precisions $\alpha_j$ (infinite for the others) and the posterior.
 
     `alpha` speaks of columns in units of `scale`; `model` of the columns themselves.
@@ -52,10 +51,6 @@ class RelevanceFit(Module):
     largest_precision: Scalar
     num_steps: Array
     code: Array
-
-    @property
-    def status(self) -> Status:
-        return Status(int(self.code))
 
     @property
     def kept(self) -> Bool[np.ndarray, " d"]:

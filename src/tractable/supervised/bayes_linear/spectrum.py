@@ -7,13 +7,12 @@ Evidence.    $\log p(y) = \frac12\sum_i\log\frac{\alpha}{\alpha + \lambda_i} +
              \frac\nu2\log\frac{\beta}{2\pi} - \frac\beta2\bigl(\rho^2 + \sum_i\frac{\alpha z_i^2}{\alpha
              + \lambda_i}\bigr)$, with $\nu = n$; with a flat intercept integrated out, $\nu = n - 1$ and
              $-\frac12\log n$ is added.
-Gradient.    $\partial_\alpha = \frac{M}{2\alpha} - \frac12 m_N^\top m_N - \frac12\sum_i\frac1{\alpha +
-             \lambda_i}$, $\partial_\beta = \frac{\nu}{2\beta} - \frac12\|y - \Phi m_N\|^2 -
-             \frac{\gamma}{2\beta}$.
+Gradient.    $\partial_\alpha = \frac{M}{2\alpha} - \frac12 m_N^\top m_N -
+             \frac12\sum_i\frac1{\alpha + \lambda_i}$, $\partial_\beta = \frac{\nu}{2\beta} -
+             \frac12\|y - \Phi m_N\|^2 - \frac{\gamma}{2\beta}$.
 Parameters.  $\gamma = \sum_i \lambda_i/(\alpha + \lambda_i)$, the number of weights that the data
              determine: a small $\lambda_i$ is a flat likelihood, and the prior decides that direction.
-Used by.     supervised.bayes_linear.evidence, bayes_linear_full, bayes_linear_variational,
-             plots.regression.
+Used by.     supervised.bayes_linear.evidence, bayes_linear_full, bayes_linear_variational, plots.regression.
 Cost.        One singular value decomposition of a triangle, $O(d^3)$; $O(d)$ for each evaluation.
 References.  MacKay (1992); Bishop (2006) section 3.5.
 """

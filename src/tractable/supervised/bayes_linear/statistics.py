@@ -7,11 +7,10 @@ Addition.    $F$ of two parts is the factor of the rows $F_1$, $F_2$, $\sqrt{n_1
 Numerics.    Householder QR errs column by column and never squares the condition number (tall chunks of
              columns far from dependent take the faster products): columns of scale $10^{12}$ and
              $10^{-12}$ go together, and a residual of $10^{-10}$ of the target has its digits.
-Used by.     supervised.bayes_linear.posterior, its evidence, full Bayes and relevance; partial fits of
-             estimators.
+Used by.     supervised.bayes_linear.posterior, its evidence, full Bayes and relevance;
+             partial fits of estimators.
 Cost.        $2 n d^2$ operations in one pass, memory for one chunk; $O(d^3)$ for each sum.
-References.  Bjorck (1996) section 2.4; Chan, Golub and LeVeque (1983); Demmel et al. (2012) for QR by
-             parts.
+References.  Bjorck (1996) section 2.4; Chan, Golub and LeVeque (1983); Demmel et al. (2012) for QR by parts.
 """
 
 from functools import reduce
@@ -25,10 +24,12 @@ from tractable.core.checks import check, check_count, check_finite, offender
 from tractable.core.module import Module
 from tractable.core.types import Array, ArrayLike, Float, Scalar
 from tractable.supervised.basis import design_matrix
+from tractable.supervised.linear.products import products_of
 
 __all__ = ["Directions", "RegressionStatistics", "directions_of", "features", "regression_statistics"]
 
 _CHUNK, _TALL, _APART = 16384, 4096, 0.05
+_NEAR = 3.0  # standard deviations from zero up to which products about the origin lose less than a digit
 # a column that varies by less than this share of its mean is constant: its variation is that of rounding
 _CONSTANT = 16 * np.finfo(np.float64).eps
 
@@ -135,6 +136,12 @@ def regression_statistics(
     """
     rows, targets, w = _checked(X, y, weights)
     size = check_count("chunk_rows", chunk_rows)
+    if basis is None and len(rows) >= _TALL:
+        whole = _tall(rows, targets, w)
+        if whole is not None:
+            return whole
+    check_finite("X", rows)
+    check_finite("y", targets)
     starts = range(0, max(len(rows), 1), size)
     cuts = [slice(start, start + size) for start in starts]
     parts = (_one(features(basis, rows[cut]), targets[cut], None if w is None else w[cut]) for cut in cuts)
@@ -166,8 +173,6 @@ def _checked(X: Any, y: Any, weights: Any) -> tuple[np.ndarray, np.ndarray, np.n
     check(
         targets.shape == rows.shape[:1], "y", f"one number per row ({len(rows)},)", f"shape {targets.shape}"
     )
-    check_finite("X", rows)
-    check_finite("y", targets)
     if weights is None:
         return rows, targets, None
     w = np.asarray(weights, np.float64)
@@ -198,10 +203,23 @@ def _one(design: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) ->
     return _made(count, mean + rest, upper)
 
 
+def _tall(rows: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> RegressionStatistics | None:
+    """All rows at once, by products about the origin; None where that would cost digits."""
+    found = products_of(rows, targets[:, None], weights)
+    if found.count == 0 or not found.is_near(_NEAR):
+        return None
+    upper = _cholesky(found.centred)
+    return None if upper is None else _made(found.count, found.mean, upper)
+
+
 def _by_products(block: np.ndarray, rest: np.ndarray, count: float) -> np.ndarray | None:
     """The factor by Cholesky of the sums of products: three times faster for many rows, and used only where
     the columns are so far from dependent that no more than two digits are lost."""
-    products = block.T @ block - count * np.outer(rest, rest)
+    return _cholesky(block.T @ block - count * np.outer(rest, rest))
+
+
+def _cholesky(products: np.ndarray) -> np.ndarray | None:
+    """The upper factor of products about the means, unless columns are too near to dependent."""
     size = np.sqrt(np.diag(products))
     if not (size > 0).all():
         return None

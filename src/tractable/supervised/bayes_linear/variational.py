@@ -2,12 +2,12 @@ r"""Variational linear regression with a Gamma hyperprior on the prior precision
 
 Model.       $y \sim N(\Phi w, \beta^{-1}I)$ with $\beta$ known, $w \sim N(0, \alpha^{-1}I)$, $\alpha \sim
              \mathrm{Gamma}(a_0, b_0)$ (shape, rate).
-Updates.     $q(w) = N(m_N, S_N)$ with $S_N^{-1} = E[\alpha]I + \beta\Phi^\top\Phi$, $m_N = \beta
-             S_N\Phi^\top y$; $q(\alpha) = \mathrm{Gamma}(a_0 + \frac M2,\ b_0 + \frac12(m_N^\top m_N +
-             \mathrm{tr}\,S_N))$.
-ELBO.        $E\log p(y \mid w) + E\log p(w \mid \alpha) + H[q(w)] - \mathrm{KL}(q(\alpha)\,\|\,p(\alpha))
-             \le \log p(y)$, for the comparison of models. Noise of unknown precision is in `inference`
-             (`variational_regression`).
+Updates.     $q(w) = N(m_N, S_N)$ with $S_N^{-1} = E[\alpha]I + \beta\Phi^\top\Phi$, $m_N =
+             \beta S_N\Phi^\top y$; $q(\alpha) = \mathrm{Gamma}(a_0 + \frac M2,\ b_0 +
+             \frac12(m_N^\top m_N + \mathrm{tr}\,S_N))$.
+ELBO.        $E\log p(y \mid w) + E\log p(w \mid \alpha) + H[q(w)] -
+             \mathrm{KL}(q(\alpha)\,\|\,p(\alpha)) \le \log p(y)$, for the comparison of models. Noise of
+             unknown precision is in `inference` (`variational_regression`).
 Used by.     Model comparison by a bound; the bridge from evidence maximisation to full Bayes.
 Cost.        One decomposition of $O(d^3)$, then $O(d)$ per sweep.
 References.  Bishop (2006) section 10.3.
@@ -21,7 +21,7 @@ import numpy as np
 from jax.scipy.special import digamma
 
 from tractable.core.checks import check_count
-from tractable.core.iterate import Run, Status, run_until
+from tractable.core.iterate import Ended, Run, run_until
 from tractable.core.module import Module
 from tractable.core.types import Array, Scalar
 from tractable.distributions.divergence import kl
@@ -34,7 +34,7 @@ from tractable.supervised.bayes_linear.statistics import RegressionStatistics
 __all__ = ["VariationalLinear", "variational_linear"]
 
 
-class VariationalLinear(Module):
+class VariationalLinear(Ended, Module):
     r"""The factors $q(w)$, in `model`, and $q(\alpha)$ = `prior_precision`, with the bound `elbo`."""
 
     model: BayesianLinear
@@ -42,10 +42,6 @@ class VariationalLinear(Module):
     elbo: Scalar
     num_steps: Array
     code: Array
-
-    @property
-    def status(self) -> Status:
-        return Status(int(self.code))
 
     def __repr__(self) -> str:
         alpha, bound = float(self.prior_precision.mean), float(self.elbo)

@@ -98,8 +98,8 @@ class KernelRidge(Module):
 def kernel_descent(gram: ArrayLike, y: ArrayLike, *, learning_rate: float, num_steps: int) -> np.ndarray:
     """The coefficients after each step of gradient descent on the sum of squares, from zero.
 
-    Stable for a rate below $1/\\lambda_{\\max}(K)$; with the linear kernel $X^\\top a$ is the path of the
-    weights.
+    Stable for a rate below $1/\\lambda_{\\max}(K)$; with the linear kernel $X^\\top a$ is the
+    path of the weights.
     """
     table, targets = jnp.asarray(gram, float), jnp.asarray(targets_of(y))
     largest = float(np.linalg.eigvalsh(np.asarray(table))[-1])

@@ -3,9 +3,8 @@ r"""The lasso and the elastic net, with a certificate: coordinate descent or IST
 Objective.   $\frac12\sum_n w_n (y_n - x_n^\top\theta)^2 + \lambda\|\theta\|_1 + \frac12\mu\|\theta\|^2$; an
              intercept is free.
 Conventions. `sum` is the line above: coordinates are soft-thresholded at $\lambda$. `half` has the penalty
-             $\frac12\lambda\|\theta\|_1$: the threshold is $\lambda/2$. `mean` divides the squares by
-             $\sum_n w_n$, as scikit-learn does: the threshold is $\lambda\sum_n w_n$. $\mu$ is scaled alike,
-             except
+             $\frac12\lambda\|\theta\|_1$: the threshold is $\lambda/2$. `mean` divides the squares by $\sum_n
+             w_n$, as scikit-learn does: the threshold is $\lambda\sum_n w_n$. $\mu$ is scaled alike, except
              that `half` already writes it with its half.
 Certificate. With $r = y - X\theta$ shrunk into $\|X^\top u\|_\infty \le \lambda$, the dual value
              $\frac12\|y\|^2 - \frac12\|y - u\|^2$ bounds the optimum from below: the gap is what may be left.
@@ -43,8 +42,8 @@ CONVENTIONS = ("sum", "half", "mean")
 class LassoModel(Module):
     """A fitted lasso: sparse coefficients, the gap that certifies them, and how the search ended.
 
-    `value` and `gap` are in the units of the `sum` convention; `gap` is the most that `value` can be too
-    high.
+    `value` and `gap` are in the units of the `sum` convention; `gap` is the most that `value`
+    can be too high.
     """
 
     coefficients: Float[Array, " p"]
@@ -103,8 +102,8 @@ class LassoModel(Module):
 
 
 class LassoPath(Module):
-    """Coefficients of a decreasing sequence of strengths (in the `sum` convention), each from the one
-    before."""
+    """Coefficients of a decreasing sequence of strengths (in the `sum` convention), each
+    from the one before."""
 
     strengths: Float[Array, " m"]
     coefficients: Float[Array, "m p"]
@@ -133,11 +132,11 @@ def lasso(
     tol: float = 1e-11,
     max_steps: int = 10_000,
 ) -> LassoModel:
-    r"""The minimum of $\frac12\sum_n w_n (y_n - \theta_0 - x_n^\top\theta)^2 + \lambda\|\theta\|_1 +
-    \frac12\mu\|\theta\|^2$.
+    r"""The minimum of $\frac12\sum_n w_n (y_n - \theta_0 - x_n^\top\theta)^2
+    + \lambda\|\theta\|_1 + \frac12\mu\|\theta\|^2$.
 
-    `penalty` is $\lambda$ and `ridge` is $\mu$, in the `convention` named; `method` is `coordinate` or
-    `ista`.
+    `penalty` is $\lambda$ and `ridge` is $\mu$, in the `convention` named; `method`
+    is `coordinate` or `ista`.
 
     >>> model = lasso(np.eye(3), [3.0, -1.0, 0.2], 0.5, intercept=False)
     >>> model.coefficients.round(12)
@@ -171,8 +170,8 @@ def lasso_path(
 ) -> LassoPath:
     r"""Solutions along decreasing strengths, each started from the last, in the `sum` convention.
 
-    By default from $\lambda_{\max} = \|X^\top y\|_\infty$, where all coefficients are zero, to a thousandth
-    of it.
+    By default from $\lambda_{\max} = \|X^\top y\|_\infty$, where all coefficients are zero, to
+    a thousandth of it.
     """
     problem = _Problem.of(X, y, weights, intercept)
     # a hair above, so that rounding leaves no coefficient at the first

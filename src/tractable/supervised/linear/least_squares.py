@@ -3,8 +3,7 @@ r"""Linear models with Gaussian noise: ordinary, weighted, generalised and least
 Model.       $y = X\theta + \epsilon$, $\epsilon \sim N(0, \sigma^2 W^{-1})$, or $N(0, R)$ with $R$ known.
 Estimate.    $\hat\theta = (X^\top W X)^{-1} X^\top W y$, never computed that way (see `linear_solvers`); with
              noise $R$: $(X^\top R^{-1} X)^{-1} X^\top R^{-1} y$ with covariance $(X^\top R^{-1} X)^{-1}$. Of
-             many
-             solutions the one of least norm, $X^\top (X X^\top)^{-1} y = X^+ y$.
+             many solutions the one of least norm, $X^\top (X X^\top)^{-1} y = X^+ y$.
 Likelihood.  Maximum likelihood is least squares, with
              $1/\beta_{ML} = \frac1N \sum_n (y_n - x_n^\top\theta)^2$;
              $-\log N(y \mid f, \sigma^2) = (y - f)^2 / 2\sigma^2 + \frac12\log 2\pi\sigma^2$.
@@ -35,11 +34,9 @@ class LinearModel(Module):
     r"""A fitted linear model $x^\top\theta + \theta_0$ (of features, where there is a `basis`).
 
     `solution` has all coefficients (the intercept first) with rank and condition; `scale` is $s$, the
-    standard
-    deviation of the noise, from `degrees` $= \sum_n w_n - p$ degrees of freedom (NaN where none are left);
-    `cov` is the covariance of the coefficients. With several targets `scale` has one entry for each, and
-    `cov`
-    is that of unit noise.
+    standard deviation of the noise, from `degrees` $= \sum_n w_n - p$ degrees of freedom (NaN where none are
+    left); `cov` is the covariance of the coefficients. With several targets `scale` has one entry for each,
+    and `cov` is that of unit noise.
     """
 
     solution: LeastSquares
@@ -78,8 +75,8 @@ class LinearModel(Module):
 
     @property
     def r_squared(self) -> np.ndarray:
-        """The share of the (centred, with an intercept) sum of squares that is explained; NaN for
-        constants."""
+        """The share of the (centred, with an intercept) sum of squares that is
+        explained; NaN for constants."""
         with np.errstate(invalid="ignore", divide="ignore"):
             share = np.asarray(self.solution.residual_sum) / np.asarray(self.solution.target_sum)
         return np.asarray(1 - share)
@@ -113,8 +110,8 @@ class LinearModel(Module):
     def standardised_residuals(
         self, X: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None
     ) -> np.ndarray:
-        r"""$\sqrt{w_i}(y_i - f(x_i)) / (s\sqrt{1 - h_i})$ of the rows that were fitted: about standard
-        normal."""
+        r"""$\sqrt{w_i}(y_i - f(x_i)) / (s\sqrt{1 - h_i})$ of the rows that were
+        fitted: about standard normal."""
         check(self.scale.ndim == 0, "y", "one target", f"{self.scale.shape[-1:]} of them")
         count = np.ones(len(np.asarray(y))) if weights is None else np.asarray(weights, float)
         residual = np.sqrt(count) * (np.asarray(y, float) - self.predict(X))
@@ -178,8 +175,8 @@ def generalised_least_squares(
     intercept: bool | None = None,
     basis: Basis | None = None,
 ) -> LinearModel:
-    r"""$\hat\theta = (X^\top R^{-1} X)^{-1} X^\top R^{-1} y$ for noise $N(0, R)$; `noise` is $R$ or its
-    diagonal.
+    r"""$\hat\theta = (X^\top R^{-1} X)^{-1} X^\top R^{-1} y$ for noise $N(0, R)$; `noise` is
+    $R$ or its diagonal.
 
     The noise is known, so that `scale` is one, `cov` is $(X^\top R^{-1} X)^{-1}$ exactly, and intervals are
     normal ones (infinite degrees). A singular $R$ is refused.
@@ -204,8 +201,8 @@ def generalised_least_squares(
 
 
 def minimum_norm(X: ArrayLike, y: ArrayLike) -> LinearModel:
-    r"""$X^+ y$: of all best fits the one of least norm; $X^\top (X X^\top)^{-1} y$ where the rows are
-    independent.
+    r"""$X^+ y$: of all best fits the one of least norm; $X^\top (X X^\top)^{-1} y$ where
+    the rows are independent.
 
     `model.solution` reports the rank and the number of exact solutions.
 
@@ -217,7 +214,8 @@ def minimum_norm(X: ArrayLike, y: ArrayLike) -> LinearModel:
 
 def with_basis(X: ArrayLike, basis: Basis | None, intercept: bool | None) -> tuple[np.ndarray, bool]:
     """The features of the rows, and whether to add a constant to them."""
-    rows = as_rows(X) if basis is None else basis(X)
+    ready = isinstance(X, np.ndarray) and X.ndim == 2  # its entries are checked once, with the targets
+    rows = basis(X) if basis is not None else X if ready else as_rows(X)
     return np.asarray(rows, float), basis is None if intercept is None else intercept
 
 

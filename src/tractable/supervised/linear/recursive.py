@@ -3,15 +3,13 @@ r"""Recursive least squares: one measurement at a time, with the covariance of t
 Model.       $y_k = X_k\theta + \eta_k$, $\eta_k \sim N(0, R_k)$, with $X_k$ of shape (m, d); a belief
              $\theta \sim N(\theta_0, P_0)$ before the first.
 Update.      $S = X P X^\top + R$, $K = P X^\top S^{-1}$, $\theta \leftarrow \theta + K(y - X\theta)$, and one
-             of
-             joseph       $P \leftarrow (I - K X) P (I - K X)^\top + K R K^\top$ (right for any gain),
-             short        $P \leftarrow (I - K X) P$,
-             gain         $P \leftarrow P - P X^\top S^{-1} X P$,
+             of joseph       $P \leftarrow (I - K X) P (I - K X)^\top + K R K^\top$ (right for any gain),
+             short        $P \leftarrow (I - K X) P$, gain         $P \leftarrow P - P X^\top S^{-1} X P$,
              information  $P^{-1} \leftarrow P^{-1} + X^\top R^{-1} X$, with $K = P X^\top R^{-1}$ after it:
              equal at this gain, which minimises the trace of $P$; any gain leaves the estimate unbiased.
-Ridge.       $\theta_0 = 0$, $P_0 = (\sigma^2/\lambda) I$, $R = \sigma^2$ give batch ridge with penalty
-             $\lambda$ and
-             $P_n = \sigma^2 (X^\top X + \lambda I)^{-1}$; $P_0 \to \infty$ gives batch least squares.
+Ridge.       $\theta_0 = 0$, $P_0 = (\sigma^2/\lambda) I$, $R = \sigma^2$ give batch ridge with
+             penalty $\lambda$ and $P_n = \sigma^2 (X^\top X + \lambda I)^{-1}$; $P_0 \to \infty$
+             gives batch least squares.
 Forgetting.  $P \leftarrow P / \rho$ before each measurement: after $k$ more it counts $\rho^k$.
 Used by.     estimators.linear.
 Cost.        $O(d^2 m + m^3)$ per measurement (information: $O(d^3)$); one program for many row counts.
@@ -44,8 +42,8 @@ FORMS = ("gain", "joseph", "short", "information")
 class RecursiveTrace(NamedTuple):
     """What each measurement recorded: the estimate after it, the innovation and the trace of the covariance.
 
-    `energy` is $e^\\top S^{-1} e$ of the innovation $e$; its sum over measurements of unit noise estimates
-    $n\\sigma^2$.
+    `energy` is $e^\\top S^{-1} e$ of the innovation $e$; its sum over measurements of
+    unit noise estimates $n\\sigma^2$.
     """
 
     mean: Array
@@ -58,11 +56,9 @@ class RecursiveModel(Module):
     r"""A regression that rows may be added to for ever: a belief about the coefficients, and about the noise.
 
     The belief is that of unit noise, over columns divided by `column_scale` (powers of two near the size of
-    the
-    first rows, so that the prior is relative to the data's scale; the constant comes first). `energy` over
-    `count` estimates the variance of the noise: with the improper prior $1/\sigma^2$ the prediction is
-    Student's
-    t of `count` degrees, exactly. Forgotten rows count less in both.
+    the first rows, so that the prior is relative to the data's scale; the constant comes first). `energy`
+    over `count` estimates the variance of the noise: with the improper prior $1/\sigma^2$ the prediction is
+    Student's t of `count` degrees, exactly. Forgotten rows count less in both.
     """
 
     belief: Gaussian
@@ -154,8 +150,8 @@ def recursive_update(
     gain: ArrayLike | None = None,
     forgetting: float | Scalar = 1.0,
 ) -> Gaussian:
-    """The belief after one measurement `y` (m,) with rows `X` (m, d) and noise covariance `noise` (or a
-    variance).
+    """The belief after one measurement `y` (m,) with rows `X` (m, d) and noise covariance
+    `noise` (or a variance).
 
     Another `gain` (d, m) than the best one is allowed in the Joseph form, the only one right for it.
 
@@ -188,8 +184,7 @@ def recursive_least_squares(
     """The belief after all rows as `run.state`, with a `RecursiveTrace` of every step as `run.trace`.
 
     `X` is (n, d) with `y` (n,), or (n, m, d) with `y` (n, m) for measurements of m numbers, all of which
-    share
-    the covariance `noise`. A weight divides the noise; a row of weight zero is absent.
+    share the covariance `noise`. A weight divides the noise; a row of weight zero is absent.
     """
     check_option("form", form, FORMS)
     check(0 < forgetting <= 1, "forgetting", "in (0, 1]", forgetting)

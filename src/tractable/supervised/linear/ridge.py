@@ -1,12 +1,12 @@
-r"""Ridge regression: primal, dual, the whole path from one factorisation, and the penalty chosen from the
-data.
+r"""Ridge regression: primal, dual, the whole path from one factorisation, and the penalty
+chosen from the data.
 
 Objective.   $\|y - X\theta\|_W^2 + \lambda\|\theta\|^2$; an intercept is not penalised.
 Primal.      $(X^\top W X + \lambda I)\theta = X^\top W y$. Dual: $\theta = X^\top \alpha$ with
              $(X X^\top + \lambda I)\alpha = y$: equal, and as $\lambda \to 0$ the least-norm solution.
-Spectrum.    With $X = U D V^\top$: $\theta(\lambda) = V\,\mathrm{diag}(d/(d^2 + \lambda))\,U^\top y$,
-             effective
-             degrees of freedom $\sum d^2/(d^2 + \lambda)$, so that the path costs $O(p^2)$ per penalty.
+Spectrum.    With $X = U D V^\top$: $\theta(\lambda) = V\,\mathrm{diag}(d/(d^2 +
+             \lambda))\,U^\top y$, effective degrees of freedom $\sum d^2/(d^2 + \lambda)$, so
+             that the path costs $O(p^2)$ per penalty.
 Choice.      Leave-one-out $\sum_i (r_i/(1 - h_i))^2$; GCV $N\,\mathrm{RSS}/(N - \mathrm{df})^2$; folds; or
              the evidence of $\theta \sim N(0, \sigma^2/\lambda)$ at its best $\sigma^2$.
 Used by.     estimators.linear, datasets (the experiment with many data sets).
@@ -28,7 +28,7 @@ from tractable.core.types import Array, ArrayLike, Float, Scalar
 from tractable.supervised.basis import Basis
 from tractable.supervised.linear.least_squares import LinearModel, fitted_model, with_basis
 from tractable.supervised.linear.rows import regression_rows
-from tractable.supervised.linear.solvers import LeastSquares, least_squares
+from tractable.supervised.linear.solvers import LeastSquares, solve_rows
 from tractable.supervised.linear.tall import triangle_of_rows
 
 __all__ = ["RidgePath", "choose_penalty", "ridge", "ridge_path"]
@@ -76,8 +76,8 @@ class RidgePath(Module):
         return float(count * self.residual_sum(penalty).sum() / (count - self.effective_dof(penalty)) ** 2)
 
     def log_evidence(self, penalty: float) -> float:
-        r"""$\log p(y)$ for $\theta \sim N(0, \sigma^2/\lambda)$ at the best $\sigma^2$, a flat intercept left
-        out."""
+        r"""$\log p(y)$ for $\theta \sim N(0, \sigma^2/\lambda)$ at the best $\sigma^2$, a
+        flat intercept left out."""
         squares, rows = np.asarray(self.singular_values) ** 2, float(self.count) - self.has_intercept
         energy = (
             np.asarray(self.left_over) + penalty / (squares + penalty) @ np.asarray(self.projections) ** 2
@@ -101,8 +101,8 @@ def ridge(
     basis: Basis | None = None,
     form: str = "auto",
 ) -> LinearModel:
-    r"""$\arg\min_\theta \sum_n w_n (y_n - x_n^\top\theta)^2 + \lambda\|\theta\|^2$, by its `primal` or `dual`
-    form.
+    r"""$\arg\min_\theta \sum_n w_n (y_n - x_n^\top\theta)^2 + \lambda\|\theta\|^2$, by its
+    `primal` or `dual` form.
 
     Half of each term gives the same solution. `auto` takes the smaller system. `degrees` is $N$ minus the
     effective degrees of freedom.
@@ -121,7 +121,7 @@ def ridge(
     if wide and penalty > 0:
         solution = _dual(rows, targets, count, float(penalty), constant)
     else:
-        solution = least_squares(rows, targets, count, intercept=constant, penalty=float(penalty))
+        solution = solve_rows(rows, targets, count, intercept=constant, penalty=float(penalty))
     shrunk = penalty * float(np.diag(np.asarray(solution.inverse))[int(constant) :].sum())
     used = float(solution.rank) - shrunk
     return fitted_model(solution, float(count.sum()), used, basis, constant, f"Ridge, penalty {penalty:.4g}")
@@ -145,9 +145,9 @@ def choose_penalty(
     intercept: bool = True,
     num_folds: int = 5,
 ) -> float:
-    """The penalty that is best by leave-one-out (`loo`), `gcv`, `cv` (fold of row i is i modulo the number of
-    folds) or the `evidence`: the best of a grid, polished between its neighbours unless the grid was
-    given."""
+    """The penalty that is best by leave-one-out (`loo`), `gcv`, `cv` (fold of row i is i modulo the
+    number of folds) or the `evidence`: the best of a grid, polished between its neighbours unless
+    the grid was given."""
     check_option("criterion", criterion, ("loo", "gcv", "cv", "evidence"))
     rows, targets, count = regression_rows(X, y, weights)
     columns = targets.reshape(len(rows), -1)

@@ -7,8 +7,7 @@ Reweighting. Each is a sequence of weighted least-squares problems with weights 
              $(\nu + 1)/(\nu + r^2/s^2)$. The last is EM: the weight is $E[\tau_n \mid r_n]$ where
              $r_n \sim N(0, s^2/\tau_n)$, $\tau_n \sim \mathrm{Gamma}(\nu/2, \nu/2)$.
 Program.     $\min_\theta\|y - A\theta\|_1$ has the dual $\max y^\top d$, $A^\top d = 0$, $|d_n| \le w_n$: few
-             rows,
-             and its prices are $\theta$.
+             rows, and its prices are $\theta$.
 Used by.     estimators.linear.
 Cost.        One least-squares problem per step, on an orthonormal basis of the columns; one linear program.
 References.  Huber (1964); Holland and Welsch (1977); Lange, Little and Taylor (1989); Koenker (2005).
@@ -25,7 +24,7 @@ from scipy.optimize import linprog
 
 from tractable.core.checks import check, check_option, to_device
 from tractable.core.chunks import pad_rows
-from tractable.core.iterate import Run, Status, run_until
+from tractable.core.iterate import Ended, Run, Status, run_until
 from tractable.core.linalg import psd_solve
 from tractable.core.module import Module, field
 from tractable.core.types import Array, ArrayLike, Float, Int, Scalar
@@ -45,7 +44,7 @@ _LOG_2 = float(np.log(2.0))  # and for a standard Laplace variable
 _SMALLEST = 1e-13  # of the target's spread: below it residuals are rounding
 
 
-class RobustModel(Module):
+class RobustModel(Ended, Module):
     """A robust fit: coefficients, the scale of the noise, and the weight that each row kept.
 
     `row_weights` are one for a row that is believed and near zero for an outlier; `scale` is the parameter of
@@ -60,10 +59,6 @@ class RobustModel(Module):
     num_steps: Int[Array, ""]
     code: Int[Array, ""]
     loss: str = field(static=True)
-
-    @property
-    def status(self) -> Status:
-        return Status(int(self.code))
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         rows = np.asarray(as_rows(X), float)
@@ -125,9 +120,8 @@ def robust_regression(
     max_steps: int = 1000,
 ) -> RobustModel:
     r"""A line through most of the rows. `tuning` is $c$ of Huber's loss (1.345: 95 % efficient on normal
-    noise),
-    `degrees` is $\nu$ of the Student loss; the absolute loss is solved by a linear program, or with
-    `method="irls"` by reweighting.
+    noise), `degrees` is $\nu$ of the Student loss; the absolute loss is solved by a linear program, or
+    with `method="irls"` by reweighting.
 
     >>> model = robust_regression([0.0, 1.0, 2.0, 3.0, 4.0], [0.0, 1.0, 2.0, 3.0, 400.0], loss="absolute")
     >>> model.coefficients.round(9)

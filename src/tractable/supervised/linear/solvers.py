@@ -1,15 +1,13 @@
-r"""Least squares to the last digit that the data hold: scaled pivoted QR with refinement, conditioning
-reported.
+r"""Least squares to the last digit that the data hold: scaled pivoted QR
+with refinement, conditioning reported.
 
-Problem.     $\min_\theta \sum_i w_i (y_i - x_i^\top\theta)^2 + \sum_j \lambda_j\theta_j^2$; where many
-             solutions
-             are equally good, the one of least norm (an intercept is free: it is not part of the norm).
+Problem.     $\min_\theta \sum_i w_i (y_i - x_i^\top\theta)^2 + \sum_j \lambda_j\theta_j^2$; where
+             many solutions are equally good, the one of least norm (an intercept is free: it is not
+             part of the norm).
 Method.      Columns are scaled by powers of two, which is exact. $\sqrt{W} A P = Q R$ with pivoting; the
              augmented system $r + A\theta = y$, $A^\top W r = 0$ is refined with residuals of twice the
-             digits,
-             on the unrounded rows, so that weights and scaling cost nothing. The rank is decided on the
-             scaled
-             columns: $|R_{kk}| > \epsilon\max(n, p)|R_{11}|$.
+             digits, on the unrounded rows, so that weights and scaling cost nothing. The rank is decided on
+             the scaled columns: $|R_{kk}| > \epsilon\max(n, p)|R_{11}|$.
 Tall rows.   The Gram matrix of shifted rows, block by block, if its condition allows (the condition number of
              the columns is at most $10^3$), with a refinement on the rows; else a QR over blocks of rows.
 Used by.     supervised.linear.least_squares, robust, recursive (tests), estimators.linear.
@@ -29,7 +27,7 @@ from tractable.supervised.linear.compensated import Pair, add_pairs, augmented_r
 from tractable.supervised.linear.rows import check_nonnegative, regression_rows
 from tractable.supervised.linear.tall import Solution, by_blocks, by_gram
 
-__all__ = ["LeastSquares", "least_squares", "orthonormal_columns"]
+__all__ = ["LeastSquares", "least_squares", "orthonormal_columns", "solve_rows"]
 
 sl: Any = scipy.linalg  # its stubs cannot tell what its options return
 _EPS = float(np.finfo(float).eps)
@@ -44,8 +42,7 @@ class LeastSquares(Module):
 
     `coefficients` has a column per target where `y` has; with an intercept it comes first. `inverse` is
     $(A^\\top W A + \\Lambda)^{-1}$ (the pseudo-inverse where the rank is short), `condition` that of the
-    scaled
-    columns, `change` the relative size of the last refinement.
+    scaled columns, `change` the relative size of the last refinement.
     """
 
     coefficients: Float[Array, "p *k"]
@@ -102,7 +99,13 @@ def least_squares(
     >>> least_squares(X, y, penalty=0.5).coefficients.round(7)
     Array([0.8780488, 0.9756098], dtype=float64)
     """
-    rows, targets, row_weights = regression_rows(X, y, weights)
+    return solve_rows(*regression_rows(X, y, weights), intercept=intercept, penalty=penalty)
+
+
+def solve_rows(
+    rows: np.ndarray, targets: np.ndarray, row_weights: np.ndarray, *, intercept: bool, penalty: Any
+) -> LeastSquares:
+    """`least_squares` of rows that `regression_rows` has checked."""
     n, p = rows.shape
     ridge = np.broadcast_to(np.asarray(penalty, float), (p,)).copy()
     check_nonnegative("penalty", ridge)

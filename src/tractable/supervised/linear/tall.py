@@ -2,11 +2,9 @@ r"""Least squares of many rows and few columns, in blocks: a checked Gram matrix
 
 Gram.        $G = \sum Z^\top W Z$ of rows shifted by the mean of the first block (only with an intercept: the
              shift is then undone exactly). Its Cholesky factor squares the condition number $\kappa$, so it
-             is
-             used only if $\kappa \le 10^3$; a refinement on the rows then restores the digits.
+             is used only if $\kappa \le 10^3$; a refinement on the rows then restores the digits.
 Blocks.      $R_b$ = triangle of $(R_{b-1}; \text{block } b)$ carries $Q^\top y$ along as further columns;
-             steps
-             $R^\top R\,\delta = A^\top W r$ with $r$ in twice the digits refine what it gives.
+             steps $R^\top R\,\delta = A^\top W r$ with $r$ in twice the digits refine what it gives.
 Used by.     supervised.linear.solvers.
 Cost.        $O(n p^2)$ in two passes over the rows; memory for one block.
 References.  Demmel et al. (2012) for QR by blocks; Bjorck (1987) for the corrected seminormal equations.
@@ -24,12 +22,15 @@ from tractable.supervised.linear.compensated import (
     row_blocks,
     subtract_products,
 )
+from tractable.supervised.linear.products import over_rows, products_of
 
 __all__ = ["Solution", "by_blocks", "by_gram", "triangle_of_rows"]
 
 sl: Any = scipy.linalg  # its stubs cannot tell what its options return
 _EPS = float(np.finfo(float).eps)
 _LARGEST_CONDITION = 1e3
+_NEAR = 10.0  # standard deviations from zero: the Gram matrix then errs by at most 100 roundings
+_BLOCK = 2048  # rows that stay in a cache from one sum to the next
 
 
 class Solution(NamedTuple):
@@ -48,8 +49,7 @@ def by_gram(
     rows: np.ndarray, targets: np.ndarray, weights: np.ndarray, ridge: np.ndarray, intercept: bool
 ) -> Solution | None:
     """The solution through the Gram matrix, or None where its condition would cost digits."""
-    shifted = _Shifted.of(rows, targets, weights, intercept)
-    gram: Any = sum(z.T @ z for z in shifted.blocks())
+    shifted, gram = _shifted_gram(rows, targets, weights, intercept)
     q = rows.shape[1] + intercept
     penalty = np.concatenate([np.zeros(int(intercept)), ridge])
     normal = gram[:q, :q] + np.diag(penalty)
@@ -68,10 +68,7 @@ def by_gram(
         return sl.cho_solve(factor, right / scale[:, None], check_finite=False) / scale[:, None]
 
     x = solve(gram[:q, q:])
-    sums, slope = np.zeros(x.shape[1]), np.zeros_like(x)
-    for z in shifted.blocks():
-        residual = z[:, q:] - z[:, :q] @ x
-        sums, slope = sums + (residual**2).sum(0), slope + z[:, :q].T @ residual
+    sums, slope = shifted.misfit(x)
     dx = solve(slope - penalty[:, None] * x)
     sums = sums - 2 * (slope * dx).sum(0) + (dx * (gram[:q, :q] @ dx)).sum(0)
     change = float((np.abs(scale[:, None] * dx).max(0) / _size(scale[:, None] * x)).max())
@@ -153,8 +150,29 @@ def _seminormal(
     return pair.high, sums, change
 
 
+def _shifted_gram(
+    rows: np.ndarray, targets: np.ndarray, weights: np.ndarray, intercept: bool
+) -> tuple["_Shifted", np.ndarray]:
+    """The Gram matrix of the shifted rows: from products about the origin where they keep their digits."""
+    found = products_of(rows, targets, None if (weights == 1).all() else weights)
+    p, near = rows.shape[1], found.is_near(_NEAR) if intercept else bool(np.isfinite(found.products).all())
+    if not near:
+        shifted = _Shifted.of(rows, targets, weights, intercept)
+        gram: Any = sum(z.T @ z for z in shifted.blocks())
+        return shifted, gram
+    if not intercept:
+        zeros = np.zeros(p), np.zeros(targets.shape[1])
+        return _Shifted(rows, targets, weights, False, *zeros, near=True), found.products
+    gram = np.zeros((len(found.sums) + 1,) * 2)
+    gram[0, 0], gram[1:, 1:] = found.count, found.centred
+    return _Shifted(rows, targets, weights, True, found.mean[:p], found.mean[p:], near=True), gram
+
+
 class _Shifted(NamedTuple):
-    """Weighted blocks $(1, x - m, y - l)$ of the rows: the shift makes the columns nearly orthogonal to 1."""
+    """Weighted blocks $(1, x - m, y - l)$ of the rows: the shift makes the columns nearly orthogonal to 1.
+
+    Where the columns are `near` zero, the rows need not be shifted one by one.
+    """
 
     rows: np.ndarray
     targets: np.ndarray
@@ -162,6 +180,7 @@ class _Shifted(NamedTuple):
     intercept: bool
     middle: np.ndarray
     level: np.ndarray
+    near: bool = False
 
     @classmethod
     def of(cls, rows: np.ndarray, targets: np.ndarray, weights: np.ndarray, intercept: bool) -> "_Shifted":
@@ -182,6 +201,33 @@ class _Shifted(NamedTuple):
             if roots is not None:
                 block *= roots[part, None]
             yield block
+
+    def misfit(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        r"""The sums of squared residuals $r$ of coefficients of shifted rows $Z$, and $Z^\top W r$."""
+        if not self.near:
+            sums, slope, q = np.zeros(x.shape[1]), np.zeros_like(x), len(x)
+            for z in self.blocks():
+                residual = z[:, q:] - z[:, :q] @ x
+                sums, slope = sums + (residual**2).sum(0), slope + z[:, :q].T @ residual
+            return sums, slope
+        slopes = x[int(self.intercept) :]
+        constant = (x[0] if self.intercept else 0.0) + self.level - self.middle @ slopes
+
+        def part(low: int, high: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+            sums, total, slope = np.zeros(x.shape[1]), np.zeros(x.shape[1]), np.zeros_like(slopes)
+            for start in range(low, high, _BLOCK):
+                cut = slice(start, min(start + _BLOCK, high))
+                residual = self.targets[cut] - self.rows[cut] @ slopes - constant
+                weighted = self.weights[cut, None] * residual
+                sums, total = sums + (weighted * residual).sum(0), total + weighted.sum(0)
+                slope = slope + self.rows[cut].T @ weighted
+            return sums, total, slope
+
+        found = over_rows(part, len(self.rows))
+        sums, total, slope = (np.sum(each, axis=0) for each in zip(*found))
+        if not self.intercept:
+            return sums, slope
+        return sums, np.concatenate([total[None], slope - np.outer(self.middle, total)])
 
     def back(self) -> np.ndarray:
         """The map from coefficients of shifted rows to those of the rows themselves."""

@@ -21,7 +21,7 @@ from scipy.optimize import minimize_scalar
 
 from tractable.core.checks import as_float, check, has_values, offender
 from tractable.core.chunks import pad_rows
-from tractable.core.iterate import Status
+from tractable.core.iterate import Ended, Status
 from tractable.core.module import Module, field
 from tractable.core.numerics import softplus
 from tractable.core.types import Array, ArrayLike, Float, Int, Key, Scalar
@@ -37,7 +37,7 @@ _INTERCEPT_SCALE = 10.0  # prior deviation of the log-odds at the mean of the co
 SPAN = (np.log(1e-6), np.log(1e8))  # of the prior precision that evidence may choose
 
 
-class BayesianLogistic(Module):
+class BayesianLogistic(Ended, Module):
     r"""A Gaussian over the coefficients of standardised rows $(x - c)/s$, intercept first.
 
     `log_evidence` is Laplace's, or the lower bound where `method` is "variational". `precision` is $\alpha$,
@@ -54,10 +54,6 @@ class BayesianLogistic(Module):
     has_intercept: bool = field(static=True)
     method: str = field(static=True, default="Laplace")
     edge: bool = field(static=True, default=False)
-
-    @property
-    def status(self) -> Status:
-        return Status(int(self.code))
 
     @property
     def verdict(self) -> str:
@@ -122,8 +118,8 @@ def laplace_logistic(
 ) -> BayesianLogistic:
     r"""Laplace's posterior for features $\phi$ taken as they are, without an intercept of its own.
 
-    `prior_precision` is a number, one per column, a matrix, or "evidence" for the shared number of largest
-    evidence.
+    `prior_precision` is a number, one per column, a matrix, or "evidence" for the shared
+    number of largest evidence.
 
     >>> laplace_logistic([[1.0], [1.0], [1.0]], [1, 1, 0])
     BayesianLogistic(Laplace, 1 coefficients, prior precision 1, log-evidence -2.2833585: Converged.)

@@ -3,8 +3,8 @@ r"""Bayesian softmax regression by Laplace's approximation, the prior precision 
 Model.       $p(y = k \mid x) \propto e^{a_k}$ with $a = QV^\top z$ over standardised rows $z$, $Q$ an
              orthonormal basis of the vectors of sum zero over the classes, and
              $V_{jk} \sim N(0, \alpha^{-1})$ (intercepts $N(0, 10^2)$): the prior treats all classes alike.
-Posterior.   $N(V_{MAP}, S)$ with $S^{-1}$ the Hessian of the negative log-posterior; evidence as in
-             `supervised.logistic.bayes`.
+Posterior.   $N(V_{MAP}, S)$ with $S^{-1}$ the Hessian of the negative log-posterior;
+             evidence as in `supervised.logistic.bayes`.
 Predictive.  The logits of a row are Gaussian; their softmax is averaged over 512 fixed quasi-random points,
              in antithetic pairs.
 Used by.     estimators.logistic.
@@ -21,7 +21,7 @@ from scipy.special import ndtri, softmax
 from scipy.stats import qmc
 
 from tractable.core.checks import check, has_values
-from tractable.core.iterate import Status
+from tractable.core.iterate import Ended, Status
 from tractable.core.module import Module, field
 from tractable.core.types import Array, ArrayLike, Float, Int, Scalar
 from tractable.supervised.logistic.bayes import SPAN, log_evidence, prior_parts
@@ -34,7 +34,7 @@ _PAIRS = 256
 _BLOCK = 256
 
 
-class BayesianSoftmax(Module):
+class BayesianSoftmax(Ended, Module):
     """A Gaussian over the free coefficients $V$ (a row per column of the design), with its evidence."""
 
     mean: Float[Array, "p q"]
@@ -46,10 +46,6 @@ class BayesianSoftmax(Module):
     num_steps: Int[Array, ""]
     code: Int[Array, ""]
     has_intercept: bool = field(static=True)
-
-    @property
-    def status(self) -> Status:
-        return Status(int(self.code))
 
     @property
     def verdict(self) -> str:

@@ -23,7 +23,7 @@ from scipy.special import log_softmax
 
 from tractable.core.checks import as_float, check, check_count, check_option, has_values
 from tractable.core.chunks import bucket_size
-from tractable.core.iterate import Status
+from tractable.core.iterate import Ended, Status
 from tractable.core.module import Module, field
 from tractable.core.types import Array, ArrayLike, Float, Int, Scalar
 from tractable.optim.gradient import LineSearchDescent
@@ -89,7 +89,7 @@ def feature_table(
     return FeatureTable(*places, jnp.asarray(values, float), len(xs), tuple(labels), tuple(functions))
 
 
-class MaxEntModel(Module):
+class MaxEntModel(Ended, Module):
     """The weights of the features, the mean log-likelihood, and how the search ended."""
 
     weights: Float[Array, " m"]
@@ -101,10 +101,6 @@ class MaxEntModel(Module):
     names: tuple[str, ...] = field(static=True)
     labels: tuple = field(static=True)
     solver: str = field(static=True)
-
-    @property
-    def status(self) -> Status:
-        return Status(int(self.code))
 
     def predict_proba(self, table: FeatureTable) -> np.ndarray:
         """The probability of each label for each row of a table of the same features."""

@@ -20,7 +20,7 @@ from scipy.special import logsumexp, xlogy
 
 from tractable.core.blocks import run_in_blocks
 from tractable.core.checks import check, has_values
-from tractable.core.iterate import Run, Status
+from tractable.core.iterate import Ended, Run, Status
 from tractable.core.module import Module
 from tractable.core.types import Array, ArrayLike, Float, Int, Scalar
 from tractable.supervised.logistic.maxent import FeatureTable, checked_targets, separated_pairs
@@ -31,7 +31,7 @@ _LARGEST = 4000  # unknown probabilities: the system is dense
 _TOL = 1e-12
 
 
-class EntropySolution(Module):
+class EntropySolution(Ended, Module):
     r"""The conditional distributions of most entropy, their multipliers $\lambda$ and $\mu$, and checks.
 
     `gap` is $|H + L(\lambda)|$, `mismatch` the largest difference of feature expectations.
@@ -45,10 +45,6 @@ class EntropySolution(Module):
     mismatch: Scalar
     num_steps: Int[Array, ""]
     code: Int[Array, ""]
-
-    @property
-    def status(self) -> Status:
-        return Status(int(self.code))
 
     @property
     def gap(self) -> float:

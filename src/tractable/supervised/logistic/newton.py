@@ -13,13 +13,11 @@ Warm start.  Tables of more than 200,000 rows are fitted on every sixteenth row 
 Used by.     supervised.logistic.binary, supervised.logistic.softmax, supervised.logistic.probit,
              supervised.logistic.bayes.
 Cost.        $O(np^2 + p^3)$ per step, about six steps; four for large tables.
-References.  Nocedal and Wright (2006) section 3.3; Bach (2010), "Self-concordant analysis for logistic
-             regression".
+References.  Nocedal and Wright (2006) section 3.3; Bach (2010), "Self-concordant
+             analysis for logistic regression".
 """
 
-import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
@@ -30,7 +28,8 @@ from tractable.core.blocks import run_in_blocks
 from tractable.core.checks import as_float, check, check_finite, check_length, offender
 from tractable.core.iterate import Status
 from tractable.core.types import ArrayLike
-from tractable.supervised.logistic.loops import gram_pass, logistic_pass
+from tractable.supervised.linear.products import over_rows
+from tractable.supervised.logistic.sums import gram_pass, logistic_pass
 
 __all__ = ["NewtonFit", "StandardRows", "checked_rows", "logistic_start", "newton", "solve_psd"]
 
@@ -38,8 +37,6 @@ _DECREMENT = 1e-7
 _LONGEST = 1e-3  # of the last step, in standardised coefficients
 _MANY = 200_000
 _SHARE = 16
-_CORES = os.cpu_count() or 1
-_STRETCH = 50_000  # rows below which a thread is not worth its start
 _LOG_2PI = float(np.log(2 * np.pi))
 
 Sweep = Callable[[np.ndarray], tuple[float, np.ndarray, np.ndarray]]
@@ -128,9 +125,9 @@ class StandardRows(NamedTuple):
         """Loss, gradient and Hessian of the logistic likelihood."""
         inverse = 1 / self.scale
         args = (self.x, self.y, self.weights, self.centre, inverse, np.ascontiguousarray(beta))
-        parts = _in_stretches(lambda low, high: logistic_pass(*args, low, high), len(self.x))
-        loss, gradient, upper = (np.sum(part, axis=0) for part in zip(*parts))
-        return float(loss), gradient, _mirror(upper)
+        parts = over_rows(lambda low, high: logistic_pass(*args, low, high), len(self.x))
+        loss, gradient, hessian = (np.sum(part, axis=0) for part in zip(*parts))
+        return float(loss), gradient, hessian
 
     def probit(self, beta: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
         r"""Loss, gradient and Hessian of $p(y = 1) = \Phi(\eta)$.
@@ -160,9 +157,9 @@ class StandardRows(NamedTuple):
     def gram(self, residuals: np.ndarray, curvatures: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         r"""$\sum_i r_i z_i$ and $\sum_i h_i z_i z_i^\top$."""
         args = (self.x, residuals, curvatures, self.centre, 1 / self.scale, self.size)
-        parts = _in_stretches(lambda low, high: gram_pass(*args, low, high), len(self.x))
-        gradient, upper = (np.sum(part, axis=0) for part in zip(*parts))
-        return gradient, _mirror(upper)
+        parts = over_rows(lambda low, high: gram_pass(*args, low, high), len(self.x))
+        gradient, hessian = (np.sum(part, axis=0) for part in zip(*parts))
+        return gradient, hessian
 
 
 def checked_rows(
@@ -280,20 +277,6 @@ def solve_psd(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
         kept = values > 1e-13 * max(values[-1], 0.0)
         answer = vectors[:, kept] @ ((vectors[:, kept].T @ side).T / values[kept]).T
     return answer * (inverse if right.ndim == 1 else inverse[:, None])
-
-
-def _in_stretches(work: Callable[[int, int], tuple], num_rows: int) -> list[tuple]:
-    """`work(low, high)` over all rows, cut into one stretch per core where there are many."""
-    count = max(1, min(_CORES, num_rows // _STRETCH))
-    edges = np.linspace(0, num_rows, count + 1).astype(int).tolist()
-    if count == 1:
-        return [work(0, num_rows)]
-    with ThreadPoolExecutor(count) as pool:
-        return list(pool.map(work, edges[:-1], edges[1:]))
-
-
-def _mirror(upper: np.ndarray) -> np.ndarray:
-    return upper + np.triu(upper, 1).T
 
 
 def _parts(x: np.ndarray, weights: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:

@@ -4,8 +4,8 @@ Model.       $p(y = 1 \mid x) = \Phi(b + w^\top x)$: $y = 1$ where a hidden $b +
              $\varepsilon \sim N(0, 1)$ is positive.
 Loss.        With $q_i = (2y_i - 1)\eta_i$ and $m = \varphi(q)/\Phi(q)$: $-\sum_i w_i\log\Phi(q_i)$, slope
              $-(2y_i - 1)m_i$ and curvature $m_i(m_i + q_i)$ in $\eta_i$: convex.
-Scale.       $\sigma(a) \approx \Phi(\sqrt{\pi/8}\,a)$: probit coefficients are about 0.6 times the logistic
-             ones.
+Scale.       $\sigma(a) \approx \Phi(\sqrt{\pi/8}\,a)$: probit coefficients are about 0.6
+             times the logistic ones.
 Used by.     estimators.logistic.
 Cost.        $O(nd^2)$ per Newton step.
 References.  Bishop (2006) section 4.3.5; McCullagh and Nelder (1989) section 4.3.

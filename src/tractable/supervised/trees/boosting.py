@@ -18,7 +18,7 @@ import numpy as np
 from scipy.special import softmax
 
 from tractable.core.checks import check_count
-from tractable.core.iterate import Status
+from tractable.core.iterate import Ended, Status
 from tractable.core.module import Module, field
 from tractable.core.types import ArrayLike, Float
 from tractable.supervised.trees.growth import Columns, Growth, Sample, code_columns, grow_tree, sample_of
@@ -33,9 +33,9 @@ _ENDS = {
 }
 
 
-class Boosted(Module):
-    """Trees with votes `alphas`; `errors` are their weighted errors, `training_errors` those of the vote so
-    far."""
+class Boosted(Ended, Module):
+    """Trees with votes `alphas`; `errors` are their weighted errors, `training_errors` those of
+    the vote so far."""
 
     trees: tuple[Tree, ...]
     alphas: Float[np.ndarray, " m"]
@@ -44,10 +44,6 @@ class Boosted(Module):
     prior: Float[np.ndarray, " k"]
     code: int = field(static=True)
     num_features: int = field(static=True)
-
-    @property
-    def status(self) -> Status:
-        return Status(self.code)
 
     @property
     def bounds(self) -> Float[np.ndarray, " m"]:

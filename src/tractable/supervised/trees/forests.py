@@ -31,11 +31,11 @@ from tractable.supervised.trees.growth import (
     Sample,
     code_columns,
     grow_tree,
+    grower,
     sample_of,
     seeds_from,
 )  # fmt: skip
-from tractable.supervised.trees.loops import leaves_of
-from tractable.supervised.trees.tree import Tree, rows_of, sum_leaf_values
+from tractable.supervised.trees.tree import Tree, rows_of, sum_leaf_values, walker
 
 __all__ = ["Forest", "canonical_order", "draw_rows", "fit_forest", "in_threads"]
 
@@ -46,8 +46,8 @@ _MOST_DRAWS = 2**31 - 1
 class Forest(Module):
     """Trees with equal votes, their nodes in one set of arrays; `roots` says where each tree begins.
 
-    `out_of_bag` are the predictions of each training row by the trees that did not see it (NaN where all
-    did).
+    `out_of_bag` are the predictions of each training row by the trees that did not see it
+    (NaN where all did).
     """
 
     feature: Int[np.ndarray, " m"]
@@ -94,6 +94,7 @@ class Forest(Module):
         """The leaf of each row in each tree, as an index of the forest's nodes."""
         rows = rows_of(X, self.num_features)
         nodes = (self.feature, self.threshold, self.left, self.missing_left)
+        leaves_of = walker(len(rows) * self.num_trees).leaves_of
         return np.stack([leaves_of(rows, *nodes, root) for root in self.roots])
 
     def uncertainty(self, X: ArrayLike) -> UncertaintySplit:
@@ -166,12 +167,17 @@ def fit_forest(
     rows, sample = rows[order], sample.take(order)
     columns = columns._replace(codes=np.ascontiguousarray(columns.codes[:, order]))
     seeds = seeds_from(key, check_count("num_trees", num_trees))
+    grow = grower(columns, num_trees)  # one for all trees: they do not depend on how threads take turns
 
     def grown(seed: Any) -> tuple[Tree, np.ndarray, np.ndarray]:
         if not bootstrap:
-            return grow_tree(columns, sample, growth, seed), np.empty(0, np.int64), np.empty(0, np.int32)
+            return (
+                grow_tree(columns, sample, growth, seed, grow=grow),
+                np.empty(0, np.int64),
+                np.empty(0, np.int32),
+            )
         drawn = draw_rows(sample.weights, seed)
-        tree = grow_tree(columns, sample, growth, seed, drawn)
+        tree = grow_tree(columns, sample, growth, seed, drawn, grow)
         left_out = np.flatnonzero(drawn == 0)
         return tree, left_out, tree.apply(rows[left_out]) if len(left_out) else np.empty(0, np.int32)
 
@@ -185,8 +191,8 @@ def fit_forest(
 
 
 def canonical_order(columns: Columns, sample: Sample) -> Int[np.ndarray, " n"]:
-    """An order of rows that depends on their contents alone, by a hash; equal rows come next to each
-    other."""
+    """An order of rows that depends on their contents alone, by a hash; equal rows come
+    next to each other."""
     mixed = (sample.targets + 0.0).view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     for codes in columns.codes:
         mixed = (mixed ^ codes.astype(np.uint64)) * np.uint64(0xBF58476D1CE4E5B9)

@@ -1,17 +1,18 @@
 r"""CART: growing a binary tree by exact greedy threshold splits, for classes and for numbers.
 
-Split.       In each node the column and threshold of largest decrease of weight times impurity, thresholds
-             midway between neighbouring values in the node. A node that is not pure is split even if nothing
-             is gained at once (exclusive or needs that). Of equal splits the first column, the lowest
-             threshold.
-Weights.     How often a row counts: two is the row twice, zero is absent; `min_samples_leaf` counts weights
-             too.
+Split.       In each node the column and threshold of largest decrease of weight times impurity,
+             thresholds midway between neighbouring values in the node. A node that is not pure is split
+             even if nothing is gained at once (exclusive or needs that). Of equal splits the first
+             column, the lowest threshold.
+Weights.     How often a row counts: two is the row twice, zero is absent;
+             `min_samples_leaf` counts weights too.
 Scale.       Columns enter by rank: multiplying one by $10^{12}$ or $10^{-12}$ changes no split.
 Used by.     supervised.trees.forests, supervised.trees.boosting, supervised.trees.rotation, estimators.trees.
 Cost.        One sort for each column, then $O(d\,n)$ for each level.
 References.  Breiman, Friedman, Olshen and Stone (1984).
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax.random as jr
@@ -19,12 +20,26 @@ import numpy as np
 
 from tractable.core.checks import as_float, check, check_count, check_finite, check_option, offender
 from tractable.core.types import ArrayLike, Key
-from tractable.supervised.trees.loops import grow
+from tractable.supervised.trees import arrays
 from tractable.supervised.trees.tree import Tree, prune, rows_of
 
-__all__ = ["Columns", "Growth", "Sample", "code_columns", "fit_tree", "grow_tree", "sample_of", "seeds_from"]
+__all__ = [
+    "Columns",
+    "Growth",
+    "Sample",
+    "code_columns",
+    "fit_tree",
+    "grow_tree",
+    "grower",
+    "sample_of",
+    "seeds_from",
+]
 
 _CRITERIA = ("gini", "entropy", "variance")
+
+FEW_ROWS, FEW_CELLS = 2_000, 100_000  # up to here a node by NumPy takes about 200 microseconds
+PATIENCE = 60_000  # rows of all trees by NumPy so far that have cost about what compiling takes
+_grown = {"rows": 0}
 
 
 class Growth(NamedTuple):
@@ -109,12 +124,19 @@ def fit_tree(
     return grow_tree(code_columns(rows), sample, growth, seed)
 
 
-def grow_tree(columns: Columns, sample: Sample, growth: Growth, seed: Any, weights: Any = None) -> Tree:
+def grow_tree(
+    columns: Columns,
+    sample: Sample,
+    growth: Growth,
+    seed: Any,
+    weights: Any = None,
+    grow: Callable[..., Any] | None = None,
+) -> Tree:
     """The tree of a sample, or of the same rows with other weights (zero: left out)."""
     w = sample.weights if weights is None else weights
     rows = np.flatnonzero(w > 0).astype(np.int32)
     num_columns = len(columns.codes)
-    places, values, moments = grow(
+    places, values, moments = (grow or grower(columns))(
         columns.codes, sample.labels, sample.targets, w, rows, sample.num_values,
         _CRITERIA.index(growth.criterion), growth.limits(), growth.max_features or num_columns,
         np.uint64(seed),
@@ -131,6 +153,18 @@ def grow_tree(columns: Columns, sample: Sample, growth: Growth, seed: Any, weigh
         growth.criterion, num_columns,
     )  # fmt: skip
     return prune(tree, growth.alpha) if growth.alpha > 0 else tree
+
+
+def grower(columns: Columns, num_trees: int = 1) -> Callable[..., Any]:
+    """What grows trees: NumPy on few rows, until it has cost what compiling takes; else compiled loops."""
+    rows = num_trees * columns.codes.shape[1]
+    few = columns.codes.shape[1] <= FEW_ROWS and columns.codes.size <= FEW_CELLS
+    if few and _grown["rows"] + rows <= PATIENCE:
+        _grown["rows"] += rows
+        return arrays.grow
+    from tractable.supervised.trees.loops import grow  # numba: half a second, then what it compiles
+
+    return grow
 
 
 def code_columns(rows: np.ndarray) -> Columns:

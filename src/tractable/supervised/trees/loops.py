@@ -15,7 +15,8 @@ from typing import Any, no_type_check
 import numba
 import numpy as np
 
-from tractable.supervised.trees.split_loops import VARIANCE, best_split, impurity_of, workspace
+from tractable.supervised.trees.arrays import VARIANCE
+from tractable.supervised.trees.split_loops import best_split, impurity_of, workspace
 
 __all__ = ["add_leaf_values", "grow", "leaves_of", "weakest_links"]
 
@@ -212,8 +213,8 @@ def add_leaf_values(X, feature, threshold, left, missing_left, roots, values, sh
 @_compiled
 @no_type_check
 def weakest_links(left, parent, risk):
-    r"""For each inner node, the $\alpha$ at which pruning at the weakest link removes it; leaves have
-    infinity.
+    r"""For each inner node, the $\alpha$ at which pruning at the weakest link removes
+    it; leaves have infinity.
 
     The link of node $t$ with branch $T_t$ is $g(t) = (R(t) - R(T_t)) / (|T_t| - 1)$.
     """

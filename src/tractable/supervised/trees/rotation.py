@@ -115,8 +115,8 @@ def principal_rotation(
 
 
 def _rotate(rows: np.ndarray, rotation: np.ndarray) -> np.ndarray:
-    """`rows @ rotation`, term by term: equal rows stay equal to the last bit, which a blocked product
-    breaks."""
+    """`rows @ rotation`, term by term: equal rows stay equal to the last bit, which
+    a blocked product breaks."""
     found = np.zeros_like(rows)
     for j, k in np.argwhere(rotation != 0):
         found[:, k] += rows[:, j] * rotation[j, k]

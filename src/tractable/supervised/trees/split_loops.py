@@ -20,9 +20,9 @@ from typing import Any, no_type_check
 import numba
 import numpy as np
 
-__all__ = ["ENTROPY", "GINI", "VARIANCE", "best_split", "impurity_of", "random_below", "workspace"]
+from tractable.supervised.trees.arrays import ENTROPY, GINI, TIE
 
-GINI, ENTROPY, VARIANCE = 0, 1, 2
+__all__ = ["best_split", "impurity_of", "random_below", "workspace"]
 
 # `no_type_check` keeps run-time type checkers from wrapping what numba has to read
 # called from compiled code alone: nothing to call them from Python is made
@@ -30,7 +30,6 @@ _inner: Any = numba.njit(  # pyright: ignore[reportCallIssue]
     nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True
 )
 _SMALL = 48  # below, insertion beats two radix passes
-_TIE = 1e-12
 
 
 @_inner
@@ -49,9 +48,9 @@ def random_below(state, bound):
 @_inner
 @no_type_check
 def workspace(num_rows, num_classes):
-    """Scratch arrays: 0 codes, 1 keys, 2 spare keys, 3 codes, 4 classes and 5 sums of items, 6 cells, 7 sums
-    of
-    left, right, missing and the weight of missing, and for each row of the node 8 its class, 9 its sums."""
+    """Scratch arrays: 0 codes, 1 keys, 2 spare keys, 3 codes, 4 classes and 5 sums of items, 6 cells,
+    7 sums of left, right, missing and the weight of missing, and for each row of the node 8 its
+    class, 9 its sums."""
     cells = 2 * num_rows + 2
     return (
         np.empty(num_rows, np.int32),
@@ -106,7 +105,7 @@ def best_split(codes, rows, total, features, max_features, least, scale, criteri
         for missing_left in range(2):
             if missing_left and not work[7][3, 0] > 0:
                 break
-            score, at = _scan(count, total, missing_left == 1, least, best[0], _TIE * scale, criterion, work)
+            score, at = _scan(count, total, missing_left == 1, least, best[0], TIE * scale, criterion, work)
             if at >= 0:
                 high = work[3][at + 1] if at + 1 < count else -1
                 best = (score, column, work[3][at], high, missing_left == 1)

@@ -1,10 +1,9 @@
 r"""Decision trees as flat arrays of nodes: impurity, prediction, printing, rules, importance, pruning.
 
 Impurity.    Gini $1 - \sum_k p_k^2$, entropy $-\sum_k p_k \log p_k$, variance. The gain of a split of $S$
-             into parts $S_v$ is $I(S) - \sum_v \frac{|S_v|}{|S|} I(S_v)$; with entropy, the information
-             gain.
-Tree.        Inner node: $x_j \le t$ goes left, a missing entry where more was gained. Leaf: class shares or
-             mean.
+             into parts $S_v$ is $I(S) - \sum_v \frac{|S_v|}{|S|} I(S_v)$; with entropy, the information gain.
+Tree.        Inner node: $x_j \le t$ goes left, a missing entry where more was gained. Leaf:
+             class shares or mean.
 Pruning.     $R_\alpha(T) = R(T) + \alpha |T|$; the weakest link is the inner node $t$ of least
              $(R(t) - R(T_t))/(|T_t| - 1)$, and removing it again and again gives every optimal subtree.
 Used by.     supervised.trees.growth, supervised.trees.forests, supervised.trees.boosting,
@@ -14,6 +13,7 @@ References.  Quinlan (1986); Breiman, Friedman, Olshen and Stone (1984).
 """
 
 from collections.abc import Hashable, Iterator, Sequence
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from scipy.special import entr
 from tractable.core.checks import as_float, check, check_option, offender
 from tractable.core.module import Module, field
 from tractable.core.types import ArrayLike, Bool, Float, Int
-from tractable.supervised.trees.loops import add_leaf_values, leaves_of, weakest_links
+from tractable.supervised.trees import arrays
 
 __all__ = [
     "PruningPath",
@@ -33,8 +33,11 @@ __all__ = [
     "pruning_path",
     "rows_of",
     "split_gain",
+    "sum_leaf_values",
+    "walker",
 ]
 
+FEW_WALKS, FEW_NODES = 100_000, 200
 Names = Sequence[Hashable] | np.ndarray | None
 
 
@@ -80,6 +83,7 @@ class Tree(Module):
     def apply(self, X: ArrayLike) -> Int[np.ndarray, " n"]:
         """The leaf of each row."""
         rows = rows_of(X, self.num_features)
+        leaves_of = walker(len(rows)).leaves_of
         return leaves_of(rows, self.feature, self.threshold, self.left, self.missing_left, 0)
 
     def values(self, X: ArrayLike) -> Float[np.ndarray, "n k"]:
@@ -107,8 +111,8 @@ class Tree(Module):
         return path[::-1]
 
     def feature_importance(self) -> Float[np.ndarray, " d"]:
-        """The decrease of impurity that each column brought, as shares that sum to 1 (zeros without
-        splits)."""
+        """The decrease of impurity that each column brought, as shares that sum to
+        1 (zeros without splits)."""
         inner = np.flatnonzero(self.left >= 0)
         mass, left = self.weight * self.impurity, self.left[inner]
         gains = np.maximum(mass[inner] - mass[left] - mass[left + 1], 0)
@@ -223,8 +227,8 @@ def split_gain(counts: ArrayLike, criterion: str = "entropy", base: float | int 
 def information_gain(
     labels: Any, attribute: Any, weights: ArrayLike | None = None, base: float | int | None = 2
 ) -> float:
-    r"""$\mathrm{Gain}(S, A) = H(S) - \sum_v \frac{|S_v|}{|S|} H(S_v)$, $S_v$ the rows where the attribute is
-    $v$.
+    r"""$\mathrm{Gain}(S, A) = H(S) - \sum_v \frac{|S_v|}{|S|} H(S_v)$, $S_v$ the rows where
+    the attribute is $v$.
 
     In bits, or nats with `base=None`; `labels` and `attribute` may be of any kind.
 
@@ -245,10 +249,10 @@ def information_gain(
 
 
 def pruning_path(tree: Tree) -> PruningPath:
-    """Every subtree that minimises $R(T) + \\alpha |T|$ for some $\\alpha$, from the whole tree to the
-    root."""
+    """Every subtree that minimises $R(T) + \\alpha |T|$ for some $\\alpha$, from the whole
+    tree to the root."""
     risk = tree.weight * tree.impurity / tree.weight[0]
-    removed = weakest_links(tree.left, tree.parent, risk)
+    removed = _weakest_links(tree.left, tree.parent, risk)
     inner = tree.left >= 0
     steps = np.unique(removed[inner])
     alphas = np.unique(np.concatenate([[0.0], steps]))
@@ -258,12 +262,12 @@ def pruning_path(tree: Tree) -> PruningPath:
 
 
 def prune(tree: Tree, alpha: float | int, removed: np.ndarray | None = None) -> Tree:
-    r"""The smallest subtree that minimises $R(T) + \alpha |T|$, $R$ the impurity of the leaves by share of
-    rows."""
+    r"""The smallest subtree that minimises $R(T) + \alpha |T|$, $R$ the impurity of the leaves
+    by share of rows."""
     check(alpha >= 0, "alpha", "zero or positive", alpha)
     parent = tree.parent
     if removed is None:
-        removed = weakest_links(tree.left, parent, tree.weight * tree.impurity / tree.weight[0])
+        removed = _weakest_links(tree.left, parent, tree.weight * tree.impurity / tree.weight[0])
     inner = (tree.left >= 0) & (removed > alpha)
     kept = np.zeros(len(inner), bool)
     kept[0] = True
@@ -276,6 +280,15 @@ def prune(tree: Tree, alpha: float | int, removed: np.ndarray | None = None) -> 
         feature, tree.threshold[kept], left, tree.missing_left[kept], tree.value[kept], tree.weight[kept],
         tree.impurity[kept], tree.criterion, tree.num_features,
     )  # fmt: skip
+
+
+def walker(num_walks: int) -> ModuleType:
+    """What walks rows down trees: NumPy for few walks, compiled loops for many."""
+    if num_walks <= FEW_WALKS:
+        return arrays
+    from tractable.supervised.trees import loops  # numba: half a second, then what it compiles
+
+    return loops
 
 
 def rows_of(X: ArrayLike, num_features: int | None = None) -> Float[np.ndarray, "n d"]:
@@ -296,7 +309,14 @@ def sum_leaf_values(
 ) -> np.ndarray:
     """The weighted sum over trees of the values of each row's leaves, for the nodes of a tree or a forest."""
     out = np.zeros((len(X), values.shape[1]))
-    add_leaf_values(
+    walker(len(X) * len(roots)).add_leaf_values(
         X, nodes.feature, nodes.threshold, nodes.left, nodes.missing_left, roots, values, shares, out
     )
     return out
+
+
+def _weakest_links(left: np.ndarray, parent: np.ndarray, risk: np.ndarray) -> np.ndarray:
+    from tractable.supervised.trees.loops import weakest_links
+
+    # a second of compilation is worth it from some hundreds of nodes on
+    return (weakest_links.py_func if left.size <= FEW_NODES else weakest_links)(left, parent, risk)
