@@ -14,7 +14,7 @@ from tractable.kernels.nonstationary import Linear, Polynomial
 from tractable.kernels.stationary import RBF, Matern32
 from tractable.optim.quadratic_program import quadratic_program
 from tractable.supervised.perceptrons.separability import augmented
-from tractable.supervised.svm import bounds, smo
+from tractable.supervised.svm import bounds, multiclass, smo
 from tractable.supervised.svm.bounds import (
     enclosing_radius,
     leave_one_out_bounds,
@@ -359,6 +359,53 @@ def test_pairs_of_classes_agree_with_libsvm():
     np.testing.assert_allclose(decisions[p], truth.decisions(X[11:12])[0], atol=0.15)
     scores = class_scores(ours.decisions(X), 3)
     np.testing.assert_array_equal(np.round(scores).sum(1), 3)
+
+
+def pair_rows(singular):
+    generator = np.random.default_rng(5)
+    X = generator.normal(size=(90, 3))
+    codes = np.argmax(X + 0.4 * generator.normal(size=(90, 3)), 1)
+    return (np.vstack([X, X[:30]]), np.r_[codes, (codes[:30] + 1) % 3]) if singular else (X, codes)
+
+
+@pytest.mark.parametrize("singular", [False, True])  # equal rows with other labels: no factor of the matrix
+@pytest.mark.parametrize("kernel", [RBF(0.8), Linear()])
+def test_pairs_together_are_the_duals_of_each_alone(kernel, singular):
+    X, codes = pair_rows(singular)
+    weights = np.random.default_rng(6).uniform(0.5, 2.0, len(X))
+    found, _ = fit_pairwise(X, codes, kernel, 3.0, weights=weights)
+    for column, (a, b) in enumerate([(0, 1), (0, 2), (1, 2)]):
+        own = np.flatnonzero((codes == a) | (codes == b))
+        signs = np.where(codes[own] == b, 1.0, -1.0)
+        alone = SupportVectorMachine.fit(X[own], signs, kernel, 3.0, weights=weights[own])
+        assert found.dual_values[column] == pytest.approx(alone.dual_value, rel=1e-10)
+        np.testing.assert_allclose(found.decisions(X[own])[:, column], alone.decision(X[own]), atol=1e-6)
+    assert found.status.ok
+    assert found.violation < 1e-8
+
+
+def test_pairs_say_where_steps_or_room_were_too_few(monkeypatch):
+    X, codes = pair_rows(False)
+    short, _ = fit_pairwise(X, codes, RBF(0.8), 3.0, max_steps=3)
+    assert not short.status.ok
+    assert short.violation > 1e-3
+    full, _ = fit_pairwise(X, codes, RBF(0.8), 3.0)
+    for name in ("_LARGEST_SYSTEM", "_SHARED"):  # systems by LAPACK; no matrix of all rows
+        monkeypatch.setattr(multiclass, name, 2)
+        other, _ = fit_pairwise(X, codes, RBF(0.8), 3.0)
+        np.testing.assert_allclose(other.decisions(X), full.decisions(X), atol=1e-8)
+    absent, _ = fit_pairwise(X, codes, RBF(0.8), 3.0, weights=np.where(codes == 2, 0.0, 1.0))
+    assert (absent.predict(X) != 2).all()  # a class without weight has no votes
+
+
+def test_dual_ascent_goes_on_from_multipliers():
+    X, y, _ = noisy()
+    full = ascend_dual(X, y, 1.5, tol=1e-9)
+    again = ascend_dual(X, y, 1.5, tol=1e-6, start=full.multipliers)
+    assert again.num_steps == 1
+    np.testing.assert_allclose(again.weights, full.weights, atol=1e-6)
+    with pytest.raises(ValueError, match="`start` must be inside the bounds; got 80 multipliers outside"):
+        ascend_dual(X, y, 1.5, start=np.full(80, 2.0))
 
 
 def kinds(alpha, C):

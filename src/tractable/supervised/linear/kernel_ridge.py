@@ -5,10 +5,9 @@ Model.       $\min_a \sum_n w_n(t_n - f(x_n))^2 + \lambda\,a^\top Ka$, $f(x) = \
              are those of ridge.
 Leave one.   $t_i - f^{(-i)}(x_i) = a_i/[(K + \lambda W^{-1})^{-1}]_{ii}$.
 Process.     The mean is that of a Gaussian process with covariance $s^2k$ and noise $s^2\lambda/w_i$,
-             whatever $s$; the
-             most likely amplitude is $\hat s^2 = t^\top(K + \lambda W^{-1})^{-1}t/\sum w$, and with it the
-             variance of a new
-             target is $\hat s^2(k(x, x) - k_*^\top(K + \lambda W^{-1})^{-1}k_* + \lambda)$.
+             whatever $s$; the most likely amplitude is $\hat s^2 = t^\top(K + \lambda W^{-1})^{-1}t/\sum w$,
+             and with it the variance of a new target is
+             $\hat s^2(k(x, x) - k_*^\top(K + \lambda W^{-1})^{-1}k_* + \lambda)$.
 Descent.     Gradient descent on $\sum_i(w^\top x_i - t_i)^2$ from $w_0 = 0$ stays in the span of the rows:
              $a_i \leftarrow a_i - 2\eta(\sum_j a_j k(x_j, x_i) - t_i)$ needs inner products only.
 Used by.     estimators.kernel_ridge, gp (bridge).

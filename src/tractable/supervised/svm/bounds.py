@@ -1,20 +1,15 @@
 r"""Leave-one-out of support vector machines without refitting: spans, counts of vectors, radius and margin.
 
 Count.       Removing a row that is no support vector changes nothing: the leave-one-out errors are at most
-             the
-             support vectors.
+             the support vectors.
 Span.        $y_p f^{(-p)}(x_p) = y_p f(x_p) - \alpha_p S_p^2$ while the sets on the margin and at the bound
-             stay
-             as they are; with $H = \begin{pmatrix}K_{FF} & 1\\1^\top & 0\end{pmatrix}$ over the margin
-             vectors,
-             $S_p^2 = 1/(H^{-1})_{pp}$ on the margin and $k(x_p, x_p) - v^\top H^{-1}v$,
-             $v = (k(x_F, x_p), 1)$, at the
-             bound. $S_p^2 \le k(x_p, x_p)$ without a bias gives the bound of Jaakkola and Haussler.
+             stay as they are; with $H = \begin{pmatrix}K_{FF} & 1\\1^\top & 0\end{pmatrix}$ over the margin
+             vectors, $S_p^2 = 1/(H^{-1})_{pp}$ on the margin and $k(x_p, x_p) - v^\top H^{-1}v$,
+             $v = (k(x_F, x_p), 1)$, at the bound. $S_p^2 \le k(x_p, x_p)$ without a bias gives the bound of
+             Jaakkola and Haussler.
 Radius.      For hard margins through the origin $L \le D^2/\rho^2 = D^2\|w\|^2$, $D = \max\|\phi(x_i)\|$;
-             with a bias
-             $D$ is the diameter of the smallest ball around the rows:
-             $R^2 = \max_\beta\sum_i\beta_i k_{ii} - \beta^\top K\beta$,
-             $\beta \ge 0$, $\sum\beta = 1$.
+             with a bias $D$ is the diameter of the smallest ball around the rows:
+             $R^2 = \max_\beta\sum_i\beta_i k_{ii} - \beta^\top K\beta$, $\beta \ge 0$, $\sum\beta = 1$.
 Used by.     supervised.svm.calibration, estimators.svm, theory.margins.
 Cost.        One factorisation with as many unknowns as vectors on the margin.
 References.  Vapnik and Chapelle (2000); Jaakkola and Haussler (1999); Vapnik (1998) chapter 10.
@@ -36,6 +31,7 @@ __all__ = [
 ]  # fmt: skip
 
 _PSEUDO = 500  # vectors on the margin up to which a singular system costs nothing to solve
+_SINGULAR = 1e-8  # least pivot of a factor, relative to the diagonal
 
 
 class LeaveOneOutBounds(Module):
@@ -58,8 +54,7 @@ def span_squares(table: np.ndarray, free: np.ndarray, *, bias: bool = True) -> n
     inside = np.flatnonzero(free)
     if len(inside) == 0:
         return np.array(np.diagonal(table), float)
-    spans = _spans_by_inverse if len(inside) <= _PSEUDO else _spans_by_factor
-    return spans(table[np.ix_(inside, inside)], inside, table[inside], np.diagonal(table), everyone, bias)
+    return _spans(table[np.ix_(inside, inside)], inside, table[inside], np.diagonal(table), everyone, bias)
 
 
 def leave_one_out_changes(
@@ -72,8 +67,7 @@ def leave_one_out_changes(
     bias: bool = True,
     gram: np.ndarray | None = None,
 ) -> np.ndarray:
-    """$f(x_p) - f^{(-p)}(x_p) = \\beta_p S_p^2$ of the chosen rows by the span rule; zero where
-    $\\beta_p = 0$.
+    """$f(x_p) - f^{(-p)}(x_p) = \\beta_p S_p^2$ of the chosen rows by the span rule.
 
     All margin vectors enter the system; vectors at the bound only where they are chosen.
     """
@@ -87,8 +81,7 @@ def leave_one_out_changes(
         return change
     among = kernel_matrix(kernel, X[inside]) if gram is None else gram[np.ix_(inside, inside)]
     cross = kernel_matrix(kernel, X[inside], X[wanted]) if gram is None else gram[np.ix_(inside, wanted)]
-    spans = _spans_by_inverse if len(inside) <= _PSEUDO else _spans_by_factor
-    change[held] = coefficients[wanted] * spans(among, inside, cross, own, wanted, bias)
+    change[held] = coefficients[wanted] * _spans(among, inside, cross, own, wanted, bias)
     return change
 
 
@@ -148,6 +141,35 @@ def leave_one_out_by_refits(
     return decisions
 
 
+def _spans(
+    among: np.ndarray, inside: np.ndarray, cross: np.ndarray, own: np.ndarray, wanted: np.ndarray, bias: bool
+) -> np.ndarray:
+    """Spans with one Cholesky factor of the margin vectors, and a column for each wanted span.
+
+    With $u = A^{-1}1$, $s = 1^\\top u$: $(H^{-1})_{pp} = (A^{-1})_{pp} - u_p^2/s$ and
+    $v^\\top H^{-1}v = k^\\top A^{-1}k - (u^\\top k - 1)^2/s$. A matrix next to singular takes the
+    pseudo-inverse, or, where that would cost too much, leaves $k(x_p, x_p)$.
+    """
+    factorise, solve = sl.get_lapack_funcs(("potrf", "trtrs"), (among,))
+    lower, failed = factorise(among, lower=1, clean=1)
+    few = len(inside) <= _PSEUDO
+    if few and (failed or np.diagonal(lower).min() ** 2 <= _SINGULAR * np.diagonal(among).max()):
+        return _spans_by_inverse(among, inside, cross, own, wanted, bias)
+    if failed:
+        return np.array(own, float)
+    place, on_margin = _places(inside, wanted)
+    columns = cross.copy()
+    columns[:, on_margin] = np.arange(len(inside))[:, None] == place[None, on_margin]
+    halves = solve(lower, np.column_stack([columns, np.ones(len(inside))]), lower=1)[0]
+    squares, half = (halves[:, :-1] ** 2).sum(0), halves[:, -1]
+    shares = squares.copy()
+    if bias:
+        shares -= (half @ halves[:, :-1] - ~on_margin) ** 2 / (half @ half)
+    alone = on_margin & (shares <= 1e-12 * squares)  # nothing can take this vector's place: no finite span
+    inverses = 1.0 / np.where(on_margin & ~alone, shares, 1.0)
+    return np.where(alone, own, np.where(on_margin, inverses, np.maximum(own - shares, 0.0)))
+
+
 def _spans_by_inverse(
     among: np.ndarray, inside: np.ndarray, cross: np.ndarray, own: np.ndarray, wanted: np.ndarray, bias: bool
 ) -> np.ndarray:
@@ -164,28 +186,6 @@ def _spans_by_inverse(
     alone = share <= 1e-12 * np.abs(diagonal).max()  # nothing can take this vector's place: no finite span
     spans[on_margin] = np.where(alone, spans[on_margin], 1.0 / np.where(alone, 1.0, share))
     return spans
-
-
-def _spans_by_factor(
-    among: np.ndarray, inside: np.ndarray, cross: np.ndarray, own: np.ndarray, wanted: np.ndarray, bias: bool
-) -> np.ndarray:
-    """The same for many vectors on the margin, with one Cholesky factor and a column for each wanted span.
-
-    With $u = A^{-1}1$, $s = 1^\\top u$: $(H^{-1})_{pp} = (A^{-1})_{pp} - u_p^2/s$ and
-    $v^\\top H^{-1}v = k^\\top A^{-1}k - (u^\\top k - 1)^2/s$. A singular matrix leaves $k(x_p, x_p)$.
-    """
-    (factorise,) = sl.get_lapack_funcs(("potrf",), (among,))
-    lower, failed = factorise(among, lower=1, clean=1)
-    if failed:
-        return np.array(own, float)
-    place, on_margin = _places(inside, wanted)
-    columns = cross.copy()
-    columns[:, on_margin] = np.arange(len(inside))[:, None] == place[None, on_margin]
-    squares = (sl.solve_triangular(lower, columns, lower=True) ** 2).sum(0)
-    if bias:
-        u = sl.cho_solve((lower, True), np.ones(len(inside)))
-        squares -= (u @ columns - ~on_margin) ** 2 / u.sum()
-    return np.where(on_margin, 1.0 / np.where(on_margin, squares, 1.0), np.maximum(own - squares, 0.0))
 
 
 def _places(inside: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,10 +1,8 @@
 r"""Probabilities from decision values that never contradict the decisions.
 
 Sigmoid.     Platt: $P(+\mid f) = \sigma(-(Af + B))$; where $B \ne 0$ it says "more likely negative" of rows
-             that the
-             machine calls positive. Two-sided: $P(+\mid f) = \sigma(a_\pm f)$ with one positive slope for
-             each side,
-             as many parameters, one half exactly at $f = 0$.
+             that the machine calls positive. Two-sided: $P(+\mid f) = \sigma(a_\pm f)$ with one positive
+             slope for each side, as many parameters, one half exactly at $f = 0$.
 Classes.     $P(c\mid s) \propto \exp(a\,s_c)$ of the scores $s_c$ of the classes, $a > 0$: the same order as
              the scores.
 Isotonic.    The monotone step function of least squares: any shape, for many rows.
@@ -122,8 +120,7 @@ def fit_isotonic(decisions: ArrayLike, y: ArrayLike, weights: ArrayLike | None =
 def fit_temperature(
     scores: ArrayLike, codes: ArrayLike, weights: ArrayLike | None = None
 ) -> ScoreTemperature:
-    """The slope of least log-loss for scores of several classes; one pseudo-row of even chances keeps it
-    finite."""
+    """The slope of least log-loss for scores of classes; one pseudo-row of even chances keeps it finite."""
     s, labels = np.asarray(scores, float), np.asarray(codes, int)
     check_finite("scores", s)
     check_length("codes", labels, "scores", s)
@@ -134,8 +131,11 @@ def fit_temperature(
     check(spread > 0, "scores", "different for different classes", "equal scores")
     typical = spread * (np.arange(s.shape[1]) == 0) - spread / s.shape[1]
 
+    below = centred - centred.max(1, keepdims=True)
+
     def slope(a):
-        expected = (softmax(a * centred, axis=1) * centred).sum(1)
+        odds = np.exp(a * below)
+        expected = (odds * centred).sum(1) / odds.sum(1)
         return float(mass @ (expected - own)) + float(softmax(a * typical) @ typical)
 
     return ScoreTemperature(_rising_zero(slope, np.array([spread]), np.ones(1)))

@@ -129,7 +129,7 @@ def kernel_matrix(kernel: Kernel, X: np.ndarray, Z: np.ndarray | None = None) ->
     """$k(x_i, z_j)$ in double precision; without `Z` exactly symmetric."""
     direct = direct_kernel(kernel)
     if direct is None:
-        return np.array(kernel.gram(X) if Z is None else kernel.gram(X, Z))
+        return np.array(kernel.gram(X) if Z is None else kernel.gram(X, Z), float)
     centre = (X if Z is None else Z).mean(0)
     x = direct.points(X, centre)
     z = x if Z is None else direct.points(Z, centre)
@@ -143,7 +143,7 @@ def kernel_diagonal(kernel: Kernel, X: np.ndarray) -> np.ndarray:
     """$k(x_i, x_i)$."""
     direct = direct_kernel(kernel)
     if direct is None:
-        return np.array(kernel.diagonal(X))
+        return np.array(kernel.diagonal(X), float)
     if direct.kind == GAUSSIAN:
         return np.full(len(X), direct.numbers[0])
     squares = ((X / direct.scale) ** 2).sum(1)
@@ -152,8 +152,7 @@ def kernel_diagonal(kernel: Kernel, X: np.ndarray) -> np.ndarray:
 
 
 def expand_kernel(kernel: Kernel, X: np.ndarray, centres: np.ndarray, coefficients: Any) -> np.ndarray:
-    """$\\sum_j k(x, z_j)\\,c_j$ for each row of `X`; `coefficients` is a vector or one column per
-    function."""
+    """$\\sum_j k(x, z_j)\\,c_j$ for each row of `X`; `coefficients` is a vector or a column per function."""
     coefficients = np.asarray(coefficients)
     if len(centres) == 0:
         return np.zeros((len(X), *coefficients.shape[1:]))

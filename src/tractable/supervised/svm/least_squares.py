@@ -3,14 +3,14 @@ r"""Least-squares support vector machines: equalities instead of inequalities, o
 Classes.     $\min\tfrac12\|w\|^2 + \tfrac\gamma2\sum_i e_i^2$ with $y_i(w^\top\phi(x_i) + b) = 1 - e_i$ gives
              $y^\top\alpha = 0$ and $b y + (\Omega + I/\gamma)\alpha = 1$ with
              $\Omega_{kl} = y_k y_l k(x_k, x_l)$; $\alpha_i = \gamma e_i$.
-Regression.  $1^\top\beta = 0$ and $b + (K + I/\gamma)\beta = t$: kernel ridge with $\lambda = 1/\gamma$
-             and a free bias. Classes are the regression on $t = y$ with $\beta_i = \alpha_i y_i$. A row
-             of weight $w_i$ has $\gamma w_i$.
+Regression.  $1^\top\beta = 0$ and $b + (K + I/\gamma)\beta = t$: kernel ridge with $\lambda = 1/\gamma$ and a
+             free bias. Classes are the regression on $t = y$ with $\beta_i = \alpha_i y_i$. A row of weight
+             $w_i$ has $\gamma w_i$.
 Leave one.   $t_i - f^{(-i)}(x_i) = \beta_i/(H^{-1})_{ii}$ exactly, $H$ the bordered matrix.
 Asymmetric.  With $k(x, z) \ne k(z, x)$ there are two feature maps and two functions,
              $f_s(x) = \sum_i\beta_i y_i k(x, x_i) + b_1$ and $f_t(x) = \sum_i\alpha_i y_i k(x_i, x) + b_2$,
-             from the stationary point of $\omega^\top\nu + \tfrac\gamma2\sum_i(e_i^2 + h_i^2)$: a saddle,
-             not a minimum.
+             from the stationary point of $\omega^\top\nu + \tfrac\gamma2\sum_i(e_i^2 + h_i^2)$: a saddle, not
+             a minimum.
 Used by.     estimators.svm, gp (bridge: kernel ridge with a bias).
 Cost.        One Cholesky factor of $n^3/3$; the asymmetric form one LU of $2n + 2$ unknowns.
 References.  Suykens and Vandewalle (1999); Cawley and Talbot (2004); He et al. (2023).

@@ -8,71 +8,69 @@ Directions.  $g = K\beta - t$; the slope upwards is $g_i + u_i$, downwards $g_i 
 Pair.        $i$ has the least slope upwards; $j$ the largest gain $(g_j + v_j - g_i - u_i)^2/\eta_{ij}$ with
              $\eta_{ij} = K_{ii} + K_{jj} - 2K_{ij}$. The step moves both by slope$/\eta$, up to a bound or to
              zero, where $|\beta|$ has its kink. Least slope and largest gain are reductions without branches.
-Rows.        A row of $K$ is computed where it is first needed and kept (`svm_row_loops`); kernels that are
-             not in there bring their rows from outside.
-Used by.     supervised.svm.smo (pairs, single coefficients), supervised.svm.machine (linear dual descent).
+Rows.        A row of $K$ is computed where it is first needed and kept (`row_loops`); kernels that are not in
+             there bring their rows from outside.
+Used by.     supervised.svm.smo, supervised.svm.pair_loops, supervised.svm.primal (linear dual ascent).
 Cost.        Three vectorised passes over the coefficients per step, one more per feature for a new row.
 References.  Platt (1998); Fan, Chen and Lin (2005); Hsieh et al. (2008).
 """
 
 from typing import no_type_check
 
-import numba
 import numpy as np
 
-from tractable.supervised.svm.row_loops import OUTSIDE, fill_row
+from tractable.supervised.svm.row_loops import compiled, fill_row, inner
 
-__all__ = ["compact_rows", "descend_linear", "step_pairs", "step_singles"]
-
-# `nnan` lets minima and maxima be vectorised; infinities are meant and stay
-_compiled = numba.njit(
-    nogil=True, cache=True, error_model="numpy", fastmath={"nnan", "nsz", "reassoc", "contract"}
-)
+__all__ = ["compact_rows", "descend_linear", "least_slope", "offsets", "step_pairs", "step_singles"]
 
 CONVERGED, MISSING, BUDGET = 0, 1, 2
 _LEAST_CURVATURE = 1e-12  # relative to the diagonal: a pair of equal points gives no more than this
 
 
-@_compiled
+@compiled
 @no_type_check
-def step_pairs(state, epsilon, ranges, kernel, store, tol, budget):
+def step_pairs(state, epsilon, spans, joint, kernel, store, tol, budget):
     """Pair steps until the slopes agree within `tol`; returns (code, row that is missing, steps made).
 
-    `state` is (coefficients, gradient, lower, upper, offsets up, offsets down, diagonal of the kernel),
-    `kernel` (kind, numbers, columns of the points), `store` (rows, slot of each point, last use, free slots,
+    `state` is (coefficients, gradient, lower, upper, offsets up, offsets down, diagonal of the kernel, room
+    for gains), `spans` (start, stop) of the coefficients that take part, with one sum to keep for each span,
+    or one for all of them where they are `joint`; `kernel` (kind, numbers, columns of the points, room for
+    exponents) or None where rows come from outside, `store` (rows, slot of each point, last use, free slots,
     number of free slots and clock).
     """
-    beta, gradient, low, high, up, down, diagonal = state
+    beta, gradient, low, high, up, down, diagonal, gain = state
     cache, slot = store[0], store[1]
-    gain = np.empty(beta.size)
     for step in range(budget):
-        part, i, rise, worst = _least_slope(gradient, up, down, ranges)
+        first, last, rise, worst = least_slope(gradient, up, down, spans, joint)
         if worst <= tol:
-            return CONVERGED, i, step
+            return CONVERGED, -1, step
+        i = _find_slope(gradient, up, rise, spans, first, last)
         if not _ensure(i, kernel, store):
             return MISSING, i, step
         row_i = cache[slot[i]]
-        start, stop = ranges[part], ranges[part + 1]
-        best = _gains(gain, gradient, down, diagonal, row_i, diagonal[i], rise, start, stop)
-        j = _find(gain, best, start, stop)
+        best = _gains(gain, gradient, down, diagonal, row_i, diagonal[i], rise, spans, first, last)
+        j = _find(gain, best, spans, first, last)
         if not _ensure(j, kernel, store):
             return MISSING, j, step
         row_j = cache[slot[j]]
         both = diagonal[i] + diagonal[j]
         length = (gradient[j] + down[j] - rise) / _curvature(both, row_i[j])
         length = _move(beta, low, high, i, j, length)
-        for k in range(gradient.size):
-            gradient[k] += length * (row_i[k] - row_j[k])
-        _offsets(beta, low, high, epsilon, up, down, i)
-        _offsets(beta, low, high, epsilon, up, down, j)
+        for s in range(spans.shape[0]):
+            start, stop = spans[s, 0], spans[s, 1]
+            part, gained, lost = gradient[start:stop], row_i[start:stop], row_j[start:stop]
+            for k in range(part.size):
+                part[k] += length * (gained[k] - lost[k])
+        offsets(beta, low, high, epsilon, up, down, i)
+        offsets(beta, low, high, epsilon, up, down, j)
     return BUDGET, -1, budget
 
 
-@_compiled
+@compiled
 @no_type_check
 def step_singles(state, epsilon, kernel, store, tol, budget):
     """Single steps on the coefficient with the steepest slope: the problem without a sum to keep."""
-    beta, gradient, low, high, up, down, diagonal = state
+    beta, gradient, low, high, up, down, diagonal, _ = state
     cache, slot = store[0], store[1]
     for step in range(budget):
         i, sign, worst = -1, 1.0, tol
@@ -85,51 +83,55 @@ def step_singles(state, epsilon, kernel, store, tol, budget):
             return CONVERGED, i, step
         if not _ensure(i, kernel, store):
             return MISSING, i, step
-        target = beta[i] + sign * worst / max(diagonal[i], 1e-300)
+        target = beta[i] + sign * worst / (diagonal[i] if diagonal[i] > 1e-300 else 1e-300)
         if sign > 0:
-            target = min(target, 0.0 if beta[i] < 0 else high[i])
+            end = 0.0 if beta[i] < 0 else high[i]
+            target = end if end < target else target
         else:
-            target = max(target, 0.0 if beta[i] > 0 else low[i])
+            end = 0.0 if beta[i] > 0 else low[i]
+            target = end if end > target else target
         change, row = target - beta[i], cache[slot[i]]
         beta[i] = target
         for k in range(beta.size):
             gradient[k] += change * row[k]
-        _offsets(beta, low, high, epsilon, up, down, i)
+        offsets(beta, low, high, epsilon, up, down, i)
     return BUDGET, -1, budget
 
 
-@_compiled
+@inner
 @no_type_check
 def _ensure(i, kernel, store):
     """Whether the row of a point is in the store, computing it where there is a free slot."""
-    kind, numbers, columns = kernel
     cache, slot, stamp, free, counts = store
     counts[1] += 1
     if slot[i] < 0:
-        if kind == OUTSIDE or counts[0] == 0:
+        if kernel is None:  # known while compiling: nothing of what fills a row is compiled then
+            return False
+        if counts[0] == 0:
             return False
         counts[0] -= 1
         slot[i] = free[counts[0]]
-        fill_row(kind, numbers, columns, columns[:, i].copy(), cache[slot[i], : columns.shape[1]])
+        fill_row(kernel, i, cache[slot[i]])
     stamp[slot[i]] = counts[1]
     return True
 
 
-@_compiled
+@compiled
 @no_type_check
-def descend_linear(rows, signs, bounds, alpha, weights, seed, tol, max_epochs):
-    """Dual coordinate ascent on the linear hinge machine without a sum to keep, rows in a new order each
-    epoch.
+def descend_linear(rows, signs, bounds, curvatures, order, alpha, weights, tol, max_epochs):
+    """Dual coordinate ascent on the linear hinge machine without a sum to keep, in a new order each epoch.
 
-    `alpha` and `weights` are moved in place; returns the epochs made and the worst slope in the last one.
+    `alpha`, `weights` and `order` are moved in place; returns the epochs made and the last worst slope.
     """
-    np.random.seed(seed)  # noqa: NPY002
-    order, curvatures = np.arange(signs.size), (rows * rows).sum(1)
-    worst = np.inf
+    worst, draw = np.inf, 1
     for epoch in range(max_epochs):
         worst = 0.0
-        np.random.shuffle(order)  # noqa: NPY002
-        for i in order:
+        for place in range(order.size):
+            draw = (draw * 1103515245 + 12345) & 2147483647  # a congruential generator: its high bits choose
+            other = place + ((draw * (order.size - place)) >> 31)
+            i = order[other]
+            order[other] = order[place]
+            order[place] = i
             slope = -1.0
             for d in range(weights.size):
                 slope += signs[i] * rows[i, d] * weights[d]
@@ -147,7 +149,7 @@ def descend_linear(rows, signs, bounds, alpha, weights, seed, tol, max_epochs):
     return max_epochs, worst
 
 
-@_compiled
+@compiled
 @no_type_check
 def compact_rows(cache, slots, keep):
     """Moves the kept columns of the used slots to the front, in place."""
@@ -157,71 +159,89 @@ def compact_rows(cache, slots, keep):
             row[k] = row[keep[k]]
 
 
-@_compiled
+@inner
 @no_type_check
-def _least_slope(gradient, up, down, ranges):
-    """The range whose slopes disagree most: (range, index of the least slope upwards, its value, gap)."""
-    part, least, worst = 0, 0.0, -np.inf
-    for p in range(ranges.size - 1):
-        low, high = np.inf, -np.inf
-        for k in range(ranges[p], ranges[p + 1]):
-            low = min(low, gradient[k] + up[k])
-            high = max(high, gradient[k] + down[k])
-        if high - low > worst:
-            part, least, worst = p, low, high - low
-    for k in range(ranges[part], ranges[part + 1]):
-        if gradient[k] + up[k] == least:
-            return part, k, least, worst
-    return part, -1, least, -np.inf
+def least_slope(gradient, up, down, spans, joint):
+    """Where slopes disagree most: (first span, last span, least slope upwards, largest downwards less it)."""
+    count, first, least, worst = spans.shape[0], 0, 0.0, -np.inf
+    low, high = np.inf, -np.inf
+    for s in range(count):
+        if not joint:
+            low, high = np.inf, -np.inf
+        start, stop = spans[s, 0], spans[s, 1]
+        slopes, upwards, downwards = gradient[start:stop], up[start:stop], down[start:stop]
+        for k in range(slopes.size):
+            rise, fall = slopes[k] + upwards[k], slopes[k] + downwards[k]
+            low = rise if rise < low else low
+            high = fall if fall > high else high
+        if high - low > worst or joint:
+            first, least, worst = s, low, high - low
+    return (0, count, least, worst) if joint else (first, first + 1, least, worst)
 
 
-@_compiled
+@inner
 @no_type_check
-def _gains(gain, gradient, down, diagonal, row, own, rise, start, stop):
+def _find_slope(gradient, up, least, spans, first, last):
+    for s in range(first, last):
+        for k in range(spans[s, 0], spans[s, 1]):
+            if gradient[k] + up[k] == least:
+                return k
+    return spans[first, 0]
+
+
+@inner
+@no_type_check
+def _gains(gain, gradient, down, diagonal, row, own, rise, spans, first, last):
     """The gain of each partner of a coefficient, and the largest."""
     best = 0.0
-    for k in range(start, stop):
-        fall = gradient[k] + down[k] - rise
-        both = own + diagonal[k]
-        curvature = _curvature(both, row[k])
-        fall = max(fall, 0.0)
-        gain[k] = fall * fall / curvature
-        best = max(best, gain[k])
+    for s in range(first, last):
+        start, stop = spans[s, 0], spans[s, 1]
+        slopes, downwards, cross = gradient[start:stop], down[start:stop], row[start:stop]
+        others, gains = diagonal[start:stop], gain[start:stop]
+        for k in range(slopes.size):
+            fall = slopes[k] + downwards[k] - rise
+            fall = fall if fall > 0.0 else 0.0
+            value = fall * fall / _curvature(own + others[k], cross[k])
+            gains[k] = value
+            best = value if value > best else best
     return best
 
 
-@_compiled
+@inner
 @no_type_check
 def _curvature(both, cross):
     """$K_{ii} + K_{jj} - 2K_{ij}$, or next to nothing for equal points, which differ by labels alone."""
-    return max(both - 2.0 * cross, _LEAST_CURVATURE * both + 1e-300)
+    curvature, least = both - 2.0 * cross, _LEAST_CURVATURE * both + 1e-300
+    return curvature if curvature > least else least
 
 
-@_compiled
+@inner
 @no_type_check
-def _find(values, value, start, stop):
-    for k in range(start, stop):
-        if values[k] == value:
-            return k
-    return start
+def _find(values, value, spans, first, last):
+    for s in range(first, last):
+        for k in range(spans[s, 0], spans[s, 1]):
+            if values[k] == value:
+                return k
+    return spans[first, 0]
 
 
-@_compiled
+@inner
 @no_type_check
 def _move(beta, low, high, i, j, length):
     """Adds to one coefficient what it takes from the other, exactly to a bound or to zero where it ends."""
     room_i = -beta[i] if beta[i] < 0 else high[i] - beta[i]
     room_j = beta[j] if beta[j] > 0 else beta[j] - low[j]
-    length = min(length, min(room_i, room_j))
+    length = room_i if room_i < length else length
+    length = room_j if room_j < length else length
     end_i, end_j = (0.0 if beta[i] < 0 else high[i]), (0.0 if beta[j] > 0 else low[j])
     beta[i] = end_i if length == room_i else beta[i] + length
     beta[j] = end_j if length == room_j else beta[j] - length
     return length
 
 
-@_compiled
+@inner
 @no_type_check
-def _offsets(beta, low, high, epsilon, up, down, i):
+def offsets(beta, low, high, epsilon, up, down, i):
     """The slopes of the penalty and of the bounds at one coefficient."""
     up[i] = np.inf if beta[i] >= high[i] else (epsilon if beta[i] >= 0 else -epsilon)
     down[i] = -np.inf if beta[i] <= low[i] else (epsilon if beta[i] > 0 else -epsilon)

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tractable.core.checks import check, check_length
-from tractable.core.iterate import Status
+from tractable.core.iterate import Ended
 from tractable.core.module import Module, field
 from tractable.core.types import ArrayLike
 from tractable.kernels.base import Kernel
@@ -55,7 +55,7 @@ class MarginRoles(Module):
         return "MarginRoles(" + ", ".join(f"{len(rows)} {name}" for name, rows in sizes.items()) + ")"
 
 
-class SupportVectorMachine(Module):
+class SupportVectorMachine(Ended, Module):
     """A fitted machine of two classes: a kernel expansion over its support vectors, and its certificate."""
 
     kernel: Kernel
@@ -154,10 +154,6 @@ class SupportVectorMachine(Module):
         )
 
     @property
-    def status(self) -> Status:
-        return Status(self.code)
-
-    @property
     def gap(self) -> float:
         """Primal minus dual value: how far the primal value can be from the least one."""
         return self.value - self.dual_value
@@ -221,8 +217,7 @@ class SupportVectorMachine(Module):
         """The Karush-Kuhn-Tucker residuals on the training rows; `C` and `weights` as in `fit`.
 
         Complementarity has two parts, $\\alpha_i(y_i f(x_i) - 1 + \\xi_i)$ and $(C_i - \\alpha_i)\\xi_i$;
-        both are
-        divided by $1 + C_i$, so that the report does not depend on the unit of the penalty.
+        both are divided by $1 + C_i$, so that the report does not depend on the unit of the penalty.
         """
         signs, alpha = signs_of(y), self.multipliers
         bounds = np.full(len(signs), np.inf) if C is None else C * weights_of(weights, len(signs))
@@ -251,8 +246,7 @@ class SupportVectorMachine(Module):
 
 
 def prefer_dual(num_rows: int, dim: int, kernel: Kernel | None = None) -> bool:
-    """Whether the dual with one unknown per row is the smaller problem: a kernel, or more columns than
-    rows."""
+    """Whether the dual, with one unknown per row, is the smaller problem: kernels, or few rows."""
     return (kernel is not None and type(kernel) is not Linear) or dim > num_rows
 
 

@@ -1,42 +1,43 @@
 r"""Several classes by one machine for each pair, over one set of support vectors.
 
 Model.       For classes $a < b$ a machine on their rows alone; a positive decision is a vote for $b$. The
-             class with
-             the most votes wins; among equals the one with the larger sum of decisions.
+             class with the most votes wins; among equals the one with the larger sum of decisions.
 Scores.      $s_c = \mathrm{votes}_c + m_c/(3(|m_c| + 1))$ with $m_c$ the sum of the signed decisions for $c$:
-             the order
-             of the scores is that of the votes, ties broken; their differences are graded.
+             the order of the scores is that of the votes, ties broken; their differences are graded.
 Sharing.     The kernel matrix of all rows is computed once where it fits into memory, and each pair takes its
-             part;
-             prediction multiplies one kernel matrix with all coefficients.
+             part; prediction multiplies one kernel matrix with all coefficients.
 Used by.     estimators.svm.
 Cost.        $\binom k2$ machines on $2/k$ of the rows each.
 References.  Knerr, Personnaz and Dreyfus (1990); Hsu and Lin (2002).
 """
 
 import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 
 from tractable.core.checks import check, check_length
-from tractable.core.iterate import Status
+from tractable.core.iterate import Ended, Status
 from tractable.core.module import Module, field
 from tractable.core.types import ArrayLike
 from tractable.kernels.base import Kernel
 from tractable.supervised.svm.bounds import leave_one_out_changes
 from tractable.supervised.svm.gram import as_rows, expand_kernel, kernel_matrix, weights_of
-from tractable.supervised.svm.smo import DualSolution, solve_dual
+from tractable.supervised.svm.loops import CONVERGED
+from tractable.supervised.svm.pair_loops import UNSOLVED, solve_pairs
+from tractable.supervised.svm.smo import solve_dual
 
 __all__ = ["PairwiseMachine", "class_scores", "fit_pairwise"]
 
 _SHARED = 4096  # rows up to which the kernel matrix of all is kept
+_LARGEST_SYSTEM = 128  # vectors on the margin up to which the loop solves for them itself; above, LAPACK
 
 
-class PairwiseMachine(Module):
-    """Machines for all pairs of classes: one column of coefficients each over the union of support
-    vectors."""
+class PairwiseMachine(Ended, Module):
+    """Machines for all pairs of classes: a column of coefficients each over the union of support vectors."""
 
     kernel: Kernel
     support_vectors: np.ndarray
@@ -49,10 +50,6 @@ class PairwiseMachine(Module):
     num_rows: int
     num_classes: int = field(static=True)
     code: int = field(static=True)
-
-    @property
-    def status(self) -> Status:
-        return Status(self.code)
 
     def decisions(self, X: ArrayLike) -> np.ndarray:
         """One column per pair of classes (0, 1), (0, 2), ..., (1, 2), ...; positive for the second."""
@@ -114,90 +111,116 @@ def fit_pairwise(
     check(count > 1, "codes", "of at least two classes", "one class")
     # rows sorted by class: the part of the kernel matrix that a pair needs is four solid blocks
     order = np.argsort(labels, kind="stable")
-    bounds, cuts = (
-        C * weights_of(weights, len(labels))[order],
-        np.searchsorted(labels[order], np.arange(count + 1)),
-    )
-    blocks = _Blocks(kernel, rows[order], cuts)
-    pairs = list(combinations(range(count), 2))
-    members = [blocks.members(*pair)[0] for pair in pairs]
-    workers = min(len(pairs), os.cpu_count() or 1)
-
-    def solved(pair: tuple[int, int]) -> DualSolution:
-        own, signs = blocks.members(*pair)
-        low, high = np.where(signs > 0, 0.0, -bounds[own]), np.where(signs > 0, bounds[own], 0.0)
-        return solve_dual(
-            kernel,
-            blocks.rows[own],
-            signs,
-            low,
-            high,
-            gram=blocks.table(*pair),
-            tol=tol,
-            max_steps=max_steps,
-            memory=memory / workers,
-        )
-
-    with ThreadPoolExecutor(workers) as pool:  # the loops release the interpreter's lock
-        found = list(pool.map(solved, pairs))
-    machine = _joined(kernel, blocks.rows, order, count, found, members)
+    bounds = C * weights_of(weights, len(labels))[order]
+    cuts = np.searchsorted(labels[order], np.arange(count + 1))
+    problem = _Pairs(kernel, rows[order], cuts, bounds, tol, max_steps, memory)
+    coefficients, report = problem.solve()
+    machine = _joined(problem, order, count, coefficients, report)
     if left_out == 0:
         return machine, None
     chosen = _chosen(len(rows), left_out)
-    return machine, (order[chosen], _left_out(machine, blocks, bounds, found, members, chosen))
+    return machine, (order[chosen], _left_out(machine, problem, coefficients, chosen))
 
 
-class _Blocks:
-    """Rows sorted by class, and their kernel matrix where it is small enough to keep."""
+class _Pairs:
+    """Rows sorted by class, their kernel matrix where it is small enough to keep, and duals of all pairs."""
 
-    def __init__(self, kernel: Kernel, rows: np.ndarray, cuts: np.ndarray):
-        self.rows, self.cuts = rows, cuts
+    def __init__(self, kernel, rows, cuts, bounds, tol, max_steps, memory):
+        self.kernel, self.rows, self.bounds = kernel, rows, bounds
+        self.options = {"tol": tol, "max_steps": max_steps}
         self.gram = kernel_matrix(kernel, rows) if len(rows) <= _SHARED else None
+        spans = np.column_stack([cuts[:-1], cuts[1:]])
+        self.members = np.array([(spans[a], spans[b]) for a, b in combinations(range(len(spans)), 2)])
+        self.workers = min(len(self.members), os.cpu_count() or 1)
+        self.memory = memory / self.workers
 
-    def slices(self, a: int, b: int) -> tuple[slice, slice]:
-        return slice(self.cuts[a], self.cuts[a + 1]), slice(self.cuts[b], self.cuts[b + 1])
+    def solve(self) -> tuple[np.ndarray, np.ndarray]:
+        """One row of coefficients for each pair, and of (bias, minimum, violation, steps, status)."""
+        count, size = len(self.members), len(self.rows)
+        coefficients, report = np.zeros((count, size)), np.zeros((count, 5))
+        rest = np.arange(count)
+        if self.gram is not None and count > 1:
+            rest = self._together(coefficients, report)
+        if len(rest):
+            self._spread(lambda chosen: [self._alone(int(p), coefficients, report) for p in chosen], rest)
+        return coefficients, report
 
-    def members(self, a: int, b: int) -> tuple[np.ndarray, np.ndarray]:
-        """The rows of two classes, and signs that are positive for the second."""
-        first, second = (np.arange(part.start, part.stop) for part in self.slices(a, b))
-        return np.concatenate([first, second]), np.repeat([-1.0, 1.0], [len(first), len(second)])
+    def _spread(self, solve: Callable[[np.ndarray], Any], pairs: np.ndarray) -> None:
+        """Pairs over threads: the loops release the interpreter's lock."""
+        if self.workers == 1:
+            solve(pairs)
+            return
+        with ThreadPoolExecutor(self.workers) as pool:
+            list(pool.map(solve, [pairs[start :: self.workers].copy() for start in range(self.workers)]))
 
-    def table(self, a: int, b: int) -> np.ndarray | None:
-        if self.gram is None or len(self.cuts) == 3:
-            return self.gram
-        (p, q), n = self.slices(a, b), self.cuts[a + 1] - self.cuts[a]
-        table = np.empty((n + q.stop - q.start,) * 2)
-        table[:n, :n], table[:n, n:], table[n:, n:] = self.gram[p, p], self.gram[p, q], self.gram[q, q]
-        table[n:, :n] = self.gram[q, p]
-        return table
+    def _together(self, coefficients: np.ndarray, report: np.ndarray) -> np.ndarray:
+        """Pairs with views of one kernel matrix, in one call per thread; which are left to be finished."""
+        gradients, outcome = np.zeros_like(coefficients), np.zeros_like(report)
+        self._spread(
+            lambda chosen: self._loop(chosen, coefficients, gradients, outcome), np.arange(len(report))
+        )
+        middle, violation, steps, code, kind = outcome.T
+        size = np.abs(coefficients)
+        free = (size > 0) & (size < self.bounds)
+        count = free.sum(1)
+        slope = np.where(count > 0, (gradients * free).sum(1) / np.maximum(count, 1), middle)
+        minimum = 0.5 * ((coefficients * gradients).sum(1) - size.sum(1))
+        missed = (code != CONVERGED) & (violation > self.options["tol"])
+        status = np.where(missed, int(Status.exhausted), int(Status.converged))
+        report[:] = np.column_stack([-slope, minimum, np.maximum(violation, 0.0), steps, status])
+        return np.flatnonzero((kind == UNSOLVED) | ~np.isfinite(slope))
+
+    def _loop(self, chosen: np.ndarray, *results: np.ndarray) -> None:
+        """Room for one thread, and its pairs."""
+        gram, size = self.gram, len(self.rows)
+        assert gram is not None
+        work = (*np.empty((4, size)), np.array(np.diagonal(gram)), np.empty(size))
+        places, most = np.arange(size), min(_LARGEST_SYSTEM, size)
+        store = (gram, places, np.zeros(size, np.int64), places, np.zeros(2, np.int64))
+        system = (np.empty((most + 4, most)), np.empty(most, np.int64))
+        options = (True, self.options["tol"], self.options["max_steps"] or max(10_000_000, 100 * size))
+        solve_pairs(self.members, chosen, self.bounds, work, store, system, options, *results)
+
+    def _alone(self, pair: int, coefficients: np.ndarray, report: np.ndarray) -> None:
+        """One pair with a copy of its part, or rows of the kernel that are computed when they are needed."""
+        (a, b), (c, d) = self.members[pair]
+        own, signs = np.r_[a:b, c:d], np.repeat([-1.0, 1.0], [b - a, d - c])
+        bounds = self.bounds[own]
+        low, high = np.where(signs > 0, 0.0, -bounds), np.where(signs > 0, bounds, 0.0)
+        gram = self.gram if self.gram is None or len(self.members) == 1 else self.gram[np.ix_(own, own)]
+        found = solve_dual(
+            self.kernel,
+            self.rows[own],
+            signs,
+            low,
+            high,
+            start=coefficients[pair, own],
+            gram=gram,
+            memory=self.memory,
+            **self.options,
+        )
+        coefficients[pair, own] = found.coefficients
+        steps = report[pair, 3] + found.num_steps
+        report[pair] = -found.multipliers[0], found.objective, found.violation, steps, found.code
 
 
 def _joined(
-    kernel: Kernel,
-    rows: np.ndarray,
-    order: np.ndarray,
-    count: int,
-    found: list[DualSolution],
-    members: list[np.ndarray],
+    problem: _Pairs, order: np.ndarray, count: int, coefficients: np.ndarray, report: np.ndarray
 ) -> PairwiseMachine:
-    coefficients = np.zeros((len(rows), len(found)))
-    for column, (solution, own) in enumerate(zip(found, members)):
-        coefficients[own, column] = solution.coefficients
-    held = np.flatnonzero((coefficients != 0).any(1))
-    biases = np.array([-solution.multipliers[0] for solution in found])
-    worst = max(found, key=lambda solution: (not solution.status.ok, solution.violation))
+    held = np.flatnonzero(coefficients.any(0))
+    worst = np.lexsort([report[:, 2], report[:, 4] != int(Status.converged)])[-1]
     return PairwiseMachine(
-        kernel,
-        rows[held],
-        coefficients[held],
-        biases,
+        problem.kernel,
+        problem.rows[held],
+        np.ascontiguousarray(coefficients[:, held].T),
+        report[:, 0].copy(),
         order[held],
-        np.array([-solution.objective for solution in found]),
-        worst.violation,
-        sum(solution.num_steps for solution in found),
-        len(rows),
+        -report[:, 1],
+        float(report[worst, 2]),
+        int(report[:, 3].sum()),
+        len(problem.rows),
         count,
-        worst.code,
+        int(report[worst, 4]),
     )
 
 
@@ -209,25 +232,16 @@ def _chosen(num_rows: int, most: int) -> np.ndarray:
 
 
 def _left_out(
-    machine: PairwiseMachine,
-    blocks: _Blocks,
-    bounds: np.ndarray,
-    found: list[DualSolution],
-    members: list[np.ndarray],
-    chosen: np.ndarray,
+    machine: PairwiseMachine, problem: _Pairs, coefficients: np.ndarray, chosen: np.ndarray
 ) -> np.ndarray:
     """Decisions of all pairs for the chosen rows, less what each row itself contributes to its own pairs."""
-    coefficients = np.zeros((len(blocks.rows), len(found)))
-    for column, (solution, own) in enumerate(zip(found, members)):
-        coefficients[own, column] = solution.coefficients
-    if blocks.gram is None:
-        decisions = machine.decisions(blocks.rows[chosen])
+    rows, gram = problem.rows, problem.gram
+    if gram is None:
+        decisions = machine.decisions(rows[chosen])
     else:
-        held = np.flatnonzero((coefficients != 0).any(1))
-        decisions = blocks.gram[np.ix_(chosen, held)] @ coefficients[held] + np.asarray(machine.biases)
-    for column, beta in enumerate(coefficients.T):
-        free = (beta != 0) & (np.abs(beta) < bounds)
-        decisions[:, column] -= leave_one_out_changes(
-            machine.kernel, blocks.rows, beta, free, chosen, gram=blocks.gram
-        )
+        held = np.flatnonzero(coefficients.any(0))
+        decisions = (coefficients[:, held] @ gram[held])[:, chosen].T + np.asarray(machine.biases)
+    for column, beta in enumerate(coefficients):
+        free = (beta != 0) & (np.abs(beta) < problem.bounds)
+        decisions[:, column] -= leave_one_out_changes(machine.kernel, rows, beta, free, chosen, gram=gram)
     return decisions

@@ -1,12 +1,11 @@
 r"""Linear support vector machines in their primal form: quadratic programs, stochastic descent, dual ascent.
 
 Hard margin. $\min\tfrac12\|w\|^2$ with $y_i(w^\top x_i + b) \ge 1$: the street is $2/\|w\|$ wide; infeasible
-             exactly
-             where no plane separates the classes.
+             exactly where no plane separates the classes.
 Soft margin. $\min\tfrac12\|w\|^2 + C\sum_i\xi_i$ with $y_i(w^\top x_i + b) \ge 1 - \xi_i$, $\xi_i \ge 0$.
 Descent.     With $\lambda = 1/(CN)$ the same minimum as
-             $\frac\lambda2\|w\|^2 + \frac1N\sum_i[1 - y_i(w^\top x_i + b)]_+$,
-             followed along subgradients of one batch with steps $1/(\lambda(t + t_0))$ (Pegasos).
+             $\frac\lambda2\|w\|^2 + \frac1N\sum_i[1 - y_i(w^\top x_i + b)]_+$, followed along subgradients of
+             one batch with steps $1/(\lambda(t + t_0))$ (Pegasos).
 Ascent.      Without a bias (or with one that is penalised, a column of ones) the dual has a box alone:
              $\alpha_i \leftarrow \mathrm{clip}(\alpha_i + (1 - y_i f(x_i))/k(x_i, x_i), 0, C)$, keeping $w$
              up to date.
@@ -182,14 +181,21 @@ def ascend_dual(
     tol: float = 1e-3,
     max_epochs: int = 1000,
     seed: int = 0,
+    start: ArrayLike | None = None,
 ) -> LinearMachine:
-    """The soft margin by dual coordinate ascent, for many rows; a bias is a column of ones and penalised."""
+    """The soft margin by dual coordinate ascent, for many rows; a bias is a column of ones and penalised.
+
+    `start` are multipliers to begin with, within their bounds.
+    """
     _, signs, table = _tables(X, y, bias)
     bounds = C * weights_of(weights, len(signs))
-    alpha, w = np.zeros(len(signs)), np.zeros(table.shape[1])
-    epochs, worst = descend_linear(
-        np.ascontiguousarray(table), signs, bounds, alpha, w, seed, tol, max_epochs
-    )
+    table, order = np.ascontiguousarray(table), np.random.default_rng(seed).permutation(len(signs))
+    alpha = np.zeros(len(signs)) if start is None else np.array(start, float)
+    check_length("start", alpha, "X", signs)
+    inside = (alpha >= 0) & (alpha <= bounds)
+    check(bool(inside.all()), "start", "inside the bounds", f"{(~inside).sum()} multipliers outside")
+    w, curvatures = (alpha * signs) @ table, (table * table).sum(1)
+    epochs, worst = descend_linear(table, signs, bounds, curvatures, order, alpha, w, tol, max_epochs)
     slack = np.maximum(1.0 - signs * (table @ w), 0.0)
     value, dual = 0.5 * w @ w + bounds @ slack, alpha.sum() - 0.5 * w @ w
     status = Status.converged if worst <= tol else Status.exhausted

@@ -3,12 +3,11 @@ r"""Support vector regression: errors inside a tube cost nothing, errors outside
 Primal.      $\min\tfrac12\|w\|^2 + \sum_i C_i(\xi_i + \hat\xi_i)$ with
              $-\varepsilon - \hat\xi_i \le t_i - f(x_i) \le \varepsilon + \xi_i$.
 Dual.        With $\beta = \alpha - \hat\alpha$:
-             $\max -\tfrac12\beta^\top K\beta + t^\top\beta - \varepsilon\sum_i|\beta_i|$,
-             $|\beta_i| \le C_i$ and, with a bias, $\sum_i\beta_i = 0$; $f(x) = \sum_i\beta_i k(x_i, x) + b$.
+             $\max -\tfrac12\beta^\top K\beta + t^\top\beta - \varepsilon\sum_i|\beta_i|$, $|\beta_i| \le C_i$
+             and, with a bias, $\sum_i\beta_i = 0$; $f(x) = \sum_i\beta_i k(x_i, x) + b$.
 Limit.       $\varepsilon = 0$ and large $C$: least absolute deviations (not least squares).
 Nu.          The width $\varepsilon$ is found instead so that at most a share $\nu$ of the rows is outside the
-tube
-             and at least that share are support vectors; classes likewise, $\sum\alpha = \nu N$.
+             tube and at least that share are support vectors; classes likewise, $\sum\alpha = \nu N$.
 Used by.     estimators.svm.
 Cost.        As `supervised.svm.machine`.
 References.  Drucker et al. (1997); Schölkopf et al. (2000).
@@ -17,7 +16,7 @@ References.  Drucker et al. (1997); Schölkopf et al. (2000).
 import numpy as np
 
 from tractable.core.checks import as_float, check, check_finite, check_length
-from tractable.core.iterate import Status
+from tractable.core.iterate import Ended
 from tractable.core.module import Module, field
 from tractable.core.types import ArrayLike
 from tractable.kernels.base import Kernel
@@ -30,7 +29,7 @@ from tractable.supervised.svm.smo import DualSolution, solve_dual
 __all__ = ["SupportVectorRegression", "fit_nu_classes", "fit_nu_regression", "tube_loss", "tube_program"]
 
 
-class SupportVectorRegression(Module):
+class SupportVectorRegression(Ended, Module):
     """A fitted tube: a kernel expansion over the rows on its border and outside of it."""
 
     kernel: Kernel
@@ -119,10 +118,6 @@ class SupportVectorRegression(Module):
             len(targets),
             found.code,
         )
-
-    @property
-    def status(self) -> Status:
-        return Status(self.code)
 
     @property
     def gap(self) -> float:

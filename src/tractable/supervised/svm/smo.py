@@ -10,8 +10,7 @@ Finish.      At the solution the coefficients strictly inside their bounds solve
              $K_{FF}\beta_F + b = t_F - \varepsilon\,\mathrm{sign}\,\beta_F - K_{FB}\beta_B$. Once the set $F$
              is right, solving it removes what is left of the tolerance.
 Shrinking.   Coefficients at a bound whose slope keeps them there leave the loop with their columns; at the
-             end
-             the slopes of all are recomputed, and the loop goes on with all if any is out of order.
+             end the slopes of all are recomputed, and the loop goes on with all if any is out of order.
 Used by.     supervised.svm.machine, supervised.svm.regression.
 Cost.        About one row of $K$ per support vector, two to four steps each; memory up to `memory` bytes.
 References.  Platt (1998); Fan, Chen and Lin (2005); Joachims (1999).
@@ -23,12 +22,12 @@ import numpy as np
 import scipy.linalg as sl
 
 from tractable.core.checks import check
-from tractable.core.iterate import Status
+from tractable.core.iterate import Ended, Status
 from tractable.core.module import Module, field
 from tractable.kernels.base import Kernel
 from tractable.supervised.svm import loops
 from tractable.supervised.svm.gram import direct_kernel, expand_kernel, kernel_diagonal, kernel_matrix
-from tractable.supervised.svm.row_loops import OUTSIDE, expand_rows
+from tractable.supervised.svm.row_loops import expand_rows, exponents
 
 __all__ = ["DualSolution", "solve_dual"]
 
@@ -37,7 +36,7 @@ _BLOCK = 64  # rows of a kernel from outside that are computed together
 _LARGEST_FINISH = 600  # free coefficients up to which the linear system is solved
 
 
-class DualSolution(Module):
+class DualSolution(Ended, Module):
     """Coefficients, slopes and bias of a dual problem, with what certifies them."""
 
     coefficients: np.ndarray
@@ -48,10 +47,6 @@ class DualSolution(Module):
     num_steps: int
     exact: bool
     code: int = field(static=True)
-
-    @property
-    def status(self) -> Status:
-        return Status(self.code)
 
     def __repr__(self) -> str:
         kind = "exact" if self.exact else "to the tolerance"
@@ -153,12 +148,18 @@ class _Work:
         slot = np.arange(n) if whole else np.full(n, -1)
         counts = np.array([0 if whole else slots, 0])
         self.store = (cache, slot, np.zeros(slots, np.int64), np.arange(slots), counts)
-        columns = (
-            np.zeros((1, 1), self.dtype) if whole or self.direct is None else self.points.T.astype(self.dtype)
-        )
-        kind, numbers = (OUTSIDE, np.ones(3)) if self.direct is None else self.direct[:2]
-        self.form = (kind, numbers, np.ascontiguousarray(columns))
-        self.state = (self.beta, self.gradient, self.low, self.high, self.up, self.down, self.diagonal)
+        self.form = None if whole or self.direct is None else self._form(self.points.T)
+        self.state = self._state()
+
+    def _form(self, columns: np.ndarray) -> tuple:
+        """The numbers of a kernel whose rows the loops fill themselves."""
+        assert self.direct is not None
+        points = np.ascontiguousarray(columns, self.dtype)
+        return (*self.direct[:2], points, *exponents(points.shape[1], self.dtype))
+
+    def _state(self) -> tuple[np.ndarray, ...]:
+        beta, room = self.beta, np.empty(len(self.beta))
+        return (beta, self.gradient, self.low, self.high, self.up, self.down, self.diagonal, room)
 
     def offsets(self) -> tuple[np.ndarray, np.ndarray]:
         """Slopes of the penalty and of the bounds, upwards and downwards."""
@@ -189,11 +190,11 @@ class _Work:
     def _steps(self, tol: float, period: int) -> tuple[int, int, int]:
         if len(self.cuts) == 0:
             return loops.step_singles(self.state, self.epsilon, self.form, self.store, tol, period)
-        return loops.step_pairs(self.state, self.epsilon, self.cuts, self.form, self.store, tol, period)
+        spans = np.column_stack([self.cuts[:-1], self.cuts[1:]])
+        return loops.step_pairs(self.state, self.epsilon, spans, False, self.form, self.store, tol, period)
 
     def _serve(self, row: int) -> None:
-        """Makes room in a full store, and fetches the rows of a kernel from outside, the likeliest
-        together."""
+        """Makes room in a full store, and fetches rows of a kernel from outside, the likeliest together."""
         cache, slot, stamp, free, counts = self.store
         if counts[0] < _BLOCK:
             owners = np.flatnonzero(slot >= 0)
@@ -213,7 +214,7 @@ class _Work:
 
     def _shrink(self) -> None:
         """Drops coefficients that cannot be in a pair, and their columns, where it is worth the copying."""
-        beta, gradient, _, _, up, down, _ = self.state
+        beta, gradient, _, _, up, down, _, _ = self.state
         rises, falls = gradient + up, gradient + down
         keep = np.flatnonzero((rises <= falls.max()) | (falls >= rises.min()))
         if len(keep) > 0.8 * len(beta):
@@ -227,17 +228,15 @@ class _Work:
         loops.compact_rows(cache, slot[slot >= 0], keep)
         self.store = (cache, slot, stamp, free, counts)
         self.state = tuple(array[keep] for array in self.state)
-        self.form = (*self.form[:2], np.ascontiguousarray(self.form[2][:, keep]))
         self.active, self.cuts = self.active[keep], np.array([0, len(keep)])
+        self.form = self._form(self.points[self.active].T)
 
     def _restore(self) -> None:
         """The slopes of all coefficients from the support vectors, and all of them active again."""
         self.beta[self.active] = self.state[0]
         held = np.flatnonzero(self.beta)
-        columns = np.ascontiguousarray(self.points.T.astype(self.dtype))
-        self.gradient = -self.target
-        form = (*self.form[:2], columns)
-        expand_rows(form, np.ascontiguousarray(columns.T[held]), self.beta[held], self.gradient)
+        self.gradient, room = -self.target, np.empty(len(self.target), self.dtype)
+        expand_rows(self._form(self.points.T), held, self.beta[held], room, self.gradient)
         self.everything()
 
     @property
@@ -264,12 +263,11 @@ class _Work:
         if not exact:
             self.beta, self.gradient = before
             self.up, self.down = self.offsets()
-        self.state = (self.beta, self.gradient, self.low, self.high, self.up, self.down, self.diagonal)
+        self.state = self._state()
         return exact
 
     def _correction(self, free: np.ndarray, slopes: np.ndarray) -> np.ndarray:
-        """What the free coefficients lack: equal slopes with unchanged sums, of all solutions the
-        smallest."""
+        """What the free coefficients lack: equal slopes, unchanged sums; of all solutions the smallest."""
         whole = self.gram is not None
         table = self.gram[np.ix_(free, free)] if whole else kernel_matrix(self.kernel, self.X[free])
         parts = [(free >= a) & (free < b) for a, b in zip(self.ranges[:-1], self.ranges[1:])]

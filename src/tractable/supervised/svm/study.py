@@ -1,10 +1,9 @@
 r"""What a kernel is for, and what its width does: two studies on small data.
 
-Rings, XOR.  No line separates them; a Gaussian or quadratic kernel does.
+Rings.       No line separates them, nor XOR; a Gaussian or quadratic kernel does.
 Width.       $k = e^{-\|x - z\|^2/2\ell^2}$: as $\ell \to 0$ distances grow in its units, $K \to I$, and every
-             row becomes
-             a support vector: no training errors, and nothing learnt. As $\ell \to \infty$ all rows look
-             alike.
+             row becomes a support vector: no training errors, and nothing learnt. As $\ell \to \infty$ all
+             rows look alike.
 Used by.     plots.margins, examples.
 Cost.        One machine per width.
 """
