@@ -8,7 +8,7 @@ from scipy.integrate import dblquad
 from scipy.special import expit, log_expit, ndtr
 
 from tractable.bijections.support import unconstrain
-from tractable.gp import multiclass
+from tractable.gp import multiclass, softmax_mode
 from tractable.gp.classification import ClassificationProcess, fit_classification
 from tractable.gp.links import Logistic, Probit, average
 from tractable.gp.multiclass import fit_multiclass, multiclass_posterior
@@ -230,7 +230,7 @@ def test_the_slope_of_several_classes_is_that_of_differences():
     weights = 1.0 + (np.arange(24) < 3)
     observed = multiclass._observe(X, LABELS, 3, weights)
     free, rebuild = unconstrain(4.0 * RBF([1.0, 2.0]))
-    start = multiclass._Mode(*2 * (jnp.zeros((3, len(observed.y))),))
+    start = softmax_mode.Mode(*2 * (jnp.zeros((3, len(observed.y))),))
     value, slope, mode = multiclass._value_and_slope(free, rebuild, observed, 3, start)
 
     def evidence(point):

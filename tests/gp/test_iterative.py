@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from tractable.gp import hyperparameters, regression
+from tractable.gp.conjugate_gradients import Iterative
 from tractable.gp.exact import ExactPosterior
 from tractable.gp.hyperparameters import default_process, fit_hyperparameters
-from tractable.gp.iterative import Iterative, IterativePosterior, iterative_evidence, iterative_posterior
+from tractable.gp.iterative import IterativePosterior, iterative_evidence, iterative_posterior
 from tractable.gp.points import observe
 from tractable.gp.regression import GaussianProcess, evidence_of
 from tractable.kernels.stationary import RBF, Matern32

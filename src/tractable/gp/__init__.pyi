@@ -4,6 +4,7 @@ from tractable.gp.classification import ClassificationFit as ClassificationFit
 from tractable.gp.classification import ClassificationPosterior as ClassificationPosterior
 from tractable.gp.classification import ClassificationProcess as ClassificationProcess
 from tractable.gp.classification import fit_classification as fit_classification
+from tractable.gp.conjugate_gradients import Iterative as Iterative
 from tractable.gp.evidence import EvidenceReport as EvidenceReport
 from tractable.gp.exact import ExactPosterior as ExactPosterior
 from tractable.gp.exact import LeaveOneOut as LeaveOneOut
@@ -14,7 +15,6 @@ from tractable.gp.hyperparameters import HyperparameterFit as HyperparameterFit
 from tractable.gp.hyperparameters import default_process as default_process
 from tractable.gp.hyperparameters import evidence_surface as evidence_surface
 from tractable.gp.hyperparameters import fit_hyperparameters as fit_hyperparameters
-from tractable.gp.iterative import Iterative as Iterative
 from tractable.gp.iterative import IterativePosterior as IterativePosterior
 from tractable.gp.iterative import iterative_evidence as iterative_evidence
 from tractable.gp.iterative import iterative_posterior as iterative_posterior

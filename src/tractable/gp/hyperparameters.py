@@ -30,8 +30,9 @@ from tractable.core.module import Module, field
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
 from tractable.distributions.base import Distribution
 from tractable.distributions.gaussian import Gaussian
+from tractable.gp.conjugate_gradients import Iterative
 from tractable.gp.hyperparameter_search import search, whitening
-from tractable.gp.iterative import Iterative, iterative_evidence
+from tractable.gp.iterative import iterative_evidence
 from tractable.gp.means import BasisMean
 from tractable.gp.noise import ConstantNoise, RowNoise
 from tractable.gp.points import Observed, as_observed, as_points, observe

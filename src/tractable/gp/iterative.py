@@ -1,10 +1,6 @@
 r"""Gaussian processes by conjugate gradients: tens of thousands of rows, and no factor of their covariance.
 
-Solve.       $K_y\alpha = r$ by preconditioned conjugate gradients; products with $K_y$ go by blocks of rows,
-             which are held during the solve up to 4 GB (20,000 rows), and computed anew above.
-             The preconditioner is $P = K_{:S} K_{SS}^{-1} K_{S:} + D$ with the rows $S$ that a pivoted
-             Cholesky factor of $K$ chooses: one for each 32 rows, since a rough kernel (Matern 3/2) takes
-             fewer steps the more there are.
+Solve.       $K_y\alpha = r$ by preconditioned conjugate gradients (`gp.conjugate_gradients`).
 Evidence.    $\log|K_y| = \log|P| + \mathrm{tr}\log(P^{-1/2} K_y P^{-1/2})$; the trace by Lanczos quadrature
              of the same iterations on probes $z_j \sim N(0, P)$, with its standard error.
 Gradient.    With $u_j = K_y^{-1} z_j$ and $w_j = P^{-1} z_j$,
@@ -27,71 +23,27 @@ import numpy as np
 
 from tractable.core.checks import check, has_values
 from tractable.core.estimate import Estimate
-from tractable.core.iterate import run_until
-from tractable.core.linalg import PsdFactor, pivoted_cholesky, psd_factor, symmetrise
-from tractable.core.module import Module, field
+from tractable.core.linalg import symmetrise
+from tractable.core.module import Module
 from tractable.core.types import Array, ArrayLike, Float, Int, Key, Scalar, Shape
 from tractable.distributions.continuous import Normal
 from tractable.distributions.gaussian import Gaussian
+from tractable.gp.conjugate_gradients import (
+    Iterative,
+    Solved,
+    System,
+    conjugate_gradients,
+    log_quadrature,
+    preconditioned,
+    system_of,
+)
 from tractable.gp.evidence import constant_term
 from tractable.gp.points import Observed, as_points, log_copies, pad_points
 from tractable.gp.prior import covariance, means, prior_variances
 
-__all__ = ["Iterative", "IterativePosterior", "iterative_evidence", "iterative_posterior"]
+__all__ = ["IterativePosterior", "iterative_evidence", "iterative_posterior"]
 
-_BLOCK = 256  # rows of the covariance that are computed at a time
-_CANDIDATES = 2048  # rows of which the preconditioner may take any
 _NEW_ROWS = 64  # new rows whose variances are solved for at once
-
-
-class Iterative(Module):
-    """Options: rank of the preconditioner (None: one for each 32 rows, from 128 to 1024), relative residual,
-    most steps, number of probes, and the memory in GB up to which the covariance is held during a solve.
-    """
-
-    rank: int | None = field(static=True, default=None)
-    tol: float = field(static=True, default=1e-6)
-    max_steps: int = field(static=True, default=400)
-    num_probes: int = field(static=True, default=16)
-    memory: float = field(static=True, default=4.0)
-
-
-class _System(Module):
-    """$K_y$ as products by blocks, with its preconditioner."""
-
-    process: Any
-    observed: Observed
-    pivots: Int[Array, " r"]
-    diagonal: Float[Array, " n"]
-    low_rank: Float[Array, "n r"]
-    middle: PsdFactor  # of I + L^T D^-1 L, made once for all steps
-
-    def product(self, V: Float[Array, "n k"], held: Array | None = None) -> Float[Array, "n k"]:
-        """$K_y V$; rows that do not count keep their values. `held` is $K$ where there is memory for it."""
-        return _kernel_product(self.process, self.observed, V, held) + self.diagonal[:, None] * V
-
-    def precondition(self, V: Float[Array, "n k"]) -> Float[Array, "n k"]:
-        r"""$P^{-1} V$."""
-        scaled = V / self.diagonal[:, None]
-        inner = self.middle.solve(self.low_rank.T @ scaled)
-        return scaled - (self.low_rank @ inner) / self.diagonal[:, None]
-
-    def log_det(self) -> Scalar:
-        r"""$\log|P|$."""
-        return jnp.log(self.diagonal).sum() + self.middle.log_det()
-
-
-class _Solved(Module):
-    """Where conjugate gradients stand: solutions, and the coefficients of their tridiagonal matrices."""
-
-    X: Float[Array, "n k"]
-    R: Float[Array, "n k"]
-    P: Float[Array, "n k"]
-    rz: Float[Array, " k"]
-    steps: Int[Array, ""]
-    lengths: Float[Array, "m k"]
-    ratios: Float[Array, "m k"]
-    residual: Scalar
 
 
 class IterativePosterior(Module):
@@ -100,7 +52,7 @@ class IterativePosterior(Module):
     """
 
     process: Any
-    system: _System
+    system: System
     alpha: Float[Array, " n"]
     residual: Scalar
     num_steps: Int[Array, ""]
@@ -176,13 +128,13 @@ def iterative_posterior(
 
 def iterative_evidence(process: Any, observed: Observed, key: Key, options: Iterative) -> Estimate:
     """The estimate of the log-evidence, differentiable in the process: its gradient is the unbiased one."""
-    system = _system(jax.lax.stop_gradient(process), observed, options)
+    system = system_of(jax.lax.stop_gradient(process), observed, options)
     estimate, solved, partners = _evidence(system, key, options)
     alpha, images = solved.X[:, 0], solved.X[:, 1:]
     count = images.shape[1]
     left = jnp.concatenate([alpha[:, None], images], axis=1)
     right = jnp.concatenate([alpha[:, None], -partners / count], axis=1)
-    here = _preconditioned(process, observed, system.pivots)
+    here = preconditioned(process, observed, system.pivots)
     approximate = (here.low_rank.T @ partners) ** 2, here.diagonal[:, None] * partners**2
     moved = here.product(right)
     slope = 0.5 * (left * moved).sum() - alpha @ _residual(process, observed) - 0.5 * here.log_det()
@@ -193,10 +145,10 @@ def iterative_evidence(process: Any, observed: Observed, key: Key, options: Iter
 
 @eqx.filter_jit
 def _posterior(process: Any, observed: Observed, key: Key | None, options: Iterative) -> IterativePosterior:
-    system = _system(process, observed, options)
+    system = system_of(process, observed, options)
     if key is None:
         evidence = None
-        solved = _conjugate_gradients(system, _residual(process, observed)[:, None], options)
+        solved = conjugate_gradients(system, _residual(process, observed)[:, None], options)
     else:  # the targets and the probes in one solve
         evidence, solved, _ = _evidence(system, key, options)
     return IterativePosterior(
@@ -208,109 +160,7 @@ def _residual(process: Any, observed: Observed) -> Array:
     return jnp.where(observed.present, observed.y - means(process.mean, observed.X), 0.0)
 
 
-def _system(process: Any, observed: Observed, options: Iterative) -> _System:
-    n = observed.X.shape[0]
-    rank = min(max(n // 32, 128), 1024) if options.rank is None else options.rank
-    pivots = _pivots(process, observed, min(rank, n))
-    return _preconditioned(process, observed, pivots)
-
-
-def _preconditioned(process: Any, observed: Observed, pivots: Int[Array, " r"]) -> _System:
-    """The system with the preconditioner of some rows; differentiable in the process."""
-    noise = process.noise.variances(observed.X, observed.weights) / observed.safe_weights()
-    diagonal = jnp.where(observed.present, noise, 1.0)
-    chosen = observed.X[pivots]
-    among = covariance(process.kernel, process.mean, chosen, None)
-    # the jitter is the preconditioner's: it changes the number of steps, and no answer
-    factor = psd_factor(among, jitter=1e-9)
-    cross = covariance(process.kernel, process.mean, chosen, observed.X)
-    low_rank = jnp.where(observed.present[:, None], factor.half_solve(cross).T, 0.0)
-    middle = jnp.eye(len(pivots)) + low_rank.T @ (low_rank / diagonal[:, None])
-    return _System(process, observed, pivots, diagonal, low_rank, psd_factor(middle))
-
-
-def _pivots(process: Any, observed: Observed, rank: int) -> Int[Array, " r"]:
-    """The rows that a pivoted Cholesky factor of $K$ takes first, the largest remaining variance each time:
-    of all rows, or of four times as many as it takes, at even steps.
-    """
-    n = observed.X.shape[0]
-    among = jnp.asarray(np.linspace(0, n - 1, min(n, max(4 * rank, _CANDIDATES))).astype(int))
-    X, present = observed.X[among], observed.present[among]
-
-    def column(pivot: Array) -> Array:
-        return jnp.where(present, covariance(process.kernel, process.mean, X, X[pivot][None])[:, 0], 0.0)
-
-    variances = jnp.where(present, prior_variances(process.kernel, process.mean, X), 0.0)
-    return among[pivoted_cholesky(column, variances, rank, tol=1e-12).indices]
-
-
-def _strips(observed: Observed) -> Float[Array, "c b d"]:
-    """The rows by blocks, the last one filled with copies."""
-    X, n = observed.X, observed.X.shape[0]
-    size = min(_BLOCK, n)
-    count = -(-n // size)
-    padded = jnp.concatenate([X, jnp.broadcast_to(X[-1:], (count * size - n, X.shape[1]))])
-    return padded.reshape(count, size, -1)
-
-
-def _held(process: Any, observed: Observed, options: Iterative) -> Array | None:
-    """$K$ by blocks of rows, if there is `memory` for it; else None, and each product computes it anew."""
-    X = observed.X
-    if X.shape[0] ** 2 * X.dtype.itemsize > options.memory * 1e9:
-        return None
-    return jax.lax.map(lambda rows: covariance(process.kernel, process.mean, rows, X), _strips(observed))
-
-
-def _kernel_product(
-    process: Any, observed: Observed, V: Float[Array, "n k"], held: Array | None
-) -> Float[Array, "n k"]:
-    """$K V$ by blocks of rows: those `held`, or computed and forgotten (in gradients too)."""
-    X, n = observed.X, observed.X.shape[0]
-    hidden = jnp.where(observed.present[:, None], V, 0.0)
-
-    @jax.checkpoint
-    def block(rows: Array) -> Array:
-        return covariance(process.kernel, process.mean, rows, X) @ hidden
-
-    strips = _strips(observed) if held is None else held
-    product = jax.lax.map(block if held is None else lambda table: table @ hidden, strips)
-    return jnp.where(observed.present[:, None], product.reshape(-1, V.shape[1])[:n], 0.0)
-
-
-def _conjugate_gradients(system: _System, B: Float[Array, "n k"], options: Iterative) -> _Solved:
-    """$K_y^{-1} B$, all columns together; a column that is solved to rounding rests."""
-    scale = jnp.linalg.norm(B, axis=0)
-    safe = jnp.where(scale > 0, scale, 1.0)
-    Z = system.precondition(B)
-    held = _held(system.process, system.observed, options)
-    empty = jnp.zeros((options.max_steps, B.shape[1]), B.dtype)
-    first = _Solved(
-        jnp.zeros_like(B), B, Z, (B * Z).sum(0), jnp.asarray(0), empty, empty, jnp.asarray(1.0, B.dtype)
-    )
-
-    def step(state: _Solved) -> tuple[_Solved, Scalar]:
-        moving = jnp.linalg.norm(state.R, axis=0) > 1e-13 * safe
-        image = system.product(state.P, held)
-        curved = (state.P * image).sum(0)
-        length = jnp.where(moving, state.rz / jnp.where(moving, curved, 1.0), 0.0)
-        X, R = state.X + length[None] * state.P, state.R - length[None] * image
-        Z = system.precondition(R)
-        rz = (R * Z).sum(0)
-        ratio = jnp.where(moving, rz / jnp.where(moving, state.rz, 1.0), 0.0)
-        residual = (jnp.linalg.norm(R, axis=0) / safe).max()
-        after = _Solved(
-            X, R, Z + ratio[None] * state.P, rz, state.steps + 1,
-            state.lengths.at[state.steps].set(length), state.ratios.at[state.steps].set(ratio), residual,
-        )  # fmt: skip
-        return after, residual
-
-    def settled(state: _Solved, value: Scalar, before: Scalar) -> Array:
-        return state.residual <= options.tol
-
-    return run_until(step, first, max_steps=options.max_steps, tol=options.tol, settled=settled).state
-
-
-def _evidence(system: _System, key: Key, options: Iterative) -> tuple[Estimate, _Solved, Array]:
+def _evidence(system: System, key: Key, options: Iterative) -> tuple[Estimate, Solved, Array]:
     """The estimate, the solution for the residual and then the probes, and the preconditioned probes."""
     n, rank = system.low_rank.shape
     first, second = jr.split(key)
@@ -320,30 +170,16 @@ def _evidence(system: _System, key: Key, options: Iterative) -> tuple[Estimate, 
     ] * jr.normal(second, (n, count))
     probes = jnp.where(system.observed.present[:, None], probes, 0.0)
     residual = _residual(system.process, system.observed)
-    solved = _conjugate_gradients(system, jnp.concatenate([residual[:, None], probes], axis=1), options)
+    solved = conjugate_gradients(system, jnp.concatenate([residual[:, None], probes], axis=1), options)
     partners = system.precondition(probes)
     weights = (probes * partners).sum(0)
-    logs = weights * jax.vmap(_log_quadrature, (1, 1))(solved.lengths[:, 1:], solved.ratios[:, 1:])
+    logs = weights * jax.vmap(log_quadrature, (1, 1))(solved.lengths[:, 1:], solved.ratios[:, 1:])
     alpha = solved.X[:, 0]
     observed = system.observed
     copies = log_copies(system.process.noise.variances(observed.X, observed.weights), observed)
     value = -0.5 * (residual @ alpha + system.log_det() + logs.mean()) + constant_term(observed.present)
     error = 0.5 * logs.std(ddof=1) / jnp.sqrt(count)
     return Estimate(value + copies, error), solved, partners
-
-
-def _log_quadrature(lengths: Float[Array, " m"], ratios: Float[Array, " m"]) -> Scalar:
-    r"""$e_1^\top\log(T)\,e_1$ for the tridiagonal matrix of a run of conjugate gradients; unused steps are
-    ones.
-    """
-    used = lengths > 0
-    inverse = jnp.where(used, 1 / jnp.where(used, lengths, 1.0), 0.0)
-    before = jnp.concatenate([jnp.zeros(1), (ratios * inverse)[:-1]])
-    diagonal = jnp.where(used, inverse + before, 1.0)
-    linked = used[:-1] & used[1:]
-    side = jnp.where(linked, jnp.sqrt(jnp.where(linked, ratios[:-1], 1.0)) * inverse[:-1], 0.0)
-    values, vectors = jnp.linalg.eigh(jnp.diag(diagonal) + jnp.diag(side, 1) + jnp.diag(side, -1))
-    return (vectors[0] ** 2 * jnp.log(values)).sum()
 
 
 @eqx.filter_jit
@@ -356,7 +192,7 @@ def _mean(post: IterativePosterior, X: Array) -> Array:
 def _variance(post: IterativePosterior, X: Array) -> Array:
     cross = covariance(post.process.kernel, post.process.mean, post.observed.X, X)
     cross = jnp.where(post.observed.present[:, None], cross, 0.0)
-    solved = _conjugate_gradients(post.system, cross, post.options)
+    solved = conjugate_gradients(post.system, cross, post.options)
     before = prior_variances(post.process.kernel, post.process.mean, X)
     return jnp.maximum(before - (cross * solved.X).sum(0), post.options.tol * before)
 
@@ -365,6 +201,6 @@ def _variance(post: IterativePosterior, X: Array) -> Array:
 def _covariance(post: IterativePosterior, X: Array) -> Array:
     cross = covariance(post.process.kernel, post.process.mean, post.observed.X, X)
     cross = jnp.where(post.observed.present[:, None], cross, 0.0)
-    solved = _conjugate_gradients(post.system, cross, post.options)
+    solved = conjugate_gradients(post.system, cross, post.options)
     before = covariance(post.process.kernel, post.process.mean, X, None)
     return symmetrise(before - cross.T @ solved.X)

@@ -1,16 +1,12 @@
 r"""Gaussian process classification of several classes: one function per class behind a softmax, by Laplace.
 
 Model.       $f_c \sim GP(0, k)$ independent, $p(y_n = c \mid f) = e^{f_c(x_n)} / \sum_{c'} e^{f_{c'}(x_n)}$.
-Curvature.   $W = D - D R (R^\top D R)^{-1} R^\top D$ with $D = \mathrm{diag}(w\pi)$, $R$ a sum over classes:
-             $(K^{-1} + W)^{-1}$ needs one factor of size $n$ per class and one for all,
-             $E_c = D_c^{1/2}(I + D_c^{1/2} K D_c^{1/2})^{-1} D_c^{1/2}$, $M = \sum_c E_c$.
-Evidence.    $-\frac12 a^\top f + \sum_n w_n\log p(y_n) - \frac12\sum_c\log|B_c| - \frac12\log|M|
-             + \frac12\sum_n\log w_n$.
+Posterior.   By Laplace's method (`gp.softmax_mode`): the mode, its curvature and the evidence.
 Probability. The softmax averaged over the Gaussian of $f(x_*)$ with the same 512 points for each row: better
              than 512 draws, and the same answer each time.
 Used by.     estimators.gaussian_process_classifier.
 Cost.        $O(C n^3)$ per Newton step, about ten of them.
-References.  Rasmussen and Williams (2006) section 3.5, algorithms 3.3 and 3.4; Williams and Barber (1998).
+References.  Rasmussen and Williams (2006) section 3.5, algorithm 3.4; Williams and Barber (1998).
 """
 
 from typing import Any
@@ -24,40 +20,28 @@ from scipy.stats import qmc
 
 from tractable.bijections.support import Rebuild, unconstrain
 from tractable.core.checks import check, check_count, has_values, to_device
-from tractable.core.iterate import Run, run_until
-from tractable.core.linalg import PsdFactor
+from tractable.core.iterate import Run
 from tractable.core.module import Module
 from tractable.core.types import Array, ArrayLike, Float, Scalar
 from tractable.gp.ascent import ascend
 from tractable.gp.blocks import rowwise
 from tractable.gp.points import Observed, observe
+from tractable.gp.softmax_mode import (
+    Mode,
+    Parts,
+    class_blocks,
+    curvature_parts,
+    evidence_at,
+    find_mode,
+    newton_step,
+    slope_of_gram,
+)
 from tractable.optim.minimise import Minimum
 
 __all__ = ["MulticlassFit", "MulticlassPosterior", "fit_multiclass", "multiclass_posterior"]
 
 _POINTS = 512
-_LENGTHS = np.array([1.0, 0.5, 0.25, 0.1, 0.02, 0.0])  # of a Newton step; the best is taken
 _SHORT = 1e-6  # a Newton step, relative to the largest value, after which there is none
-
-
-class _Mode(Module):
-    """The dual weights $a = K^{-1} f$ of each class and the function itself."""
-
-    weights: Float[Array, "c n"]
-    value: Float[Array, "c n"]
-
-
-class _Search(Module):
-    mode: _Mode
-    around: Float[Array, "c n"]  # the values at which the next quadratic is made
-
-
-class _Parts(Module):
-    """The factors of the curvature at a mode."""
-
-    roots: Float[Array, "c n"]
-    lowers: Float[Array, "c n n"]
-    whole: PsdFactor  # of M, the identity on hidden rows
 
 
 class MulticlassPosterior(Module):
@@ -65,8 +49,8 @@ class MulticlassPosterior(Module):
 
     kernel: Any
     observed: Observed
-    mode: _Mode
-    parts: _Parts
+    mode: Mode
+    parts: Parts
     log_evidence: Scalar
     run: Run
 
@@ -93,7 +77,7 @@ class MulticlassFit(Module):
     log_evidence: Scalar
     run: Minimum
     X: Float[Array, "n d"]  # padded
-    mode: _Mode
+    mode: Mode
 
     def __repr__(self) -> str:
         if not has_values(self):
@@ -139,9 +123,9 @@ def fit_multiclass(
     observed = _observe(X, y, num_classes, weights)
     free, rebuild = unconstrain(kernel)
     size = num_classes, observed.y.shape[0]
-    start = _Mode(*(to_device(np.zeros(size, observed.y.dtype)) for _ in range(2)))
+    start = Mode(*(to_device(np.zeros(size, observed.y.dtype)) for _ in range(2)))
 
-    def evaluate(point: Array, mode: _Mode) -> tuple[Array, Array, _Mode]:
+    def evaluate(point: Array, mode: Mode) -> tuple[Array, Array, Mode]:
         return _value_and_slope(point, rebuild, observed, num_classes, mode)
 
     run, found, mode = ascend(evaluate, free, start, max_steps=max_steps, tol=tol, stop=stop, spread=spread)
@@ -168,134 +152,28 @@ def _codes(observed: Observed, num_classes: int) -> Float[Array, "c n"]:
     return jax.nn.one_hot(observed.y.astype(int), num_classes, axis=0, dtype=observed.y.dtype)
 
 
-def _parts(gram: Array, value: Array, weights: Array) -> tuple[_Parts, Array, Array]:
-    """The factors of the curvature, the probabilities of the classes, and $E_c$ of each."""
-    probs = jax.nn.softmax(value, axis=0)
-    present = weights > 0
-    eye = jnp.eye(gram.shape[0], dtype=gram.dtype)
-
-    def one(scaled):  # mapped one by one: triangles in a stack are not solved by LAPACK
-        root = jnp.where(present, jnp.sqrt(jnp.where(present, scaled, 1.0)), 0.0)
-        lower = jnp.linalg.cholesky(eye + root[:, None] * gram * root[None])
-        return root, lower, root[:, None] * jax.scipy.linalg.cho_solve((lower, True), jnp.diag(root))
-
-    roots, lowers, blocks = jax.lax.map(one, probs * weights[None])
-    whole = jnp.linalg.cholesky(blocks.sum(0) + jnp.diag(jnp.where(present, 0.0, 1.0)))
-    return _Parts(roots, lowers, PsdFactor(whole, jnp.zeros((), gram.dtype))), probs, blocks
-
-
-def _blocks(parts: _Parts, vectors: Float[Array, "c n"]) -> Float[Array, "c n"]:
-    r"""$E_c v_c$ for each class."""
-
-    def one(parts):
-        root, lower, v = parts
-        return root * jax.scipy.linalg.cho_solve((lower, True), root * v)
-
-    return jax.lax.map(one, (parts.roots, parts.lowers, vectors))
-
-
-def _newton(gram: Array, value: Array, codes: Array, weights: Array) -> _Mode:
-    """The mode that a quadratic at `value` has."""
-    parts, probs, _ = _parts(gram, value, weights)
-    mixed = (probs * value).sum(0)[None]
-    target = weights[None] * (probs * (value - mixed) + codes - probs)
-    dual = target - _reduced(parts, target @ gram)
-    return _Mode(dual, dual @ gram)
-
-
-def _reduced(parts: _Parts, vectors: Float[Array, "c n"]) -> Float[Array, "c n"]:
-    r"""$R v = E v - E R^\top M^{-1} R E v$ with $R$ the sum over classes: $(W^{-1} + K)^{-1} v$."""
-    taken = _blocks(parts, vectors)
-    shared = parts.whole.solve(taken.sum(0))
-    return taken - _blocks(parts, jnp.broadcast_to(shared[None], taken.shape))
-
-
-def _objective(mode: _Mode, codes: Array, weights: Array) -> Scalar:
-    fit = (codes * jax.nn.log_softmax(mode.value, axis=0)).sum(0)
-    return weights @ fit - 0.5 * (mode.weights * mode.value).sum()
-
-
-def _find_mode(gram: Array, codes: Array, weights: Array, start: Array, short: float) -> Run:
-    """The mode by Newton's method, which begins at values `start` of the functions; where the first step is
-    no better than no functions at all, at those.
-    """
-
-    def step(search: _Search) -> tuple[_Search, Scalar]:
-        goal = _newton(gram, search.around, codes, weights)
-        tries = jax.vmap(lambda s: jax.tree.map(lambda a, b: a + s * (b - a), search.mode, goal))(
-            jnp.asarray(_LENGTHS, gram.dtype)
-        )
-        best = jnp.argmax(jax.vmap(lambda each: _objective(each, codes, weights))(tries))
-        moved = jax.tree.map(lambda leaf: leaf[best], tries)
-        return _Search(moved, moved.value), jnp.abs(moved.value - search.around).max()
-
-    def settled(search: _Search, change: Scalar, before: Scalar) -> Array:
-        # what a step leaves is the square of its length
-        return (change >= 0) & (change <= short * (1 + jnp.abs(search.around).max()))
-
-    none = _Mode(jnp.zeros_like(codes), jnp.zeros_like(codes))
-    found = run_until(step, _Search(none, start), max_steps=100, tol=0.0, settled=settled)
-    return Run(found.state.mode, found.trace, found.num_steps, found.code)
-
-
 def _evidence(
     kernel: Any, observed: Observed, num_classes: int, start: Array
-) -> tuple[Scalar, _Mode, _Parts, Run]:
+) -> tuple[Scalar, Mode, Parts, Run]:
     gram, codes = kernel.gram(observed.X), _codes(observed, num_classes)
-    found = _find_mode(jax.lax.stop_gradient(gram), codes, observed.weights, start, _SHORT**0.5)
+    found = find_mode(jax.lax.stop_gradient(gram), codes, observed.weights, start, _SHORT**0.5)
     # one more step: at the mode its dependence on the kernel is that of the mode itself
-    mode = _newton(gram, jax.lax.stop_gradient(found.state.value), codes, observed.weights)
-    parts, _, _ = _parts(gram, mode.value, observed.weights)
-    return _evidence_at(mode, parts, codes, observed), mode, parts, found
-
-
-def _evidence_at(mode: _Mode, parts: _Parts, codes: Array, observed: Observed) -> Scalar:
-    halves = jnp.log(jax.vmap(jnp.diag)(parts.lowers)).sum()
-    scale = 0.5 * jnp.log(observed.safe_weights()).sum()
-    return _objective(mode, codes, observed.weights) - halves - 0.5 * parts.whole.log_det() + scale
+    mode = newton_step(gram, jax.lax.stop_gradient(found.state.value), codes, observed.weights)
+    parts, _, _ = curvature_parts(gram, mode.value, observed.weights)
+    return evidence_at(mode, parts, codes, observed), mode, parts, found
 
 
 @eqx.filter_jit
 def _value_and_slope(
-    free: Array, rebuild: Rebuild, observed: Observed, num_classes: int, start: _Mode
-) -> tuple[Scalar, Array, _Mode]:
+    free: Array, rebuild: Rebuild, observed: Observed, num_classes: int, start: Mode
+) -> tuple[Scalar, Array, Mode]:
     """The evidence at free numbers, its gradient, and the mode there."""
     codes = _codes(observed, num_classes)
     gram, pull = jax.vjp(lambda point: rebuild(point)[0].gram(observed.X), free)
-    mode = _find_mode(gram, codes, observed.weights, start.value, _SHORT).state
-    parts, probs, blocks = _parts(gram, mode.value, observed.weights)
-    slope = _slope_of_gram(gram, mode, parts, probs, blocks, observed.weights)
-    return _evidence_at(mode, parts, codes, observed), pull(slope)[0], mode
-
-
-def _slope_of_gram(
-    gram: Array, mode: _Mode, parts: _Parts, probs: Array, blocks: Array, weights: Array
-) -> Float[Array, "n n"]:
-    r"""$\partial/\partial K$ of the evidence, with $R = (W^{-1} + K)^{-1}$ and $\Sigma = K - K R K$:
-    $\frac12\sum_c (a_c a_c^\top - R_{cc}) + \sum_c z_c a_c^\top$ for $z = (I + W K)^{-1} s$, where
-    $s = -\frac12\partial_f \log|I + K W|$ is what moving the mode does to the volume.
-    """
-
-    def one(block):
-        shared = parts.whole.half_solve(block)
-        before = jnp.diag(gram) - (gram * (block @ gram)).sum(0)
-        return block - shared.T @ shared, shared @ gram, before
-
-    own, across, before = jax.lax.map(one, blocks)
-    eye = jnp.eye(len(probs), dtype=gram.dtype)
-    cov = jnp.einsum("aij,bij->abj", across, across) + eye[:, :, None] * before[:, None]
-    s = _volume_slope(cov, probs, weights)
-    z = s - _reduced(parts, s @ gram)
-    return 0.5 * (mode.weights.T @ mode.weights - own.sum(0)) + z.T @ mode.weights
-
-
-def _volume_slope(cov: Float[Array, "c c n"], probs: Array, weights: Array) -> Float[Array, "c n"]:
-    r"""$-rac12\partial_{f_c}\mathrm{tr}(\Sigma_n W_n)$ with $\Sigma_n$ held, for each row, in closed form:
-    $W_n = w(\mathrm{diag}\,\pi - \pi\pi^	op)$ and $\partial_{f_c}\pi = \pi_c(e_c - \pi)$.
-    """
-    mixed = jnp.einsum("abn,bn->an", cov, probs)
-    inner = jnp.diagonal(cov).T - 2 * mixed  # the derivative of the trace by each probability
-    return -0.5 * weights[None] * probs * (inner - (probs * inner).sum(0)[None])
+    mode = find_mode(gram, codes, observed.weights, start.value, _SHORT).state
+    parts, probs, blocks = curvature_parts(gram, mode.value, observed.weights)
+    slope = slope_of_gram(gram, mode, parts, probs, blocks, observed.weights)
+    return evidence_at(mode, parts, codes, observed), pull(slope)[0], mode
 
 
 @eqx.filter_jit
@@ -320,7 +198,7 @@ def _latent(post: MulticlassPosterior, X: Array) -> tuple[Array, Array]:
     before = post.kernel.diagonal(X)
 
     def one(k, variance):
-        taken = _blocks(post.parts, jnp.broadcast_to(k[None], post.mode.weights.shape))
+        taken = class_blocks(post.parts, jnp.broadcast_to(k[None], post.mode.weights.shape))
         half = post.parts.whole.half_solve(taken.T)
         return jnp.diag(variance - taken @ k) + half.T @ half
 
