@@ -53,13 +53,7 @@ def test_there_is_one_per_family():
     assert len(ESTIMATORS) >= 25
 
 
-# compiling them for every shape of the checks takes minutes where nothing is kept from an earlier run
-MANY_PROGRAMS: set[str] = set()
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=pytest.mark.slow) if n in MANY_PROGRAMS else n for n in ESTIMATORS]
-)
+@every
 def test_scikit_learn_contract(name):
     made = ESTIMATORS[name]()
     found = check_estimator(made, on_skip=None, expected_failed_checks=made.expected_failed_checks)

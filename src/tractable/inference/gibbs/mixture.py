@@ -31,6 +31,7 @@ from tractable.distributions.gaussian import Gaussian
 from tractable.distributions.mixture import Mixture
 from tractable.distributions.multivariate import Dirichlet
 from tractable.distributions.normal_priors import NormalInverseWishart
+from tractable.inference.gibbs import loops
 from tractable.inference.samplers.sampler import ChainState, Info, LogDensity, Sampler
 from tractable.inference.variational.cavi_mixture import BayesianMixture, default_prior
 

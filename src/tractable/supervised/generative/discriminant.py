@@ -80,8 +80,8 @@ class GaussianDiscriminant(Module):
         rows, labels, weights = training_rows(
             X, y, weights, self.num_classes, self.means.shape[1], missing=False
         )
-        fix = "With gaps, fit all rows at once."
-        check(self.scatters is not None, "X", "complete in rows that are joined", "gaps in earlier rows", fix)
+        if self.scatters is None or self.options is None:
+            raise ValueError("`X` must be complete in all rows; got gaps in earlier rows. Fit all at once.")
         both = self.scatters + class_scatters(rows, labels, weights, self.num_classes)
         return _from_scatters(both, self.options, self.class_probs if self.given_probs else None)
 
