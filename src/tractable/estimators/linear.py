@@ -1,8 +1,6 @@
 r"""Linear regression as scikit-learn estimators: ordinary, ridge, lasso, robust, recursive.
 
-Model.       $y = x^\top\theta + \theta_0 + \epsilon$; the mathematics is in
-             `supervised.linear.least_squares`, `linear_ridge`,
-             `lasso`, `robust` and `recursive`.
+Model.       $y = x^\top\theta + \theta_0 + \epsilon$; the mathematics is in `supervised.linear`.
 Used by.     Pipelines and searches of scikit-learn.
 Cost.        That of the models; nothing is compiled for the first two.
 """

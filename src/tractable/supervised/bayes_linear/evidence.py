@@ -1,6 +1,6 @@
 r"""Type-II maximum likelihood for Bayesian linear regression: prior and noise precision by their evidence.
 
-Objective.   $\max_{\alpha, \beta} \log p(y \mid \alpha, \beta)$ (`bayes_linear_spectrum`).
+Objective.   $\max_{\alpha, \beta} \log p(y \mid \alpha, \beta)$ (`spectrum`).
 Profile.     For a ratio $\lambda = \alpha/\beta$ the best $\beta$ is $\nu/Q(\lambda)$ with $Q =
              \rho^2 + \sum_i \lambda z_i^2/(\lambda + \sigma_i^2)$; what is left has one variable, is
              looked at everywhere, and its highest point is the global one. Stationary points are

@@ -1,7 +1,7 @@
 r"""Linear models with Gaussian noise: ordinary, weighted, generalised and least-norm least squares.
 
 Model.       $y = X\theta + \epsilon$, $\epsilon \sim N(0, \sigma^2 W^{-1})$, or $N(0, R)$ with $R$ known.
-Estimate.    $\hat\theta = (X^\top W X)^{-1} X^\top W y$, never computed that way (see `linear_solvers`); with
+Estimate.    $\hat\theta = (X^\top W X)^{-1} X^\top W y$, never computed that way (see `linear.solvers`); with
              noise $R$: $(X^\top R^{-1} X)^{-1} X^\top R^{-1} y$ with covariance $(X^\top R^{-1} X)^{-1}$. Of
              many solutions the one of least norm, $X^\top (X X^\top)^{-1} y = X^+ y$.
 Likelihood.  Maximum likelihood is least squares, with
@@ -9,7 +9,7 @@ Likelihood.  Maximum likelihood is least squares, with
              $-\log N(y \mid f, \sigma^2) = (y - f)^2 / 2\sigma^2 + \frac12\log 2\pi\sigma^2$.
 Prediction.  Student's t with $N - p$ degrees, location $x^\top\hat\theta$, scale
              $s\sqrt{1 + x^\top (X^\top W X)^{-1} x}$.
-Used by.     estimators.linear; the shape of a fitted linear model also in linear_ridge, lasso, robust.
+Used by.     estimators.linear; the shape of a fitted linear model also in linear.ridge, lasso, robust.
 Cost.        That of `least_squares`: $O(n p^2)$.
 References.  Bjorck (1996); Seber and Lee (2003).
 """
