@@ -2,7 +2,7 @@
 
 `__init__.pyi` lists what a package exports, as plain imports: type checkers and editors read it, and so does
 `attach`. Asking for one sampler then does not import sixty files and SciPy. A package that exports an object
-with the name of its module (`inference.mcmc`) means the object.
+with the name of its module (`inference.fit`) means the object.
 """
 
 import ast

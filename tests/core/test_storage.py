@@ -247,7 +247,7 @@ def test_every_flipped_bit_is_found(tmp_path_factory, sample, data):
     bit = data.draw(st.integers(0, 7))
     damaged = bytearray(sample)
     damaged[position] ^= 1 << bit
-    refused(tmp_path_factory.getbasetemp() / "flipped", bytes(damaged))
+    assert refused(tmp_path_factory.getbasetemp() / "flipped", bytes(damaged))
 
 
 def test_every_byte_of_the_header_counts(path, sample):
@@ -255,7 +255,7 @@ def test_every_byte_of_the_header_counts(path, sample):
     for position in range(8 + length):
         damaged = bytearray(sample)
         damaged[position] ^= 0x20  # turns small letters into capitals and spaces into NUL
-        refused(path, bytes(damaged))
+        assert refused(path, bytes(damaged))
 
 
 def test_additions_are_refused(path, sample):

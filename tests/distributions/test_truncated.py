@@ -39,7 +39,6 @@ def test_a_truncated_gamma():
     assert stats.kstest(draws, lambda t: (known.cdf(t) - known.cdf(1)) / mass).pvalue > 1e-4
 
 
-@pytest.mark.slow
 def test_a_poisson_without_zero():
     k = np.arange(1, 80)
     mass = stats.poisson(1).pmf(k) / (1 - np.exp(-1))

@@ -80,7 +80,6 @@ def test_gradient_is_unbiased_and_has_little_noise(rows):
     assert (found.std(0) < 0.05 * np.abs(exact) + 0.1).all()
 
 
-@pytest.mark.slow
 def test_many_rows_choose_it_and_say_so(rows, process, monkeypatch):
     monkeypatch.setattr(regression, "MANY", 250)
     post = process.posterior(*rows)

@@ -29,7 +29,7 @@ from tractable.distributions.gaussian import Gaussian
 from tractable.inference.chains.mcmc import mcmc
 from tractable.inference.chains.posterior import Posterior
 from tractable.inference.curvature.moderated import moderated_probability
-from tractable.supervised.logistic.newton import NewtonFit, StandardRows, checked_rows, newton
+from tractable.supervised.logistic.newton import NewtonFit, StandardRows, binary_rows, newton
 
 __all__ = ["BayesianLogistic", "fit_bayes_logistic", "laplace_logistic", "sample_logistic"]
 
@@ -201,21 +201,6 @@ def log_joint(beta: Array, z: Array, y: Array, w: Array, precision: Array) -> Sc
     """The log-likelihood plus the log-prior, up to a constant."""
     eta = z @ beta
     return -(w @ (softplus(eta) - y * eta)) - 0.5 * beta @ (precision * beta)
-
-
-def binary_rows(
-    X: ArrayLike, y: ArrayLike, weights: ArrayLike | None, intercept: bool | None
-) -> StandardRows:
-    """Checked rows, standardised; with `intercept=None` taken as they are."""
-    x, labels, w = checked_rows(X, y, weights)
-    ok = (labels == 0) | (labels == 1)
-    if not ok.all():
-        check(False, "y", "0 or 1", offender(labels, ok), "Turn names into codes with `label_codes`.")
-    if intercept is not None:
-        return StandardRows.of(x, labels.astype(float), w, intercept)
-    d = x.shape[1]
-    plain = (np.zeros(d), np.ones(d), np.zeros(d, bool), False)
-    return StandardRows(x, labels.astype(float), w, *plain)
 
 
 def prior_parts(rows: StandardRows) -> tuple[np.ndarray, np.ndarray]:

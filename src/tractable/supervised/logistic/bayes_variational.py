@@ -24,8 +24,8 @@ from tractable.core.iterate import Status, is_close
 from tractable.core.types import ArrayLike
 from tractable.distributions.gaussian import Gaussian
 from tractable.inference.variational.cavi import never_falls
-from tractable.supervised.logistic.bayes import BayesianLogistic, binary_rows, prior_parts
-from tractable.supervised.logistic.newton import StandardRows
+from tractable.supervised.logistic.bayes import BayesianLogistic, prior_parts
+from tractable.supervised.logistic.newton import StandardRows, binary_rows
 
 __all__ = ["sigmoid_bound", "variational_logistic"]
 

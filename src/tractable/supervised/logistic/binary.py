@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import expit, ndtr, ndtri
 
-from tractable.core.checks import check, check_count, offender
+from tractable.core.checks import check, check_count
 from tractable.core.chunks import pad_rows
 from tractable.core.iterate import Status
 from tractable.core.module import Module, field
@@ -36,7 +36,7 @@ from tractable.optim.stochastic import minimise_batches
 from tractable.supervised.logistic.newton import (
     NewtonFit,
     StandardRows,
-    checked_rows,
+    binary_rows,
     logistic_start,
     newton,
     solve_psd,
@@ -186,18 +186,14 @@ def fit_logistic(
     LogisticModel(1 coefficients, penalty 0, loss 2.3474865, steps 4: Converged.)
     """
     check_options(penalty, separated)
-    x, labels, w = checked_rows(X, y, weights)
-    ok = (labels == 0) | (labels == 1)
-    if not ok.all():
-        check(False, "y", "0 or 1", offender(labels, ok), "Turn names into codes with `label_codes`.")
-    rows = StandardRows.of(x, labels.astype(float), w, intercept)
+    rows = binary_rows(X, y, weights, intercept)
     prior = rows.penalty(float(penalty))
     if isinstance(solver, str) and solver == "newton":
         found = newton(rows.logistic, logistic_start(rows, prior), prior, rows.total, max_steps=max_steps)
     else:
         found = _by_method(rows, prior, solver, key, check_count("max_steps", max_steps), tol)
     settled = bool(penalty) or found.status is Status.converged
-    apart = judge_separation(rows, labels.astype(int), found.direction, settled, separated, names)
+    apart = judge_separation(rows, rows.y.astype(int), found.direction, settled, separated, names)
     return _model(rows, found, float(penalty), apart)
 
 

@@ -31,7 +31,15 @@ from tractable.core.types import ArrayLike
 from tractable.supervised.linear.products import over_rows
 from tractable.supervised.logistic.sums import gram_pass, logistic_pass
 
-__all__ = ["NewtonFit", "StandardRows", "checked_rows", "logistic_start", "newton", "solve_psd"]
+__all__ = [
+    "NewtonFit",
+    "StandardRows",
+    "binary_rows",
+    "checked_rows",
+    "logistic_start",
+    "newton",
+    "solve_psd",
+]
 
 _DECREMENT = 1e-7
 _LONGEST = 1e-3  # of the last step, in standardised coefficients
@@ -181,6 +189,21 @@ def checked_rows(
     keep = w > 0
     check(bool(keep.any()), "weights", "positive for at least one row", "zeros")
     return (x, y, w) if keep.all() else (x[keep], y[keep], w[keep])
+
+
+def binary_rows(
+    X: ArrayLike, y: ArrayLike, weights: ArrayLike | None, intercept: bool | None
+) -> StandardRows:
+    """Checked rows of targets 0 and 1, standardised; with `intercept=None` taken as they are."""
+    x, labels, w = checked_rows(X, y, weights)
+    ok = (labels == 0) | (labels == 1)
+    if not ok.all():
+        check(False, "y", "0 or 1", offender(labels, ok), "Turn names into codes with `label_codes`.")
+    if intercept is not None:
+        return StandardRows.of(x, labels.astype(float), w, intercept)
+    d = x.shape[1]
+    plain = (np.zeros(d), np.ones(d), np.zeros(d, bool), False)
+    return StandardRows(x, labels.astype(float), w, *plain)
 
 
 def newton(

@@ -17,13 +17,12 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import ndtr
 
-from tractable.core.checks import check, offender
 from tractable.core.iterate import Status
 from tractable.core.module import field
 from tractable.core.types import Array, ArrayLike, Float, Int, Scalar
 from tractable.distributions.special import log_ndtr
 from tractable.supervised.logistic.binary import covariance_of
-from tractable.supervised.logistic.newton import StandardRows, checked_rows, newton
+from tractable.supervised.logistic.newton import binary_rows, newton
 from tractable.supervised.logistic.separation import (
     LikelihoodFit,
     Separation,
@@ -84,15 +83,11 @@ def fit_probit(
     ProbitModel(1 coefficients, penalty 0, loss 2.3309435, steps 4: Converged.)
     """
     check_options(penalty, separated)
-    x, labels, w = checked_rows(X, y, weights)
-    ok = (labels == 0) | (labels == 1)
-    if not ok.all():
-        check(False, "y", "0 or 1", offender(labels, ok), "Turn names into codes with `label_codes`.")
-    rows = StandardRows.of(x, labels.astype(float), w, intercept)
+    rows = binary_rows(X, y, weights, intercept)
     prior = rows.penalty(float(penalty))
     found = newton(rows.probit, np.zeros(rows.size), prior, rows.total, max_steps=max_steps)
     settled = bool(penalty) or found.status is Status.converged
-    apart = judge_separation(rows, labels.astype(int), found.direction, settled, separated, names)
+    apart = judge_separation(rows, rows.y.astype(int), found.direction, settled, separated, names)
     coefficients, base = rows.split(found.beta)
     spread = covariance_of(found.hessian, rows.back())[1]
     arrays = jnp.asarray(coefficients), jnp.asarray(float(base)), jnp.asarray(spread), jnp.asarray(found.loss)

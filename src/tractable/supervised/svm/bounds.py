@@ -167,7 +167,7 @@ def _spans(
         shares -= (half @ halves[:, :-1] - ~on_margin) ** 2 / (half @ half)
     alone = on_margin & (shares <= 1e-12 * squares)  # nothing can take this vector's place: no finite span
     inverses = 1.0 / np.where(on_margin & ~alone, shares, 1.0)
-    return np.where(alone, own, np.where(on_margin, inverses, np.maximum(own - shares, 0.0)))
+    return np.where(alone, own, np.where(on_margin, inverses, np.maximum(own - shares, 0.0)))  # a distance
 
 
 def _spans_by_inverse(
@@ -181,7 +181,7 @@ def _spans_by_inverse(
     spans = np.array(own, float)
     place, on_margin = _places(inside, wanted)
     v = np.vstack([cross[:, ~on_margin], np.ones((int(bias), int((~on_margin).sum())))])
-    spans[~on_margin] = np.maximum(spans[~on_margin] - (v * (inverse @ v)).sum(0), 0.0)
+    spans[~on_margin] = np.maximum(spans[~on_margin] - (v * (inverse @ v)).sum(0), 0.0)  # a distance
     share = diagonal[place[on_margin]]
     alone = share <= 1e-12 * np.abs(diagonal).max()  # nothing can take this vector's place: no finite span
     spans[on_margin] = np.where(alone, spans[on_margin], 1.0 / np.where(alone, 1.0, share))

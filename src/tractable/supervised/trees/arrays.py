@@ -162,8 +162,8 @@ class _Grown:
         allowed = cut & (weight >= least) & (rest >= least) & (rest > 0) & (weight > 0)
         w, r = np.where(allowed, weight, 1.0), np.where(allowed, rest, 1.0)
         if self.criterion == ENTROPY:
-            shares = np.maximum(left, 0.0) / w[..., None], np.maximum(right, 0.0) / r[..., None]
-            found = (xlogy(left, shares[0]) + xlogy(np.maximum(right, 0.0), shares[1])).sum(-1)
+            left, right = np.maximum(left, 0.0), np.maximum(right, 0.0)  # below zero by rounding alone
+            found = (xlogy(left, left / w[..., None]) + xlogy(right, right / r[..., None])).sum(-1)
         else:
             found = ((left * left).sum(-1) * r + (right * right).sum(-1) * w) / (w * r)
         return np.where(allowed, found, -np.inf)

@@ -22,8 +22,8 @@ import numpy as np
 
 from tractable.core.checks import check, check_count
 from tractable.core.chunks import bucket_size
-from tractable.core.module import Module, field
-from tractable.core.types import ArrayLike, Bool, Float, Int, Key
+from tractable.core.module import field
+from tractable.core.types import ArrayLike, Float, Int, Key
 from tractable.inference.trust.uncertainty import UncertaintySplit, split_entropy, split_variance
 from tractable.supervised.trees.growth import (
     Columns,
@@ -35,7 +35,7 @@ from tractable.supervised.trees.growth import (
     sample_of,
     seeds_from,
 )  # fmt: skip
-from tractable.supervised.trees.tree import Tree, rows_of, sum_leaf_values, walker
+from tractable.supervised.trees.tree import Nodes, Tree, rows_of, sum_leaf_values, walker
 
 __all__ = ["Forest", "canonical_order", "draw_rows", "fit_forest", "in_threads"]
 
@@ -43,20 +43,13 @@ _BLOCK = 8192
 _MOST_DRAWS = 2**31 - 1
 
 
-class Forest(Module):
-    """Trees with equal votes, their nodes in one set of arrays; `roots` says where each tree begins.
+class Forest(Nodes):
+    """Trees with equal votes, all their nodes together; `roots` says where each tree begins.
 
     `out_of_bag` are the predictions of each training row by the trees that did not see it
     (NaN where all did).
     """
 
-    feature: Int[np.ndarray, " m"]
-    threshold: Float[np.ndarray, " m"]
-    left: Int[np.ndarray, " m"]
-    missing_left: Bool[np.ndarray, " m"]
-    value: Float[np.ndarray, "m k"]
-    weight: Float[np.ndarray, " m"]
-    impurity: Float[np.ndarray, " m"]
     roots: Int[np.ndarray, " t"]
     out_of_bag: Float[np.ndarray, "n k"] | None
     out_of_bag_error: Float[np.ndarray, ""]

@@ -25,6 +25,7 @@ from tractable.core.types import ArrayLike, Bool, Float, Int
 from tractable.supervised.trees import arrays
 
 __all__ = [
+    "Nodes",
     "PruningPath",
     "Tree",
     "gini",
@@ -41,8 +42,8 @@ FEW_WALKS, FEW_NODES = 100_000, 200
 Names = Sequence[Hashable] | np.ndarray | None
 
 
-class Tree(Module):
-    """A fitted tree: node 0 is the root, the right child follows the left one, a leaf has feature -1.
+class Nodes(Module):
+    """Nodes of trees: the right child follows the left one, a leaf has feature -1.
 
     `value` holds the class shares (or the mean) of each node, `weight` the weight of its rows and `impurity`
     that of its rows.
@@ -55,6 +56,11 @@ class Tree(Module):
     value: Float[np.ndarray, "m k"]
     weight: Float[np.ndarray, " m"]
     impurity: Float[np.ndarray, " m"]
+
+
+class Tree(Nodes):
+    """A fitted tree: node 0 is the root."""
+
     criterion: str = field(static=True)
     num_features: int = field(static=True)
 
