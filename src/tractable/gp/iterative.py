@@ -77,7 +77,9 @@ class IterativePosterior(Module):
         return jnp.asarray(np.asarray(_mean(self, pad_points(rows)))[: len(rows)])
 
     def latent(self, X: ArrayLike) -> Normal:
-        """The function at each row; each block of 64 rows is a solve of its own."""
+        """The function at each row; each block of 64 rows is a solve of its own, to `tol`: a variance below
+        `tol` times that of the prior is given as that.
+        """
         mean, variance = self._moments(as_points("X", X, self.observed.X.shape[1]))
         return Normal(mean, jnp.sqrt(variance))
 
@@ -194,6 +196,7 @@ def _variance(post: IterativePosterior, X: Array) -> Array:
     cross = jnp.where(post.observed.present[:, None], cross, 0.0)
     solved = conjugate_gradients(post.system, cross, post.options)
     before = prior_variances(post.process.kernel, post.process.mean, X)
+    # a solve to `tol` knows a variance no better than this
     return jnp.maximum(before - (cross * solved.X).sum(0), post.options.tol * before)
 
 
