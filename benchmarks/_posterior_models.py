@@ -2,7 +2,6 @@ r"""The models behind a folder of reference posteriors, each stated once: data, 
 
 Volume.      A flat prior on $0 < \alpha_1$, $0 < \beta_1$, $\alpha_1 + \beta_1 < 1$ is flat on the simplex of
              three parts: the order of the constraints disappears.
-Used by.     benchmarks.posteriors, tests/inference/test_reference_posteriors.py.
 """
 
 from collections.abc import Callable

@@ -1,6 +1,4 @@
 """Small tables with their column names: bundled real ones, public facts, seeded generators. No downloads.
-
-Used by.     `tractable demo`, the examples, the tests.
 """
 
 from dataclasses import dataclass

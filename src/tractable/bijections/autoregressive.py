@@ -5,7 +5,6 @@ Map.         $x_i = f(z_i; c_i(x_1, \dots, x_{i-1}))$ for $i = 1, \dots, d$; the
              they are found one after another ($d$ passes).
 Masks.       Every unit has a degree; a hidden unit sees inputs of at most its degree, output $i$ sees hidden
              units of degree below $i$.
-Used by.     generative flows.
 Cost.        $d$ calls of the conditioner forwards, one backwards; the other way round for `.inverted`.
 References.  Germain et al. (2015), "MADE"; Papamakarios, Pavlakou and Murray (2017), "Masked autoregressive
              flow".

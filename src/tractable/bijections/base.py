@@ -6,7 +6,6 @@ Contract.    For one point $x$, `forward_and_log_det(x)` returns $y = f(x)$ and 
              inverse. Batches are `vmap` at the edge.
 Identity.    $(f_n \circ \dots \circ f_1)$ has the log-determinant $\sum_i \log|\det \partial f_i/\partial
              x_{i-1}|$ with $x_i = f_i(x_{i-1})$; the inverse has minus the log-determinant, taken at $x$.
-Used by.     distributions.transformed, bijections.support, generative flows.
 Cost.        That of the maps; the point is visited once in each direction.
 References.  Papamakarios et al. (2021), "Normalizing flows for probabilistic modeling and inference", section
              2.

@@ -3,7 +3,6 @@ rearrangements.
 
 Identity.    Maps of separate parts have a block-diagonal Jacobian, so their log-determinants add, as those of
              a chain do. Rearrangements keep volume.
-Used by.     generative flows, bijections.support, distributions.transformed.
 Cost.        That of the parts.
 """
 

@@ -3,7 +3,6 @@ r"""Couplings: some entries stay as they are and choose the map of the others.
 Map.         $y_A = x_A$ and $y_B = f(x_B; c(x_A))$ with any function $c$ (the conditioner) and any family $f$
              of elementwise maps. The Jacobian is block-triangular, so $\log|\det| = \sum_{i \in
              B}\log|f'(x_i)|$; $c$ is never inverted.
-Used by.     generative flows.
 Cost.        One call of the conditioner in either direction.
 References.  Dinh, Sohl-Dickstein and Bengio (2017), "Density estimation using Real NVP".
 """

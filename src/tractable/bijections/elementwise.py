@@ -1,8 +1,6 @@
 r"""Elementwise maps: affine, exponential, logistic and their relatives, exact far into both tails.
 
 Identity.    $y = f(x)$ entry by entry, with $\log|f'(x)|$ in the form that neither overflows nor cancels.
-Used by.     bijections.support, bijections.coupling, distributions.transformed, location-scale and Gumbel
-             draws as maps of noise.
 Cost.        $O(1)$ per entry.
 References.  Machler (2012), "Accurately computing log(1 - exp(-|a|))".
 """

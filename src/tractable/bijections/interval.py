@@ -2,7 +2,6 @@ r"""The real line onto an interval whose ends may be infinite, and may depend on
 
 Map.         Both ends finite: $y = a + (b - a)\,\sigma(x)$. Only $a$: $y = a + e^x$. Only $b$: $y = b -
              e^{-x}$. Neither: $y = x$.
-Used by.     bijections.support, for parameters and outcomes with bounds.
 Cost.        $O(1)$ per entry.
 """
 

@@ -4,7 +4,6 @@ Identity.    $x = Az + b$ has $\log|\det A|$; with $z \sim N(0, I)$ it makes $x 
 Whitening.   With $\Sigma = E\Lambda E^\top$ (eigenvectors in the columns of $E$), $y = \Lambda^{-1/2}E^\top(x
              - \mu)$ has identity covariance, $\Delta^2 = (x - \mu)^\top\Sigma^{-1}(x - \mu) = y^\top y$, and
              the level set $\Delta = 1$ is the ellipsoid with axes $\sqrt{\lambda_i}\,e_i$.
-Used by.     distributions.transformed, full-rank variational families, generative flows, plots of level sets.
 Cost.        $O(d^2)$ triangular and orthogonal, $O(d^3)$ for a factor, once per batch under `vmap`.
 References.  Bishop (2006) section 2.3; Golub and Van Loan (2013) sections 3.2 and 5.1.
 """

@@ -2,7 +2,6 @@ r"""Maps of each entry by itself: one strictly monotone function, its slope, and
 
 Identity.    $y_i = f(x_i)$, so that $\log|\det \partial y/\partial x| = \sum_i \log|f'(x_i)|$, and an
              interval goes to the interval of its ends.
-Used by.     bijections.elementwise, bijections.spline, distributions.transformed.
 Cost.        Elementwise.
 """
 

@@ -6,7 +6,6 @@ Softmax.     $\theta = \mathrm{softmax}(\lambda)$ keeps $\theta$ on the simplex 
              and $\partial L/\partial\lambda_k = \theta_k\,(\partial L/\partial\theta_k - \sum_j
              \theta_j\,\partial L/\partial\theta_j)$. For a mixture, where $\partial L/\partial\theta_k =
              \sum_n p(z = k \mid x_n)/\theta_k$, this is $\sum_n p(z = k \mid x_n) - N\theta_k$.
-Used by.     bijections.support, gradient fits of mixture weights and tables of probabilities.
 Cost.        $O(k)$.
 References.  Aitchison (1986), chapter 6; Sethuraman (1994).
 """

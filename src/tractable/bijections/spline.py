@@ -7,7 +7,6 @@ Map.         Between knots $(x_k, y_k)$ and $(x_{k+1}, y_{k+1})$ with slopes $\d
 Inverse.     With $\theta = (y - y_k)/\Delta y$ and $e = \delta_k(1-\theta) - \delta_{k+1}\theta$, $\xi =
              2s\theta/(2s\theta + g)$ and $g = e + \{e^2 + 4s^2\theta(1-\theta)\}^{1/2}$: sums of squares, so
              rounding never leaves $[0, 1]$.
-Used by.     generative flows (couplings and autoregressive layers).
 Cost.        $O(K)$ per number for $K$ bins.
 References.  Gregory and Delbourgo (1982); Durkan et al. (2019), "Neural spline flows".
 """

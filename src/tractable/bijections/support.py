@@ -6,7 +6,6 @@ Identity.    With $\theta = T(u)$ for all constrained leaves at once, a density 
 Volume.      On lower-dimensional sets: the simplex by its first $k - 1$ coordinates, covariances and Cholesky
              factors by their lower triangle, correlations and their factors by the strict lower triangle,
              unit vectors by surface.
-Used by.     Gradient fits, MAP, MCMC, variational inference, Laplace.
 Cost.        That of the maps; one pass over the leaves.
 """
 

@@ -7,7 +7,6 @@ Volume.      A matrix is measured by its free entries: the lower triangle with t
 Identities.  $A = LL^\top$ has $|\partial A/\partial L| = 2^d\prod_i L_{ii}^{d-i+1}$; a correlation $R =
              LL^\top$ with unit rows in $L$ has $\prod_j L_{jj}^{d-j}$. Partial correlations $z_{ij} = \tanh
              x_{ij}$ break the unit length of a row: $L_{ij} = z_{ij}\prod_{k<j}(1 - z_{ik}^2)^{1/2}$.
-Used by.     bijections.support, full-rank variational families.
 Cost.        $O(d^2)$ for factors, $O(d^3)$ for $LL^\top$ and back.
 References.  Muirhead (1982) theorem 2.1.9; Lewandowski, Kurowicka and Joe (2009).
 """

@@ -3,7 +3,6 @@
 Why.         A BLAS with several threads makes them meet in every product. With matrices of a few hundred
              rows, with rows a thousand times as many as columns, or on a machine that others use too, the
              waiting takes ten to a hundred times as long as the work.
-Used by.     supervised.linear.products, estimators of Gaussian processes and support vector machines.
 Cost.        Microseconds; the loaded libraries are looked up once.
 """
 

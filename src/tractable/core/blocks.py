@@ -2,7 +2,6 @@ r"""Long iterations from Python: compiled blocks, progress, Ctrl-C, checkpoints 
 
 Loop.        The steps of `core.iterate.run`, a block at a time; between blocks Python looks at the clock, the
              keyboard and the records. One program serves every block, the last one too.
-Used by.     Samplers, variational inference, EM, stochastic gradients: whatever takes minutes or days.
 Cost.        One dispatch and one copy of the records per block; a checkpoint rewrites all records so far.
 """
 

@@ -3,7 +3,6 @@
 Static faults (shape, dtype, option) raise at once. Values are checked at public edges and in constructors,
 where they are concrete; under `jit` there are no values to check and nothing is raised.
 
-Used by.     Every public edge of the library.
 Cost.        A pass over the values in NumPy; nothing is compiled.
 """
 

@@ -6,7 +6,6 @@ Buckets.     Powers of two up to 4096 rows, where compiling costs far more than 
              times them, so that padding adds at most half, with two programs for each doubling of the rows.
 Chunks.      An iterable of `(rows, weights)` of one shape over arrays, memory maps, Parquet, CSV and NumPy
              files, data frames and generators; no file is in memory as a whole. Missing values stay NaN.
-Used by.     Everything fitted by sums over rows: EM, exponential families, regression, estimators, scale.
 Cost.        One program for all chunks; memory for one chunk.
 References.  Neumaier (1974) for the compensated sum.
 """

@@ -3,8 +3,6 @@ r"""A number with how it was computed and how far it may be off: what every inex
 Error.       The standard error of the mean for draws; an estimate of the absolute error for `quadrature` and
              `sum`;
              zero for `closed_form`.
-Used by.     distributions.divergence, distributions.information, inference (importance, evidence,
-             comparison).
 Cost.        None.
 """
 

@@ -8,7 +8,6 @@ Parseval.    $\frac{1}{T}\int |f|^2 = \sum_n |c_n|^2 = a_0^2/4 + \frac12\sum_n (
 Discrete.    $X_k = \sum_n x_n e^{-2\pi i k n/N}$: a change of basis, $X = F x$ with $F^H F = N I$.
 Continuous.  $\hat f(\omega) = \int f(t)\,e^{-i\omega t}\,dt$ (angular frequency), whose inverse has a factor
              $1/2\pi$; or $\hat f(\nu) = \int f(t)\,e^{-2\pi i\nu t}\,dt$ (ordinary frequency), without one.
-Used by.     State-space convolutions, spectra of time series, random Fourier features.
 Cost.        $O(N \log N)$ for `fft`; the quadrature for a series.
 References.  Cooley and Tukey (1965); Trefethen and Weideman (2014) for the trapezoidal rule.
 """

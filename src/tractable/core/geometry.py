@@ -6,7 +6,6 @@ Distances.   $\|x - y\|^2 = \|x\|^2 + \|y\|^2 - 2 x^\top y$: one matrix product 
              about ten digits.
 Bases.       With basis vectors as columns, $v = B\,[v]_B$ and $[v]_{B'} = B'^{-1} B\,[v]_B$.
 Projection.  $\mathrm{proj}_y x = \frac{y^\top x}{\|y\|^2}\,y$; the residual is orthogonal to $y$.
-Used by.     kernels, k-means, hierarchical clustering, scaling, nearest neighbours, Gram-Schmidt.
 Cost.        $O(nmd)$ for distances.
 References.  Kahan (2006), "How futile are mindless assessments of roundoff" (angles).
 """

@@ -8,7 +8,6 @@ Use.         Inference asks a model for marginals and conditionals (`HasQueries`
              model of highest likelihood (`HasEM`, `Predictor.fit`) or for a distribution over models
              (`HasPosterior`).
 Membership.  By methods, at run time: `isinstance(model, HasLogProb)`. No base class, nothing to register.
-Used by.     inference, estimators, the command line.
 Cost.        None: names only.
 """
 

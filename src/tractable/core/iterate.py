@@ -2,7 +2,6 @@ r"""Iteration, written once for the whole library: `run` for a fixed length, `ru
 
 Loop.        $s_{k+1}, v_k = \mathrm{step}(s_k)$ until $|v_k - v_{k-1}| \le \mathrm{tol}\,(1 + |v_k|)$, or for
              `max_steps`.
-Used by.     EM, k-means, value iteration, loopy belief propagation, optimisers, samplers, the power method.
 Cost.        One compiled program each; the trace of `run_until` is padded with NaN to `max_steps`.
 """
 

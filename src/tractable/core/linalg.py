@@ -4,7 +4,6 @@ Factor.      $A + \epsilon\,\bar a I = L L^\top$ with $\bar a$ the mean of the d
              is zero unless the caller asks for more, and what was added is kept: nothing is hidden.
 Woodbury.    $(A - B D^{-1} C)^{-1} = A^{-1} + A^{-1} B (D - C A^{-1} B)^{-1} C A^{-1}$ and
              $|A - B D^{-1} C| = |A|\,|D - C A^{-1} B| / |D|$.
-Used by.     distributions.gaussian, gp, statespace.kalman, supervised, latent.
 Cost.        $O(d^3/3)$ for a factor, $O(d^2)$ for each solve and each rank-one change of a factor.
 References.  Golub and Van Loan (2013) sections 2.1.4, 4.2 and 6.5; Higham (1988).
 """

@@ -4,7 +4,6 @@ Layout.      The gradient of a scalar has the shape of $X$: entry $ij$ is $\part
              Jacobian of a vector has one row per output: $\partial(Ax)/\partial x = A$.
 Identities.  `IDENTITIES` lists each function with its gradient, so that one test compares them all with
              central differences and with automatic differentiation.
-Used by.     Hand-written M-steps of Gaussian and factor models, and tests of hand-written gradients.
 Cost.        One inverse or a few products of $d \times d$ matrices.
 References.  Petersen and Pedersen (2012), "The Matrix Cookbook".
 """

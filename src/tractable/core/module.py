@@ -1,10 +1,9 @@
 """Immutable pytrees whose constrained leaves name their support once.
 
 A `Module` is an `equinox.Module`: a frozen dataclass and a pytree. `field(support=positive)` converts the
-value to floats and checks
-it where the object is made by hand; under `jit` there are no values and only shapes are checked. `rank` is
-the rank of the field in
-one unit of the object (a mean vector: 1); the leading axes of a field are independent units.
+value to floats and checks it where the object is made by hand; under `jit` there are no values and only
+shapes are checked. `rank` is the rank of the field in one unit of the object (a mean vector: 1); the leading
+axes of a field are independent units.
 """
 
 import dataclasses

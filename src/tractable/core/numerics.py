@@ -3,7 +3,6 @@ r"""Scalar functions that stay exact where the textbook form overflows, underflo
 Identities.  $\sigma(-x) = 1 - \sigma(x)$, $\sigma' = \sigma(1 - \sigma)$,
              $\log\sum_i e^{x_i} = m + \log\sum_i e^{x_i - m}$ with $m = \max_i x_i$,
              $\Gamma(x) = \int_0^\infty t^{x-1} e^{-t}\,dt = (x - 1)\,\Gamma(x - 1)$, $\Gamma(n) = (n - 1)!$.
-Used by.     Every log-density, link function and mixture in the library.
 Cost.        Elementwise.
 References.  Machler (2012), "Accurately computing log(1 - exp(-|a|))"; Higham (2002), chapter 1.
 """

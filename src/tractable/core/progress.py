@@ -3,7 +3,6 @@
 Contract.    `track(iterable)` wraps a loop; `progress_bar(total)` is advanced by hand and carries fields
              (`divergences=3`). Both write to standard error, only if it is a terminal and `progress` is true:
              a pipe, a log file and a test see nothing.
-Used by.     core.iterate.run_in_blocks, the command line, estimators with `progress=True`.
 Cost.        `rich` is imported at the first bar that is shown, never by `import tractable`.
 """
 

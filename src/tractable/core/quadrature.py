@@ -4,7 +4,6 @@ Rule.        Gauss-Legendre with 32 nodes on panels between the break points (ju
              The panels are halved until the answer changes by less than the tolerance: an answer is either
              accurate or refused, with the advice to name the missing break points.
 Periodic.    For smooth periodic functions the trapezoidal rule converges faster than any power.
-Used by.     core.fourier.
 Cost.        32 evaluations per panel; $e^{-irt}$ takes one panel for each 32 radians.
 References.  Davis and Rabinowitz (1984) chapter 2.
 """

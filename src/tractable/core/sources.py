@@ -2,7 +2,6 @@
 
 Contract.    A block is a list of NumPy arrays with one common number of rows. Blocks have any number of rows;
              `core.chunks` cuts them to size. Numbers of a table become float64, missing values NaN.
-Used by.     core.chunks.
 Cost.        Memory for one block: a Parquet file is read by row groups, a CSV file by the megabyte.
 """
 

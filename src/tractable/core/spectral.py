@@ -5,7 +5,6 @@ Iteration.   $v \leftarrow A v / \|A v\|$, $\lambda = v^\top A v$. With $v_0 = \
              $|\lambda_2/\lambda_1|$ each step.
 Singular.    $u \leftarrow A v / \|A v\|$, $v \leftarrow A^\top u / \|A^\top u\|$, $\sigma = u^\top A v$; the
              error falls by $(\sigma_2/\sigma_1)^2$.
-Used by.     PageRank and stationary vectors, spectral normalisation, step sizes from Lipschitz constants.
 Cost.        One product with $A$ (two for singular vectors) per step; sparse matrices stay sparse.
 References.  Golub and Van Loan (2013) section 7.3.
 """

@@ -7,7 +7,6 @@ Safety.      `load` runs no code from the file. It makes objects only of module,
              defined in `tractable`, or listed by the caller in `types`; their fields are set without
              calling their constructors. The digest finds damage, not forgery: it is no signature.
 Atomicity.   The file is written beside its target, flushed to disk and renamed: a crash leaves the old file.
-Used by.     `tractable.save`, `tractable.load`, checkpoints of `core.iterate.run_in_blocks`.
 Cost.        One pass over the bytes; the arrays are in memory twice while they are written or read.
 References.  The safetensors format, https://github.com/huggingface/safetensors.
 """

@@ -6,7 +6,6 @@ Identity.    $u_i = \mathrm{mix}(s + i\gamma)$ with the 64-bit finaliser of Spli
 Why.         JAX's own generator unrolls into a hundred operations at every call site: a quarter of a second
              of compilation each, more than the gradient of most models. A sampler's inner loop also wants one
              number at a time, cheaply. Without 64-bit numbers the words come from JAX's generator.
-Used by.     inference.samplers.nuts.
 Cost.        Six integer operations per word.
 References.  Steele, Lea and Flood (2014), "Fast splittable pseudorandom number generators".
 """

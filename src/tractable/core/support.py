@@ -4,7 +4,6 @@ A support knows which values belong to it (`contains`), the rank of one member (
 a vector, 2 for a matrix; leading axes hold independent members), one member (`interior`), and the words for
 it (`words`). `bijections.support` maps each continuous support to and from the real numbers.
 
-Used by.     `core.module.field(support=...)`, `Distribution.support`, `bijections.unconstrain`.
 Cost.        Elementwise; one symmetric eigendecomposition for a positive semi-definite matrix.
 """
 

@@ -3,7 +3,6 @@ r"""Distributions over given numbers: a point mass, a finite table of values and
 Models.      $P(x) = \sum_i w_i\,1\{x = v_i\}$ with $w_i \ge 0$ and $\sum_i w_i = 1$; the empirical
              distribution of data has $w_i = 1/N$. Values are kept in increasing order; equal values of
              `Empirical` share their weights.
-Used by.     Bootstrap, weighted draws of samplers, distributions.transport, exact expectations.
 Cost.        A sort at construction; a binary search for each point, draw and quantile.
 """
 

@@ -4,7 +4,6 @@ Contract.    `log_prob(x)` for `x` of shape `lead + shape` has shape `lead`; `sa
              `lead + shape`. Parameters with leading axes are independent units: `Normal(zeros(3), 1.0)` has
              shape `(3,)`, and its log-density is the sum over the three coordinates.
 Off support. Log-density $-\infty$, with a finite gradient; NaN stays NaN.
-Used by.     Everything above this layer.
 Cost.        One compiled program per class and shape.
 """
 

@@ -1,7 +1,6 @@
 r"""Bayes' rule for discrete variables, on tables for all observations at once and on arrays for one.
 
 Identity.    $P(x \mid y) = P(y \mid x) P(x) / \sum_{x'} P(y \mid x') P(x')$.
-Used by.     Diagnosis tables, discrete posteriors, naive Bayes.
 Cost.        Linear in the cells of $P(x, y)$.
 References.  Bayes (1763); Gelman et al. (2013) section 1.3.
 """

@@ -3,7 +3,6 @@ r"""Densities on an interval: uniform and beta, with the truncated normal and vo
 Models.      $\mathrm{Uniform}(a, b)$ and $\mathrm{Beta}(a, b)$. The truncated normal and von Mises' law on
              the circle have files of their own and are offered here too.
 Boundary.    The ends belong to the support: there the log-density is its limit, finite or infinite.
-Used by.     Priors of probabilities, distributions.conjugate, distributions.counts (the beta-binomial).
 Cost. Elementwise.The beta quantile takes about six evaluations of the distribution function.
 References.  Johnson, Kotz and Balakrishnan (1995), chapter 25; Minka (2000), "Estimating a Dirichlet
              distribution".

@@ -4,7 +4,6 @@ Points.      Quantiles whose probabilities fall by factors of two and then of fo
              whose quantiles take long to compile (Student's t, Gamma, Beta, von Mises) give points with the
              same spacing from their parameters: towards an end where the density behaves as $x^{a-1}$, by
              factors of $4^{1/a}$. A mixture has the points of all its components, an image those of its base.
-Used by.     distributions.panels.
 Cost.        Fifty to a hundred points.
 """
 

@@ -5,7 +5,6 @@ Model.       $P(x = k) = \theta_k$. Log-weights are stored, in which a probabili
 Likelihood.  $\prod_n \theta_{x_n} = \prod_k \theta_k^{c_k}$; on $\sum_k\theta_k = 1$ its maximum is at
              $\theta_k = c_k/N$, where the gradient $c_k/\theta_k$ is $N$ for every $k$ that was seen (the
              multiplier is $-N$).
-Used by.     Classifiers, networks, hidden Markov models, distributions.conjugate.
 Cost.        Elementwise; a draw is one uniform number and a search.
 """
 

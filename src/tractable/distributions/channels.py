@@ -3,7 +3,6 @@ r"""Discrete channels: the variational lower bound on the information they carry
 Bound.       $I(C; X) \ge H(C) + E[\log q(c \mid x)]$, with equality at the posterior $q = p(c \mid x)$.
 Capacity.    $C = \max_{p(x)} I(X; Y)$, by $p(x) \leftarrow p(x)\,e^{D_x} / \sum_{x'} p(x')\,e^{D_{x'}}$ with
              $D_x = \mathrm{KL}(p(\cdot \mid x)\,\|\,p(y))$.
-Used by.     Information-maximising generators, discrete representation learning.
 Cost.        Linear in the cells of the channel, per step.
 References.  Barber and Agakov (2003); Blahut (1972); Arimoto (1972).
 """

@@ -3,7 +3,6 @@ r"""Von Mises' law of an angle.
 Model.       $p(x) = e^{\kappa\cos(x - \mu)} / 2\pi I_0(\kappa)$ on the circle, whose points are angles from
              $-\pi$ to $\pi$.
 Moments.     `mean` is the mean direction, `variance` the circular variance $1 - I_1(\kappa)/I_0(\kappa)$.
-Used by.     Directional data; an exponential family with statistics $\cos x$, $\sin x$.
 Cost. Elementwise.The distribution function is a Gauss-Legendre integral of 32 nodes, which holds its digits
              at every $\kappa$; the quantile takes about six of them.
 References.  Mardia and Jupp (2000); Best and Fisher (1979, 1981).

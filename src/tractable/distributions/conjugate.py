@@ -6,7 +6,6 @@ Statement.   For each pair, $s(x)$ and $b(x)$ in
 Pairs.       Beta: Bernoulli, Binomial, Geometric, NegativeBinomial. Dirichlet: Categorical, Multinomial.
              Gamma: Poisson, Exponential, Gamma (its rate). Pareto: the end of a Uniform from zero.
              Those of Gaussian likelihoods are in distributions.conjugate_gaussian.
-Used by.     Dirichlet rows of hidden Markov models, networks and topics; A/B tests; the command line.
 Cost.        $O(n)$.
 References.  Gelman et al. (2013) chapters 2-3; Murphy (2012) section 4.6; Fink (1997).
 """

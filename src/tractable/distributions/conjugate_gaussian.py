@@ -5,7 +5,6 @@ Model.       $x \sim N(m, \Sigma)$ with a prior on $m$ (Normal, Gaussian), on $\
 Identity.    With $n$ rows of mean $\bar x$ and scatter $S$ about it, the normal-inverse-Wishart posterior has
              $\kappa' = \kappa + n$, $m' = (\kappa m + n\bar x)/\kappa'$, $\nu' = \nu + n$ and
              $\Psi' = \Psi + S + \frac{\kappa n}{\kappa'}(\bar x - m)(\bar x - m)^\top$.
-Used by.     distributions.conjugate, mixtures with unknown covariances, discriminants.
 Cost.        $O(n d^2 + d^3)$.
 References.  Gelman et al. (2013) sections 2.5-2.6, 3.2-3.6; Murphy (2012) section 4.6.
 """

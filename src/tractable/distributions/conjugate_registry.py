@@ -4,7 +4,6 @@ Identity.    With a prior $p(\theta) = h(\theta) \exp\{\langle \eta, t(\theta)\r
              likelihood $\log p(x \mid \theta) = \langle s(x), t(\theta) \rangle + b(x)$, the posterior of
              rows $x_n$ of weights $w_n$ has $\eta' = \eta + \sum_n w_n s(x_n)$, and the log-evidence is
              $A(\eta') - A(\eta) + \sum_n w_n b(x_n)$.
-Used by.     distributions.conjugate (which fills the registry), latent, graphs, the command line.
 Cost.        $O(n)$; sequential and batch updates are the same sum.
 References.  Diaconis and Ylvisaker (1979); Bernardo and Smith (1994) section 5.2.
 """

@@ -1,7 +1,6 @@
 r"""Densities on the whole line: normal, Cauchy, Laplace, logistic, Gumbel, and Student's t.
 
 Models.      Location-scale families, each stated by its standard member; Student's t has a file of its own.
-Used by.     Likelihoods and priors everywhere; distributions.truncated, mixture, divergence.
 Cost.        Elementwise.
 References.  Johnson, Kotz and Balakrishnan (1994, 1995), "Continuous univariate distributions".
 """

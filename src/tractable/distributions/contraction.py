@@ -2,7 +2,6 @@ r"""Sums of products of arrays with named axes: the one contraction behind every
 
 Identities.  $\sum_{v \notin \mathrm{keep}} \prod_f f(v_f)$, with the sums pushed inside the products;
              $P(x \mid y) = P(x, y) / \sum_x P(x, y)$.
-Used by.     distributions.tables (marginals, conditioning, mixed queries), discrete graphical models.
 Cost.        That of the contraction order that `opt_einsum` finds; the full product is never stored.
 References.  Dechter (1999), bucket elimination; Smith and Gray (2018), opt_einsum.
 """

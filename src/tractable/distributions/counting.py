@@ -1,7 +1,6 @@
 r"""Exact draws of several counts that add up, and of shares.
 
 Algorithms.  Multinomial counts by binomial counts of what is left; shares by log-Gamma variables.
-Used by.     distributions.multinomial, distributions.multivariate.
 Cost.        A bounded expected number of proposals per count, whatever the total.
 References.  Devroye (1986), section XI.4.
 """

@@ -6,7 +6,6 @@ Precision.   Masses are in saddle-point form: their logarithms are right to $10^
              $10^8$.
 Entropy.     A sum of $-P\log P$ over 513 whole numbers, every $h$-th where the standard deviation is above
              16: see `sums`.
-Used by.     Regression of counts, distributions.conjugate, topic and text models.
 Cost.        Elementwise; 513 masses for an entropy.
 References.  Loader (2000), "Fast and accurate computation of binomial probabilities".
 """

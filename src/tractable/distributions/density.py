@@ -5,7 +5,6 @@ Check.       $p(x) \ge 0$ at every node and $\int p(x)\,dx = 1$, over an interva
 Method.      Infinite ranges are mapped to $(-1, 1)$. In one dimension panels are halved until the 15-point
              Kronrod and 7-point Gauss rules agree; in more, a tensor rule of Gauss-Legendre panels is refined
              until it settles.
-Used by.     Users with densities of their own; the laws of the tests.
 Cost.        Some hundred evaluations in one dimension, up to $10^6$ in three; not to be used inside `jit`.
 References.  Davis and Rabinowitz (1984), "Methods of numerical integration".
 """

@@ -1,7 +1,6 @@
 r"""The entropy of a density, by quadrature with an estimate of its error.
 
 Integral.    $H = -\int p(x) \log p(x)\,dx$; it may be negative and falls to $-\infty$ as $p$ narrows.
-Used by.     Checks of closed forms (`information.entropy`), densities given as functions.
 Cost.        One compiled quadrature for a distribution; some hundred calls of a compiled function otherwise.
 References.  Cover and Thomas (2006) chapter 8; Piessens et al. (1983), QUADPACK.
 """

@@ -8,7 +8,6 @@ Energy.      $D^2 = 2 E\|x - y\| - E\|x - x'\| - E\|y - y'\|$, the same with $k 
 Fisher.      $E_p \|\nabla \log p - \nabla \log q\|^2$, in which normalising constants do not appear.
 Test.        Permuting which points are x and which are y gives the distribution of the statistic if the two
              are alike.
-Used by.     Two-sample tests, checks of samplers and generators, score matching.
 Cost.        $O((n + m)^2)$ kernel values, in blocks of rows (no matrix is kept); $O(n \log n)$ for energy on
              the line; a test keeps the matrix of all pairs.
 References.  Gretton et al. (2012); Szekely and Rizzo (2013); Hyvarinen (2005).

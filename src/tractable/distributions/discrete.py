@@ -4,7 +4,6 @@ Models.      $P(x) = \mu^x(1 - \mu)^{1-x}$, stored as log-odds; $P(x) = 1/(b - a
              `categorical`; `PointMass`, `Finite` and `Empirical` are in `atoms`.
 Likelihood.  Of $m$ ones in $N$: $m\log\mu + (N - m)\log(1 - \mu)$, with its maximum at $\mu = m/N$
              (`from_stats`).
-Used by.     Classifiers, networks, distributions.conjugate.
 Cost.        Elementwise.
 """
 

@@ -6,8 +6,6 @@ Identity.    $\mathrm{KL}(p \| q) = E_p[\log p - \log q] \ge 0$, zero only for $
 Methods.     A closed form where the registry knows one; else a sum for discrete numbers, quadrature for
              densities of one number, and draws for the rest. `kl` returns what is exact or certified;
              `kl_estimate` also says how it was computed, and how well.
-Used by.     Variational inference, GAN criteria, PAC-Bayes bounds, diffusion, distributions.information,
-             distributions.renyi, distributions.f_divergence, distributions.kl_fit.
 Cost.        One compiled program per pair of classes and shapes; about 6000 densities for quadrature.
 References.  Kullback and Leibler (1951); Cover and Thomas (2006) chapters 2 and 8.
 """

@@ -4,7 +4,6 @@ Marginals.   $P(A \subseteq Y) = \det(K_A)$ for $0 \preceq K \preceq I$: $P(i \i
              $\mathrm{Cov}(y_i, y_j) = -K_{ij}^2$.
 Ensemble.    $P(Y) = \det(L_Y) / \det(L + I)$ for $L \succeq 0$, with $K = L(L + I)^{-1}$.
 Set.         $P(Y) = |\det(K - I_{\bar Y})|$ from the marginal kernel, whether or not there is an $L$.
-Used by.     distributions.dpp_applications.
 Cost.        $O(N^3)$ for a log-probability, a conversion, the spectrum; $2^N$ only where a docstring says so.
 References.  Macchi (1975); Kulesza and Taskar (2012), "Determinantal point processes for machine learning".
 """

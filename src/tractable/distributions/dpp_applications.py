@@ -6,7 +6,6 @@ Estimator.   With inclusion probabilities $\pi_i$ of a subset $Y$ of $k$ rows, $
              \mathrm{tr}\, S / k$.
 Selection.   $L_{ij} = q_i\, S_{ij}\, q_j$: relevance $q$ times cosine similarity $S$; the greedy path takes
              the most relevant document first, then the one that adds most to what the chosen ones do not say.
-Used by.     Training by stochastic gradients; selections of search results.
 Cost.        One spectrum, $O(N^3)$, and $O(N k^2)$ a mini-batch; $O(N k^2)$ for a selection.
 References.  Zhang, Kjellstrom and Mandt (2017), "Determinantal point processes for mini-batch
              diversification"; Kulesza and Taskar (2012) section 4 for documents.

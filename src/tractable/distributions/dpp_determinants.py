@@ -7,7 +7,6 @@ Elimination. $\det(L_{Y \cup i}) = \det(L_Y)\,(L_{ii} - L_{iY} L_Y^{-1} L_{Yi})$
              \mathrm{Vol}^2(u_1..u_k)\,\|\tilde u_{k+1}\|^2$, $\tilde u_{k+1} \perp u_1..u_k$.
 Symmetric.   $e_k(\lambda) = \sum_{|S| = k} \prod_{n \in S} \lambda_n = \sum_{|Y| = k} \det(L_Y)$ for the
              eigenvalues of $L$.
-Used by.     distributions.dpp, .kdpp, .dpp_sampling, .dpp_applications.
 Cost.        All $2^N$ minors: $O(2^N)$. The polynomials $e_k$: $O(Nk)$. A greedy path of $k$ items:
              $O(Nk^2)$.
 References.  Kulesza and Taskar (2012); Griffin and Tsatsomeros (2006), "Principal minors"; Chen, Zhang and

@@ -4,7 +4,6 @@ Validity.    A symmetric $K$ is the marginal kernel of a process if and only if 
              (Loewner order); any $L \succeq 0$ is the kernel of an ensemble.
 Forms.       $K = L(L + I)^{-1} = I - (L + I)^{-1}$ and $L = K(I - K)^{-1}$: the same eigenvectors, and
              eigenvalues $\kappa = \lambda / (1 + \lambda)$. An eigenvalue $\kappa = 1$ has no $\lambda$.
-Used by.     distributions.dpp, distributions.kdpp, distributions.dpp_applications.
 Cost.        $O(N^3)$: eigenvalues for a check, one Cholesky factor for a conversion.
 References.  Kulesza and Taskar (2012), "Determinantal point processes for machine learning", section 2.
 """

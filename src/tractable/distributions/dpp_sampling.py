@@ -9,7 +9,6 @@ Dual.        $L = F F^\top$ for $N \times d$ features has the non-zero spectrum 
              $F^\top F$.
 Chain.       Metropolis on subsets with toggles and swaps; the inverse of $L_Y$ gives each ratio of
              determinants.
-Used by.     distributions.dpp, distributions.kdpp, distributions.dpp_applications.
 Cost.        Spectral: $O(N^3)$ once and $O(N k^2)$ a draw of $k$ items. Sequential: $O(N^3)$ a draw. Dual:
              $O(N d^2)$ once, then spectral. Chain: $O(N^2)$ a step, $O(N^3)$ a recorded draw.
 References.  Hough, Krishnapur, Peres and Virag (2006); Kulesza and Taskar (2012) sections 2.4, 3.3; Poulson

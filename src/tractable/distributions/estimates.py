@@ -3,7 +3,6 @@ r"""Three answers to "what are the probabilities?": maximum likelihood, most pro
 Estimators.  With counts $c$ of sum $N$ and a Dirichlet prior $\alpha$ of sum $A$: maximum likelihood $c_k/N$,
              MAP $(c_k + \alpha_k - 1)/(N + A - K)$ and Bayes $(c_k + \alpha_k)/(N + A)$.
              MAP at $\alpha = 1$ is maximum likelihood; MAP at $\alpha = 2$ is Bayes at $\alpha = 1$.
-Used by.     docs, examples, reports on small counts.
 Cost.        $O(K)$ for each data set and prior.
 References.  MacKay (2003) chapter 3; Bishop (2006) section 2.2.
 """

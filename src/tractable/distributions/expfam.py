@@ -4,7 +4,6 @@ Family.      $p(x \mid \eta) = h(x) \exp\{\langle \eta, t(x) \rangle - A(\eta)\}
 Identities.  $\nabla A = E[t(x)]$, $\nabla^2 A = \mathrm{Cov}[t(x)]$ (the Fisher information in $\eta$);
              maximum likelihood sets the model's mean statistics to the data's;
              $\mathrm{KL}(p \| q) = A(\eta_q) - A(\eta_p) - \langle \eta_q - \eta_p, \nabla A(\eta_p)\rangle$.
-Used by.     Every closed-form M-step, naive Bayes, discriminants, CAVI, distributions.conjugate, divergence.
 Cost.        $O(1)$ per point for the statistics; fitting depends on the data only through their sum.
 References.  Wainwright and Jordan (2008) chapter 3; Brown (1986).
 """
@@ -133,8 +132,7 @@ def weighted_stats(family: ExponentialFamily, xs: ArrayLike, weights: ArrayLike 
 @jax.jit
 def log_likelihood_from(member: ExponentialFamily, statistics: Statistics) -> Scalar:
     r"""$\langle \eta, \sum_n w_n t(x_n) \rangle - A(\eta)\sum_n w_n$: the log-likelihood of the rows behind
-    the
-    statistics, less $\sum_n w_n \log h(x_n)$."""
+    the statistics, less $\sum_n w_n \log h(x_n)$."""
 
     def unit(d, sums):
         return _inner(d, d.natural, sums) - statistics.weight * d.log_normaliser(d.natural)

@@ -6,7 +6,6 @@ Identity.    $D_f(p \| q) = \int q\,f(p/q)$, for convex $f$ with $f(1) = 0$; at 
 Bound.       $D_f(p \| q) \ge E_p[T] - E_q[f^*(T)]$ for every critic $T$ with values in the domain of the
              conjugate $f^*(u) = \sup_t ut - f(t)$, with equality for $T = f'(p/q)$: what an f-GAN maximises.
 Pinsker.     $\mathrm{KL}(p \| q) \ge \frac12 \|p - q\|_1^2 = 2\,\mathrm{TV}^2$.
-Used by.     GAN criteria, robust inference, comparison of densities.
 Cost.        As `kl`: a sum, quadrature, or draws from both distributions.
 References.  Csiszar (1967); Nguyen, Wainwright and Jordan (2010); Nowozin, Cseke and Tomioka (2016).
 """

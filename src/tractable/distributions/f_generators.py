@@ -5,7 +5,6 @@ Contract.    $f$ is convex on $t > 0$ with $f(1) = 0$; $f^*(u) = \sup_{t \ge 0} 
 Members.     KL $t\log t$; reverse KL $-\log t$; total variation $\frac12|t - 1|$; Jensen-Shannon
              $\frac12\{t\log t - (t + 1)\log\frac{t+1}{2}\}$; chi-square $(t-1)^2$; squared Hellinger
              $\frac12(\sqrt t - 1)^2$; alpha $\{t^\alpha - 1 - \alpha(t - 1)\} / \alpha(\alpha - 1)$.
-Used by.     distributions.f_divergence.
 Cost.        Elementwise.
 References.  Liese and Vajda (2006); Nowozin, Cseke and Tomioka (2016) table 1.
 """

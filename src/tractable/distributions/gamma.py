@@ -3,7 +3,6 @@ r"""The gamma distribution and its relatives: sums of waiting times, their inver
 Models.      $x \sim \mathrm{Gamma}(a, \beta)$; $1/x \sim \mathrm{InverseGamma}(a, \beta)$; $\chi^2_\nu =
              \mathrm{Gamma}(\nu/2, 1/2)$.
 Boundary.    Zero belongs to the gamma's support: there the log-density is its limit, finite at $a = 1$.
-Used by.     Priors of precisions, rates and variances, distributions.conjugate, Poisson and Student mixtures.
 Cost.        Elementwise. A quantile takes about six evaluations of the distribution function.
 References.  Minka (2002), "Estimating a gamma distribution".
 """

@@ -5,8 +5,6 @@ Identity.    For a belief $y \sim N(\mu, \Sigma)$ (a value: $\Sigma = 0$), with 
              $E[x] = m + G(\mu - \hat y)$ and $\mathrm{Cov}[x] = P - G (S - \Sigma) G^\top$.
 Singular.    A covariance without an inverse (to rounding) has no density: `log_prob` and `entropy` are NaN.
              Draws exist all the same.
-Used by.     supervised.bayes_linear.posterior, gp.regression, gp.sparse, latent.factor, statespace.kalman
-             (update and RTS step; EKF and UKF differ only in how they fill $C$, $\hat y$, $S$).
 Cost.        One Cholesky of $S$: $O(d_y^3 + d_y^2 d_x + d_y d_x^2)$.
 References.  Bishop (2006) section 2.3; Rasmussen and Williams (2006) A.2; Sarkka (2013) sections 4.3, 8.2.
 """

@@ -7,7 +7,6 @@ Identity.    Completing the square: mean $\Lambda^{-1} h$, covariance $\Lambda^{
              Conditioning selects blocks: $\Lambda_{a|b} = \Lambda_{aa}$, which is not $\Sigma_{aa}^{-1}$.
              Marginals are Schur complements: $\Lambda_{aa} - \Lambda_{ab} \Lambda_{bb}^{-1} \Lambda_{ba}$ and
              $h_a - \Lambda_{ab} \Lambda_{bb}^{-1} h_b$.
-Used by.     distributions.linear_gaussian, messages (quadratic potentials), expectation propagation.
 Cost.        $O(d^3)$ for a factor; products and conditioning are additions.
 References.  Bishop (2006) section 2.3; Koller and Friedman (2009) section 7.3.
 """

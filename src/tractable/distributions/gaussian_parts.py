@@ -2,7 +2,6 @@ r"""What the forms of the Gaussian share: factors that notice singularity, match
 
 Factor.      With $R$ the matrix scaled to a unit diagonal, $\lambda_{\min}(R) \ge 1 / \mathrm{tr}(R^{-1})$;
              below $d$ roundings the matrix is singular, and its factor is NaN.
-Used by.     distributions.gaussian, distributions.gaussian_forms, distributions.linear_gaussian.
 Cost.        $O(d^3)$ per factor.
 References.  Golub and Van Loan (2013) section 4.2.
 """

@@ -6,7 +6,6 @@ Identity.    With independent $G_i \sim \mathrm{Gumbel}(0, 1)$, one for each ind
              give $\arg\max_i \mu_i$.
 Top k.       The $k$ largest, in falling order, are draws without replacement: $P(i_1..i_k) = \prod_j
              w_{i_j} / (W - w_{i_1} - \dots - w_{i_{j-1}})$ with $w = e^\mu$, $W = \sum_i w_i$.
-Used by.     distributions.relaxed; samplers of discrete choices.
 Cost.        $O(n)$ a draw, $O(n \log k)$ for the $k$ largest.
 References.  Gumbel (1954); Yellott (1977); Kool, van Hoof and Welling (2019), "Stochastic beams".
 """

@@ -7,7 +7,6 @@ Policy.      Ties go to the subtree made first, symbols in their order before jo
              every machine. A symbol of probability zero gets no codeword. A single possible symbol gets the
              codeword `0`, so that the length of a message can be read: the one case with $E[\mathrm{length}]
              = H + 1$.
-Used by.     Source-coding examples; expected lengths beside `information.entropy`.
 Cost.        $O(K \log K)$ to build, linear in the message to encode and decode.
 References.  Huffman (1952); Cover and Thomas (2006) section 5.6.
 """

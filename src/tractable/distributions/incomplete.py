@@ -6,7 +6,6 @@ Method.      A prefactor in saddle-point form times a continued fraction of fixe
              parameter passes 64, times $\int e^{-g}$ with $g$ convex and $g(0) = 0$, by Gauss-Legendre on the
              part where $g \le 40$. The tail that is not the smaller one follows from the other. Every branch
              is a fixed composition of elementary functions, so derivatives exist in all arguments.
-Used by.     The distribution functions of Gamma, Beta, Student's t, Poisson, binomial and their relatives.
 Cost.        About a hundred divisions, or 32 exponentials, per point.
 References.  DiDonato and Morris (1992), TOMS 708; Gil, Segura and Temme (2007), chapter 8.
 """

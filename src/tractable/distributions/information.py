@@ -4,8 +4,6 @@ Identities.  $H(p) = -\sum_i p_i \log p_i$ with $0 \log 0 = 0$, so $0 \le H \le 
              $H(p, q) = -\sum_i p_i \log q_i = H(p) + \mathrm{KL}(p\,\|\,q)$; $H(X \mid Y) = H(X, Y) - H(Y)$.
              An array of any rank is one distribution over its cells: the entropy of a joint array is the
              joint entropy.
-Used by.     distributions.mutual_information, distributions.table_statistics, distributions.huffman, decision
-             trees.
 Cost.        Linear in the number of cells.
 References.  Shannon (1948); Cover and Thomas (2006) chapter 2.
 """

@@ -2,7 +2,6 @@ r"""Mutual information estimated from rows: by counts for discrete columns, by n
 
 Counts.      The information of the empirical joint, less its bias $(m_{xy} - m_x - m_y + 1) / 2n$.
 Neighbours.  $\hat I = \psi(k) + \psi(n) - \overline{\psi(n_x + 1) + \psi(n_y + 1)}$.
-Used by.     Feature selection, exploratory reports.
 Cost.        $O(n)$ for counts, $O(n \log n)$ for neighbours; both run in NumPy and SciPy, outside `jit`.
 References.  Miller (1955); Kraskov, Stogbauer and Grassberger (2004).
 """

@@ -5,7 +5,6 @@ Integral.    $I = \int g(\log p(x), \log q(x))\,dx$ over the line, or the same s
 Error.       Of an integral: 20 nodes per panel against 12, the tail that the outermost panels foretell, and
              the mass of $p$ that the panels miss. Where the tail does not shrink, the integral is infinite.
              Of a sum: the tail that the last block foretells, and the missing mass.
-Used by.     distributions.divergence, distributions.f_divergence, distributions.transport.
 Cost.        About 6000 evaluations of each log-density for an integral; for a sum, blocks of whole numbers
              that grow until the tail is below $10^{-15}$ (4096 numbers inside `jit`, where no values are
              known).

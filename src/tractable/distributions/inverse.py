@@ -5,7 +5,6 @@ Identity.    With $F^{-1}(u) = \inf\{x : F(x) \ge u\}$ and $u \sim U(0, 1)$, $P(
 Routes.      Analytic: any `icdf`. Numeric: halving the range of floating-point numbers, which reaches the
              last bit of every quantile in 64 evaluations, whatever its size. Tabulated: a cdf between given
              points. Discrete: a search in the cumulative sums.
-Used by.     distributions.truncated, users with a distribution function of their own.
 Cost.        One quantile per draw.
 References.  Devroye (1986), "Non-uniform random variate generation", chapter 2.
 """

@@ -4,7 +4,6 @@ Process.     $P(Y) = \det(L_Y) / e_k(\lambda)$ over the subsets of exactly $k$ i
              eigenvalues of $L$.
 Marginals.   $P(i \in Y) = \sum_n v_{in}^2\, \lambda_n e_{k-1}(\lambda_{\setminus n}) / e_k(\lambda)$ with the
              eigenvectors $v_n$.
-Used by.     distributions.dpp (a process given its size), distributions.dpp_applications.
 Cost.        $O(N^3)$ for the spectrum, $O(Nk)$ for $e_k$ in log space, $O(N k^2)$ a draw.
 References.  Kulesza and Taskar (2011), "k-DPPs: fixed-size determinantal point processes".
 """

@@ -8,7 +8,6 @@ Reverse.     $\arg\min_\theta \mathrm{KL}(q_\theta \| p) = \arg\max_\theta E_{q_
              small (zero forcing, mode seeking) and has as many local optima as $p$ has modes worth sitting
              on; $-\,$objective is a lower bound on $\log \int \tilde p$.
 Empirical.   $\mathrm{KL}(p_{\mathrm{emp}} \| q) = -\frac1N \sum_n \log q(x_n) - H(p_{\mathrm{emp}})$.
-Used by.     Moment matching, expectation propagation, demonstrations of variational inference.
 Cost.        One pass over points in an exponential family; else a quasi-Newton search, each step one value
              and gradient.
 References.  Bishop (2006) section 10.1.2; Minka (2005), "Divergence measures and message passing".

@@ -2,8 +2,6 @@ r"""Closed forms of $\mathrm{KL}(p \| q)$ for distributions of one number.
 
 Form.        Most are sums of $x - 1 - \log x \ge 0$ at a ratio of scales and of squares, so that they neither
              cancel nor turn negative where the two distributions nearly agree.
-Used by.     distributions.divergence, through the registry; members of one exponential family without an
-             entry here use the Bregman divergence of `expfam_kl`.
 Cost.        A few special functions per unit.
 References.  Gil, Alajaji and Linder (2013), "Renyi divergence measures for commonly used univariate
              continuous distributions"; Chyzak and Nielsen (2019) for the Cauchy.

@@ -4,8 +4,6 @@ Gaussians.   With $\Sigma_i = L_i L_i^\top$ and $M = L_2^{-1} L_1$ (lower triang
              $\mathrm{KL} = \frac12 \{\sum_i (M_{ii}^2 - 1 - \log M_{ii}^2) + \sum_{i>j} M_{ij}^2
              + \|L_2^{-1}(\mu_1 - \mu_2)\|^2\}$. Every term is at least zero: nothing cancels.
 Invariance.  $\mathrm{KL}(f(x) \| f(y)) = \mathrm{KL}(x \| y)$ for a bijection $f$.
-Used by.     distributions.divergence, through the registry. Dirichlet, Wishart, inverse Wishart, normal-Gamma
-             and normal-inverse-Wishart use the Bregman divergence of `expfam_kl`.
 Cost.        $O(d^3)$ per unit.
 References.  Kullback (1959) chapter 9.
 """

@@ -5,7 +5,6 @@ Contract.    A rule states the divergence of one unit: scalars for a `Univariate
              `closed_kl` sums.
 Lookup.      The pair itself; else, for two members of one exponential family, the Bregman divergence of its
              log-normaliser.
-Used by.     distributions.kl_pairs (which fills it), distributions.divergence (which asks it).
 Cost.        One compiled program per pair of classes and shapes.
 """
 

@@ -4,7 +4,6 @@ Model.       $x \sim N(\mu, A^{-1})$, $y \mid x \sim N(Mx + b, L^{-1})$.
 Identities.  $y \sim N(M\mu + b,\, L^{-1} + M A^{-1} M^\top)$;
              $x \mid y \sim N(C[M^\top L (y - b) + A\mu],\, C)$ with $C = (A + M^\top L M)^{-1}$; the joint
              precision is $\begin{pmatrix} A + M^\top L M & -M^\top L \\ -L M & L \end{pmatrix}$.
-Used by.     supervised.bayes_linear.posterior, statespace.kalman, latent.factor, graphs (Gaussian networks).
 Cost.        Covariance form: one Cholesky of the size of $y$; precision form: one of $y$'s and one of $x$'s.
 References.  Bishop (2006) section 2.3.3.
 """

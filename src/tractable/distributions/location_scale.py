@@ -1,7 +1,6 @@
 r"""Families on the line that are one standard density, moved by `loc` and stretched by `scale`.
 
 Model.       $x = \mu + \sigma z$ with $z$ of a standard density $f$: $p(x) = f((x - \mu)/\sigma)/\sigma$.
-Used by.     distributions.continuous, distributions.student.
 Cost.        Elementwise.
 """
 

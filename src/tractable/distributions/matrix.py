@@ -4,7 +4,6 @@ Model.       Matrix normal: $\mathrm{Cov}[X_{ij}, X_{kl}] = U_{ik} V_{jl}$. LKJ:
              over correlations $R = LL^\top$.
 Identity.    A row of $L$ left of its diagonal has a uniform direction and a Beta-distributed squared length,
              independent of other rows: draws, moments and entropy follow.
-Used by.     distributions.conjugate, hierarchical priors, multivariate regression.
 Cost.        $O(r^3 + c^3)$ for a matrix normal; $O(d^2)$ for a factor of a correlation.
 References.  Gupta and Nagar (2000) chapter 2; Lewandowski, Kurowicka and Joe (2009).
 """
@@ -87,10 +86,10 @@ class MatrixNormal(Distribution):
 class LKJCholesky(Distribution):
     r"""The factor $L$ of a `dim` by `dim` correlation $R = LL^\top$ with $p(R) \propto |R|^{\eta-1}$.
 
-    $\eta$ = `concentration`. As a density of the entries below the diagonal it is
-    $p(L) = \prod_{k=2}^d L_{kk}^{2b_k - 2}\, \Gamma(a_k + b_k) / (\pi^{a_k} \Gamma(b_k))$ with
-    $a_k = (k-1)/2$ and $b_k = \eta + (d-k)/2$: the squared length of row $k$ left of the diagonal is
-    $\mathrm{Beta}(a_k, b_k)$. At $\eta = 1$ all correlations are equally probable:
+    $\eta$ = `concentration`. As a density of the entries below the diagonal it is $p(L) = \prod_{k=2}^d
+    L_{kk}^{2b_k - 2}\, \Gamma(a_k + b_k) / (\pi^{a_k} \Gamma(b_k))$ with $a_k = (k-1)/2$ and $b_k = \eta +
+    (d-k)/2$: the squared length of row $k$ left of the diagonal is $\mathrm{Beta}(a_k, b_k)$. At $\eta = 1$
+    all correlations are equally probable:
 
     >>> round(float(LKJCholesky(2, 1.0).prob(jnp.eye(2))), 6)
     0.5

@@ -3,7 +3,6 @@ r"""Maximum entropy: the least committed distribution that has given averages.
 Problem.     Maximise $-\sum_k p_k \log(p_k / b_k)$ subject to $\sum_k p_k = 1$ and $\sum_k p_k f_j(k) = c_j$.
 Identity.    $p_k = b_k \exp\{\sum_j \lambda_j f_j(k) - A(\lambda)\}$: the exponential family with statistics
              $f$; the multipliers minimise the convex dual $A(\lambda) - \langle \lambda, c \rangle$.
-Used by.     Examples of where exponential families come from; calibration of weights to known averages.
 Cost.        $O(K m^2)$ per Newton step for $K$ outcomes and $m$ averages, about ten steps; a linear program.
 References.  Jaynes (1957); Cover and Thomas (2006) chapter 12; Boyd and Vandenberghe (2004) section 5.2.
 """

@@ -3,7 +3,6 @@ r"""Mixtures of distributions of one kind: densities, responsibilities, draws, m
 Model.       $z \sim \mathrm{Cat}(w)$, $x \mid z = k \sim p_k$; $p(x) = \sum_k w_k\, p_k(x)$.
 Moments.     $E[x] = \sum_k w_k \mu_k$, $\mathrm{Var}[x] = \sum_k w_k (\sigma_k^2 + \mu_k^2) - E[x]^2$,
              computed about the mean.
-Used by.     latent.gmm, statespace.hmm (emissions), ensembles and model averages of predictive distributions.
 Cost.        $O(k)$ component evaluations per point; drawing evaluates every component for every draw.
 References.  Bishop (2006) section 9.2; McLachlan and Peel (2000).
 """

@@ -5,7 +5,6 @@ Identities.  $E[f(X)] = \sum_i p_i f(x_i)$; $\mathrm{Cov}[X, Y] = E[(X - EX)(Y -
              $\mathrm{Var}[Y] = E[\mathrm{Var}[Y \mid X]] + \mathrm{Var}[E[Y \mid X]]$;
              $E[f(X)] \ge f(E[X])$ for convex $f$.
              An outcome of probability zero contributes nothing, whatever its value.
-Used by.     distributions.table_statistics, mixtures of groups, bounds that rest on Jensen's inequality.
 Cost.        Linear in the number of values.
 References.  Grimmett and Stirzaker (2020) chapters 3 and 4.
 """

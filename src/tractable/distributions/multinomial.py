@@ -4,7 +4,6 @@ Model.       $n$ independent trials with $k$ outcomes; in the second, their prob
 Identity.    Poisson counts given their sum are multinomial; negative binomial counts given their sum are
              Dirichlet-multinomial. In these forms a total of $10^8$ costs no digits, and an entropy is a sum
              over the values of single counts.
-Used by.     distributions.conjugate, distributions.divergence, naive Bayes, topics, graphs with tables.
 Cost.        $O(k)$ for a mass and a draw; $O(\sqrt{n} k)$, resp. $O(nk)$, for an entropy.
 References.  Johnson, Kotz and Balakrishnan (1997) chapter 35.
 """

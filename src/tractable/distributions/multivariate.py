@@ -3,7 +3,6 @@ r"""Vectors of shares, and the multivariate t; the distributions of counts are r
 Model.       Dirichlet over probabilities; Student's t, a Gaussian whose precision has a Gamma factor.
 Identity.    Gamma variables given their sum are Dirichlet: in this form a concentration of $10^6$ costs no
              digits. Maximum likelihood is Newton's method on a matrix that is diagonal plus rank one.
-Used by.     distributions.conjugate, distributions.divergence, latent topics, graphs with tables.
 Cost.        $O(k)$ for $k$ shares; $O(d^3)$ for a density of the t.
 References.  Minka (2000), "Estimating a Dirichlet distribution"; Johnson, Kotz and Balakrishnan (1997)
              chapter 49; Kotz and Nadarajah (2004).

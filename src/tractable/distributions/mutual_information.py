@@ -3,8 +3,6 @@ r"""Mutual information of a joint array and of jointly Gaussian blocks.
 Identity.    $I(X; Y \mid Z) = E[\log p(x, y, z)\,p(z) / (p(x, z)\,p(y, z))]$, the mean of the pointwise
              information, equal to $H(X \mid Z) - H(X \mid Y, Z)$ and to the divergence of the joint from the
              product of its margins.
-Used by.     distributions.table_statistics, distributions.information_estimates, structure learning,
-             uncertainty splits.
 Cost.        Linear in cells; one Cholesky for each Gaussian block.
 References.  Cover and Thomas (2006) chapters 2 and 8.
 """

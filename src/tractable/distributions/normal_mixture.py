@@ -4,7 +4,6 @@ Model.       $p(x) = \sum_k w_k\,N(x \mid \mu_k, \sigma_k^2)$, with leading axes
              independent units (`Mixture` draws one label for all its coordinates; here each coordinate
              has its own).
 Quantiles.   By bisection between the least and the greatest quantile of the components.
-Used by.     supervised.bayes_linear.full: predictive distributions with hyperparameters integrated out.
 Cost.        $O(k)$ per point; 60 times that for a quantile.
 """
 

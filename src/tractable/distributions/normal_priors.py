@@ -4,8 +4,6 @@ Model.       $\tau \sim \mathrm{Gamma}(a, b)$, $\mu \mid \tau \sim N(m, 1/(\kapp
              $\Sigma \sim W^{-1}(\nu, \Psi)$, $\mu \mid \Sigma \sim N(m, \Sigma/\kappa)$.
 Identity.    Their statistics are those of a Gaussian likelihood in its parameters, so the posterior given
              data stays in the family; the marginal of $\mu$ is a t with $2a$ (resp. $\nu - d + 1$) degrees.
-Used by.     distributions.conjugate, Bayesian regression with unknown noise, mixtures with unknown
-             covariances.
 Cost.        $O(1)$; $O(d^3)$ for the matrix version.
 References.  Bernardo and Smith (1994) section 5.2; Murphy (2012) section 4.6.
 """

@@ -2,7 +2,6 @@ r"""Counts that vary more than their simple models: the negative binomial and th
 
 Models.      A Poisson whose rate is a gamma draw; a binomial whose probability is a beta draw.
 Precision.   Masses are in saddle-point form, as in `counts`.
-Used by.     Regression of counts, posterior predictive distributions of distributions.conjugate.
 Cost. Elementwise.The beta-binomial's cdf, quantile and entropy, and the entropy of a negative binomial of
              total below 30, are sums that grow with the range of the counts.
 References.  Johnson, Kemp and Kotz (2005), "Univariate discrete distributions".

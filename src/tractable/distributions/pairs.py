@@ -2,8 +2,6 @@ r"""Two distributions, or two arrays of probabilities, made comparable.
 
 Contract.    Both distributions are over draws of one unit shape, and their leading axes (independent units)
              broadcast. Arrays hold probabilities along the last axis; their other axes are separate pairs.
-Used by.     distributions.integrals, distributions.divergence, distributions.renyi,
-             distributions.f_divergence.
 Cost.        None beside the checks.
 """
 

@@ -5,7 +5,6 @@ Cuts.        The break points of both distributions, the ends of the supports, a
              integral converges.
 Nodes.       Gauss-Legendre in each panel, in the logarithm of the distance to the nearest end of a support
              (so that $x^{a-1}$ costs no digits), evenly where a panel touches that end.
-Used by.     distributions.integrals, distributions.kl_fit.
 Cost.        A hundred or two of panels; fixed shapes, so that everything compiles, batches and
              differentiates. Cuts are constants for differentiation, apart from the ends of supports.
 References.  Davis and Rabinowitz (1984) section 2.12.

@@ -2,7 +2,6 @@ r"""Densities on the positive numbers: half-normal, half-Cauchy, log-normal; the
 
 Models.      A normal or Cauchy variable without its sign; $e^z$ with $z$ normal. Waiting times and the gamma
              family have files of their own and are offered here too.
-Used by.     Priors of scales and rates, distributions.conjugate, distributions.truncated.
 Cost.        Elementwise.
 References.  Johnson, Kotz and Balakrishnan (1994), "Continuous univariate distributions".
 """

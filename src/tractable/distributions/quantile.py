@@ -3,7 +3,6 @@ r"""Quantiles of distributions that are known by their tails: Newton in logarith
 Equation.    Find $y$ with $F(y) = p$. Of $\log F(y) = \log p$ and $\log(1 - F(y)) = \log q$ the one with the
              smaller tail is solved, so that a quantile at $q = 10^{-300}$ is as exact as the median.
 Derivatives. From the implicit function: $dy = (dp - dF)/F'$, at the cost of one more evaluation of the tails.
-Used by.     Gamma, Beta, Student's t, von Mises and every count.
 Cost.        Four to eight evaluations of both tails at each point; the loop ends when every point has
              converged.
 """

@@ -5,7 +5,6 @@ Model.       $y_n \sim N(x_n^\top \beta, 1/\tau)$; $\beta \mid \tau \sim N(m, (\
 Identity.    $\Lambda' = \Lambda + X^\top W X$; $m'$ solves the least-squares problem of the rows
              $\sqrt{w_n}\,(x_n, y_n)$ stacked on a root of $\Lambda$; $a' = a + \frac12\sum_n w_n$ and
              $b' - b$ is half its residual. The predictive is Student's t with $2a'$ degrees.
-Used by.     supervised.bayes_linear.posterior, the command line, estimators.
 Cost.        $O((n + d) d^2)$, one QR of the stacked rows: the condition number is never squared.
 References.  Bishop (2006) section 3.3; Gelman et al. (2013) section 14.2; Bjorck (1996) section 2.4.
 """

@@ -8,7 +8,6 @@ Binary.      $\sigma((\mu + \Lambda)/\tau)$ with logistic $\Lambda$: the first o
              being $\mu$.
 Gradients.   $X$ is a smooth function of $\mu$ and $\tau$ for fixed noise (pathwise gradient), biased for the
              discrete draw when $\tau > 0$, with a variance that grows as $\tau \to 0$.
-Used by.     Variational inference and generative models with discrete latent variables.
 Cost.        $O(K)$ a draw or density.
 References.  Maddison, Mnih and Teh (2017), "The concrete distribution"; Jang, Gu and Poole (2017),
              "Categorical reparameterization with Gumbel-softmax"; Bengio, Leonard and Courville (2013) for

@@ -9,7 +9,6 @@ Families.    $\int p^\alpha q^{1-\alpha} = \exp\{A(\alpha\eta_p + (1-\alpha)\eta
 Gaussians.   With $r_i$ the eigenvalues of $\Sigma_2^{-1}\Sigma_1$ and $\Sigma_* = \alpha\Sigma_2 +
              (1-\alpha)\Sigma_1$: $D_\alpha = \frac{\alpha}{2}\,\delta^\top\Sigma_*^{-1}\delta + \frac12\sum_i
              \{\frac{\log(1 + (1-\alpha)(r_i - 1))}{1-\alpha} - \log r_i\}$.
-Used by.     Privacy accounting, bounds on errors of tests, comparison of densities.
 Cost.        As `kl`; one eigendecomposition for Gaussians.
 References.  van Erven and Harremoes (2014); Gil, Alajaji and Linder (2013).
 """

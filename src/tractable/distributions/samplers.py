@@ -5,7 +5,6 @@ Method.      Propose for every entry at once; then gather the rejected ones, an 
              a little more.
 Gradients.   A gamma draw of order $a \ge 1$ carries $\partial x/\partial a = -\partial_a F/f$ (the implicit
              derivative); the orders below one are $x = x_{a+1} u^{1/a}$ and inherit it. Counts have none.
-Used by.     Gamma, Beta, Student's t, Poisson, binomial and what is mixed from them; Dirichlet, Wishart.
 Cost.        For $10^6$ draws of order 2.5 about a tenth of `jax.random.gamma` on a CPU.
 References.  Marsaglia and Tsang (2000); Hormann (1993), PTRS and BTRS; Best and Fisher (1979).
 """

@@ -12,7 +12,6 @@ Iteration.   $f_i \leftarrow -\varepsilon \log \sum_j b_j e^{(g_j - C_{ij})/\var
              observed rate.
 Certificate. The dual value is a lower bound on the regularised cost at every step; the verdict rests on the
              error of the marginals.
-Used by.     Generative models, comparison of clouds of points, `sinkhorn_divergence`.
 Cost.        $O(nm)$ per update; of the order of $\max C / \varepsilon$ updates.
 References.  Cuturi (2013); Schmitzer (2019) (absorption, scaling of epsilon); Feydy et al. (2019)
              (debiasing).

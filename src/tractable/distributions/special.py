@@ -4,7 +4,6 @@ Identities.  With the Stirling error $\delta(x) = \log x! - (x + \frac12)\log x 
              the deviance $D(x, m) = x \log(x/m) + m - x$, $\log\frac{\lambda^k e^{-\lambda}}{k!} = -D(k,
              \lambda) - \delta(k) - \frac12\log 2\pi k$, $\log\binom{n}{k}p^k q^{n-k} = \delta(n) - \delta(k)
              - \delta(n - k) - D(k, np) - D(n - k, nq) + \frac12\log\frac{n}{2\pi k (n - k)}$.
-Used by.     Gamma, Beta, Student's t and every count; `incomplete` (their distribution functions).
 Cost.        Elementwise, a polynomial and a few logarithms.
 References.  Loader (2000), "Fast and accurate computation of binomial probabilities".
 """

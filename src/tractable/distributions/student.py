@@ -3,7 +3,6 @@ r"""Student's t distribution, exact from half a degree of freedom to $10^8$.
 Model.       $x = \mu + \sigma z / \sqrt{w}$ with $z$ standard normal and $w \sim \mathrm{Gamma}(\nu/2,
              \nu/2)$.
 Tails.       $P(|z| > t) = I_u(\nu/2, 1/2)$ with $u = \nu/(\nu + t^2)$, in logarithms.
-Used by.     Robust likelihoods, predictive distributions of normal models.
 Cost. Elementwise.A quantile takes about six evaluations of the distribution function.
 References.  Johnson, Kotz and Balakrishnan (1995), chapter 28.
 """

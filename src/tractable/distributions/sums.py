@@ -4,7 +4,6 @@ Sums.        $-\sum_k P(k)\log P(k)$; $\log\sum_{i \ge 0} \prod_{j < i} r_j$.
 Lattice.     A function that varies slowly over $h$ numbers is summed over every $h$-th: $\sum_k f(k) =
              h\sum_j f(hj)$ up to the trapezoidal rule's error, $e^{-2\pi^2 s^2/h^2}$ for a bell of standard
              deviation $s$; with $h \le s/8$ it is nothing.
-Used by.     distributions.counts.
 Cost.        513 terms for a window; blocks of 256 until the rest is negligible otherwise. The window can be
              differentiated in both modes, the open-ended sums in forward mode alone.
 """

@@ -1,8 +1,6 @@
 r"""Supports of vectors of counts and of positive definite matrices.
 
 Sets.        Counts of $k$ kinds that sum to $n$; symmetric $A$ with $v^\top A v > 0$ for $v \ne 0$.
-Used by.     distributions.multinomial, distributions.multivariate, distributions.wishart,
-             distributions.matrix.
 Cost.        Elementwise; one symmetric eigendecomposition for a matrix.
 """
 

@@ -1,6 +1,5 @@
 """Names and states of the axes of a table: looked up, selected, joined and printed; no probabilities here.
 
-Used by.     distributions.tables, distributions.table_statistics, distributions.tabulation.
 Cost.        Python, linear in the number of states; nothing is traced.
 """
 

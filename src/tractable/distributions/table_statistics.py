@@ -3,7 +3,6 @@ r"""What a joint table says in numbers: moments, entropies, mutual information, 
 Identities.  $E[f(X)] = \sum_x P(x) f(x)$, conditional on an event or on each state of other variables;
              $X \perp Y \mid Z$ iff $P(x, y \mid z) = P(x \mid z) P(y \mid z)$ wherever $P(z) > 0$,
              iff $I(X; Y \mid Z) = 0$.
-Used by.     distributions.tables.JointTable, which inherits these methods.
 Cost.        One contraction to the variables in question, then linear in their joint states.
 References.  Cover and Thomas (2006) chapter 2; Koller and Friedman (2009) chapter 2.
 """

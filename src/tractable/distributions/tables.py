@@ -3,7 +3,6 @@ r"""Joint and conditional probability tables with named axes: the rules of proba
 Identities.  $P(x) = \sum_z P(x, z)$; $P(x \mid y) = P(x, y) / P(y)$ where $P(y) > 0$;
              $P(x, y) = P(x \mid y) P(y)$; $P(x \mid y) = P(y \mid x) P(x) / P(y)$;
              $P(x_1, \dots, x_n) = \prod_i P(x_i \mid x_{<i})$ in any order.
-Used by.     Discrete graphical models, naive Bayes, structure learning, decision tables.
 Cost.        Linear in the cells of the table: twenty binary variables are $2^{20}$ cells, 8 MB.
 References.  Pearl (1988) chapter 2; Koller and Friedman (2009) chapter 2.
 """

@@ -2,7 +2,6 @@ r"""Columns of data as states and codes, and the counts of their combinations.
 
 Counts.      $N(x) = \sum_n w_n [x_n = x]$, so that the empirical distribution is
              $\tilde P(x) = N(x) / \sum_x N(x)$.
-Used by.     distributions.tables.JointTable.from_samples, distributions.information_estimates.
 Cost.        One sort per column, then linear in the rows.
 """
 

@@ -2,7 +2,6 @@ r"""Counts known by the logarithms of their two tails: distribution functions, q
 
 Contract.    A family states $\log P(X \le k)$ and $\log P(X > k)$; the quantile is the least $k$ with $P(X
              \le k) \ge p$.
-Used by.     distributions.counts, distributions.overdispersed.
 Cost.        A quantile takes about eight evaluations of the tails.
 """
 

@@ -5,7 +5,6 @@ Identity.    $y = f(x)$ with $x \sim p$: $\log p_Y(y) = \log p(f^{-1}(y)) + \log
              F_X(f^{-1}(y))$.
 Entropy.     $H[y] = H[x] + E[\log|\det\partial f/\partial x|]$, in closed form where the log-determinant is
              affine in $x$.
-Used by.     programs, variational families, generative flows.
 Cost.        One pass of the bijection and one density of the base.
 References.  Papamakarios et al. (2021), section 2.
 """

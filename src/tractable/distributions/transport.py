@@ -6,7 +6,6 @@ Gaussians.   $W_2^2 = \|\mu_1 - \mu_2\|^2 + \min_U \|S_1 - S_2 U\|_F^2$ over rot
              = \Sigma_i$ (the Bures distance): a sum of squares, exact also where the two nearly agree.
 Finite.      A linear program; its dual is $\max\, \langle f, a \rangle + \langle g, b \rangle$ subject to
              $f_i + g_j \le C_{ij}$ (Kantorovich; for $p = 1$ the best 1-Lipschitz critic).
-Used by.     Generative models (Wasserstein critics), comparison of samples, distributions.sinkhorn.
 Cost.        $O(n \log n)$ on the line, $O(d^3)$ for Gaussians, $O(n^3)$ for an assignment of $n$ to $n$
              points.
 References.  Peyre and Cuturi (2019), "Computational optimal transport", chapters 2-3.

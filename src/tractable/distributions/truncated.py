@@ -6,7 +6,6 @@ Method.      $\log Z$ is found in the tail that holds the bounds, so that it exi
              functions round to one. A draw is the quantile of a uniform number, from the same tail.
 Moments.     In closed form for a normal or exponential base; else $E[g(X)] = \int_0^1 g(F^{-1}(u))\,du$ by
              the double exponential rule, or a sum over the whole numbers that carry mass.
-Used by.     Censored and bounded data, priors with hard limits.
 Cost.        The tails and quantile of the base; 221 quantiles for a moment.
 References.  Takahasi and Mori (1974), double exponential quadrature.
 """

@@ -5,7 +5,6 @@ Model.       $p(x) = \phi(z) / \sigma Z$ for $l \le x \le h$, $z = (x - \mu)/\si
 Method.      $Z$ and the moments are Gauss-Legendre integrals over the part of $[\alpha, \beta]$ that has
              mass, relative to the density at the nearer bound: nothing cancels or underflows at $\alpha = 30$
              or $\alpha = 10^6$.
-Used by.     Probit models, censored data, truncated.Truncated(Normal, ...).
 Cost.        48 exponentials per parameter, not per point.
 References.  Robert (1995), "Simulation of truncated normal variables".
 """

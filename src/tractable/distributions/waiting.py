@@ -3,7 +3,6 @@ r"""Waiting times with a cumulative hazard in closed form: exponential, Weibull,
 Identity.    The cumulative hazard $H(x) = -\log P(X > x)$ of a draw is standard exponential: $x = H^{-1}(e)$
              is a draw, $P(X \le x) = 1 - e^{-H(x)}$, and the quantile is $H^{-1}(-\log(1 - p))$.
 Boundary.    Zero belongs to the support of the first two: there the log-density is its limit.
-Used by.     Lifetimes, priors of scales, distributions.truncated (the exponential in closed form).
 Cost.        Elementwise.
 """
 

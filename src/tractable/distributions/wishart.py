@@ -4,7 +4,6 @@ Model.       $W(n, V)$ is the law of $\sum_{i \le n} y_i y_i^\top$ with $y_i \si
              $n > d - 1$; its inverse is the conjugate prior of a covariance.
 Identity.    With $\psi_d(a) = \sum_{j<d} \psi(a - j/2)$ and $X \sim W(n, V)$:
              $E \log|X| = \psi_d(n/2) + d \log 2 + \log|V|$.
-Used by.     distributions.normal_priors, distributions.conjugate, distributions.divergence, latent.
 Cost.        $O(d^3)$ for each density and each draw.
 References.  Gupta and Nagar (2000) chapter 3; Bartlett (1933).
 """

@@ -5,7 +5,6 @@ Rows.        `sample_weight` of two is the row twice; a row of weight zero is le
              infinities, the error names the column.
 Prediction.  `predict_dist` gives a distribution per row; `predict_interval`, `sample_y`, `log_score` follow.
 Files.       `save` and `load` go through `core.storage`: parameters and fitted attributes, no pickle.
-Used by.     Every estimator of this package.
 """
 
 import importlib

@@ -1,6 +1,5 @@
 """Bayesian linear regression as scikit-learn estimators; the mathematics is in `supervised.bayes_linear`.
 
-Used by.     Pipelines, grid searches, the command line.
 Cost.        One pass over the rows ($2nd^2$ operations, memory for one chunk), then $O(d^3)$.
 """
 

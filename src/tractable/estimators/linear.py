@@ -1,7 +1,6 @@
 r"""Linear regression as scikit-learn estimators: ordinary, ridge, lasso, robust, recursive.
 
 Model.       $y = x^\top\theta + \theta_0 + \epsilon$; the mathematics is in `supervised.linear`.
-Used by.     Pipelines and searches of scikit-learn.
 Cost.        That of the models; nothing is compiled for the first two.
 """
 
@@ -58,8 +57,8 @@ class _ManyTargets(_Linear):
 
 
 class LinearRegressor(_ManyTargets):
-    r"""Least squares, to the last digit that the data hold:
-    $\min \sum_n w_n (y_n - x_n^\top\theta - \theta_0)^2$.
+    r"""Least squares, to the last digit that the data hold: $\min \sum_n w_n (y_n - x_n^\top\theta -
+    \theta_0)^2$.
 
     Scaled pivoted QR with refinement; `model_` prints a table with errors, intervals, rank and condition. The
     prediction is Student's t with $N - p$ degrees. Of dependent columns the solution of least norm is taken.
@@ -150,8 +149,8 @@ class LassoRegressor(_Linear):
 
 
 class RobustRegressor(_Linear):
-    r"""A line that outliers hardly move: Huber's loss, the absolute loss, or Student's t
-    with `degrees` by EM.
+    r"""A line that outliers hardly move: Huber's loss, the absolute loss, or Student's t with `degrees` by
+    EM.
 
     $\min \sum_n w_n \rho((y_n - x_n^\top\theta - \theta_0)/s)$ with the scale $s$ (`scale_`) estimated
     robustly. The prediction is the noise around the line: Normal, Laplace or Student's t.

@@ -1,8 +1,7 @@
 """What estimators with margins share: the choice of a kernel, classes and probabilities from decision values.
 
 Equal rows are merged before a fit, their weights added: what leave-one-out leaves out is a distinct row, and
-a
-weight of two is the row twice to the last digit.
+a weight of two is the row twice to the last digit.
 """
 
 from numbers import Integral, Real

@@ -124,8 +124,8 @@ class SupportVectorClassifier(MarginClassifier):
 
 
 class LinearSupportVectorClassifier(MarginClassifier):
-    r"""The linear hinge machine by dual coordinate ascent, for many rows:
-    $\min\tfrac12\|w\|^2 + \tfrac12b^2 + C\sum_i w_i\xi_i$.
+    r"""The linear hinge machine by dual coordinate ascent, for many rows: $\min\tfrac12\|w\|^2 + \tfrac12b^2
+    + C\sum_i w_i\xi_i$.
 
     Several classes one against the rest. The bias is penalised like a weight. Probabilities are slopes on
     decisions of planes that were fitted without the fold of a row.
@@ -184,8 +184,8 @@ class LinearSupportVectorClassifier(MarginClassifier):
 
 
 class SupportVectorRegressor(ResidualRegressor):
-    r"""A tube that ignores errors below $\varepsilon$:
-    $\min\tfrac12\|w\|^2 + C\sum_i w_i(|y_i - f(x_i)| - \varepsilon)_+$.
+    r"""A tube that ignores errors below $\varepsilon$: $\min\tfrac12\|w\|^2 + C\sum_i w_i(|y_i - f(x_i)| -
+    \varepsilon)_+$.
 
     `predict_dist` puts around $f$ the residuals that rows have when left out (the span rule): Laplace or
     Normal, whichever makes them more likely; `residual_scale_` is its scale.

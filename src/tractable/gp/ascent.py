@@ -5,7 +5,6 @@ Problem.     $\max_u \log q(y \mid u)$, where an evaluation looks for a mode or 
 Prior.       With `spread` $s$ the objective has $-\frac12\|u - u_0\|^2/s^2$ besides: normal free numbers
              about the start. The evidence of classes that can be separated rises with the variance of the
              function without end; a weak prior ends it.
-Used by.     gp.classification, gp.multiclass.
 Cost.        That of `gp.hyperparameter_search`: one call of one program per step.
 References.  Rasmussen and Williams (2006) section 5.5.
 """

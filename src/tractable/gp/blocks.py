@@ -1,6 +1,5 @@
 """New rows through a model in blocks of one size: any number of them, bounded memory, no new programs.
 
-Used by.     gp.exact, gp.classification, gp.multiclass, gp.sparse.
 Cost.        That of the function; the last block is padded.
 """
 

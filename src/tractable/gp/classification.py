@@ -6,7 +6,6 @@ Posterior.   Gaussian, by Laplace, expectation propagation or the variational bo
 Probability. $\int\sigma(f_*)\,q(f_*)\,df_*$, to rounding.
 Learning.    The approximate evidence is maximised over the hyperparameters; its gradient is exact, because
              the sites are a fixed point.
-Used by.     estimators.gaussian_process_classifier.
 Cost.        $O(n^3)$ per step of the sites.
 References.  Rasmussen and Williams (2006) chapter 3; Kuss and Rasmussen (2005).
 """

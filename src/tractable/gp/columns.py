@@ -4,7 +4,6 @@ Identity.    A stationary kernel sees $\sum_i (x_i - x'_i)^2/\ell_i^2$: a column
              whatever its length scale, so the evidence has no slope in it and a search leaves it where it is.
 Sizes.       8 and 32 columns, then powers of two; only up to 1024 rows, where compiling takes longer than
              computing.
-Used by.     estimators of Gaussian processes, for their default kernel.
 Cost.        A copy of the rows, in NumPy.
 """
 

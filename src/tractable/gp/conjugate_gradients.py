@@ -8,7 +8,6 @@ Nearby.      The preconditioner is $P = K_{:S} K_{SS}^{-1} K_{S:} + D$ with the 
 Lanczos.     The lengths and ratios of the steps are a tridiagonal matrix $T$ with the spectrum of
              $P^{-1/2} K_y P^{-1/2}$ as a column sees it; $e_1^\top\log(T)\,e_1$ is quadrature of its
              logarithm.
-Used by.     gp.iterative.
 Cost.        $O(n^2)$ per step, a few dozen steps, and $O(n)$ times the rank squared; memory $n^2$ numbers
              while they are held, else $O(n)$ times rank, columns and the rows of a block.
 References.  Gardner, Pleiss, Bindel, Weinberger and Wilson (2018); Harbrecht, Peters and Schneider (2012).

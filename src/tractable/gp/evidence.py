@@ -7,7 +7,6 @@ Gradient.    $\partial = \frac12\mathrm{tr}\{(\alpha\alpha^\top - K_y^{-1})\,\pa
              differentiated through a factorisation (but higher derivatives are, where asked for).
 Singular.    Rows that repeat without noise leave a pivot that is rounding alone: the factor, and all that
              follows, is then NaN, because a number would be nonsense.
-Used by.     gp.regression, gp.hyperparameters.
 Cost.        $n^3/3$ for a value; $n^3$ with the gradient, whatever the number of hyperparameters.
 References.  Rasmussen and Williams (2006) sections 2.3 and 5.4.1.
 """

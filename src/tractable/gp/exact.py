@@ -6,7 +6,6 @@ Posterior.   $f_* \mid y \sim N\big(m_* + K_*^\top\alpha,\ K_{**} - K_*^\top K_y
 Left out.    $\mu_{-i} = y_i - \alpha_i / [K_y^{-1}]_{ii}$ and $\sigma^2_{-i} = 1/[K_y^{-1}]_{ii}$: all $n$
              predictions without their own row, from the one inverse.
 Rounding.    A variance is a difference, and known to a unit of rounding of $k(x, x)$: none is reported below.
-Used by.     gp.regression, gp.hyperparameters, estimators.
 Cost.        $O(n)$ for a mean, $O(n^2)$ for a variance; new rows go through in blocks.
 References.  Rasmussen and Williams (2006) sections 2.2 and 5.4.2; Sundararajan and Keerthi (2001).
 """

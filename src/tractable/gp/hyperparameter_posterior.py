@@ -5,7 +5,6 @@ Model.       $p(\theta \mid y) \propto p(y \mid X, \theta)\,p(\theta)$ with the 
              mixture of normals over draws.
 Priors.      Distributions of the free numbers (logarithms of what is positive), as in `gp.hyperparameters`; a
              positive leaf without one gets a normal of standard deviation 2 about the logarithm of its value.
-Used by.     estimators.
 Cost.        $O(n^3)$ per step of a chain: for hundreds of rows.
 References.  Rasmussen and Williams (2006) section 5.2; Lalchand and Rasmussen (2020).
 """

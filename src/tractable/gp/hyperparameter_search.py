@@ -8,7 +8,6 @@ Host.        Steps run in NumPy and one evaluation is one call of one compiled p
              subset, its curvature and the starts share: compiling costs more than small problems take.
 Coordinates. The search is in $z$ with $x = x_0 + A z$; `whitening` gives the $A$ in which the curvature at a
              point is one.
-Used by.     gp.hyperparameters, gp.ascent.
 Cost.        One value and gradient per step, and $p^2$ for $p$ hyperparameters.
 References.  Nocedal and Wright (2006) chapters 3 and 6; Hager and Zhang (2005).
 """

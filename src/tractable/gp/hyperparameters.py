@@ -9,7 +9,6 @@ Starts.      The process as given, and points scattered about it. Above 1024 row
              512 of them (one half spread out, one half close together, so that long and short ranges are both
              seen); only the best goes on to all rows, in coordinates in which the curvature that it met is
              one.
-Used by.     gp.hyperparameter_posterior, estimators.
 Cost.        One factor, one inverse and one pull-back through the kernel per evaluation: $O(n^3)$.
 References.  Rasmussen and Williams (2006) section 5.4; MacKay (1999).
 """

@@ -7,7 +7,6 @@ Gradient.    With $u_j = K_y^{-1} z_j$ and $w_j = P^{-1} z_j$,
              $\partial\log|K_y| = \partial\log|P| + E[u_j^\top\partial K_y w_j
              - w_j^\top\partial P\,w_j]$: unbiased, and almost without noise where $P$ is close to $K_y$.
 Certified.   The result says the relative residual of the solve, the steps, and the error of the evidence.
-Used by.     gp.regression above 6000 rows, gp.hyperparameters.
 Cost.        $O(n^2)$ per step, a few dozen steps, and $O(n)$ times the rank squared; memory $n^2$ numbers
              while they are held, else $O(n)$ times rank, probes and the rows of a block.
 References.  Gardner, Pleiss, Bindel, Weinberger and Wilson (2018); Harbrecht, Peters and Schneider (2012).

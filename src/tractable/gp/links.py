@@ -4,7 +4,6 @@ Logistic.    $p(s \mid f) = \sigma(s f)$.
 Probit.      $p(s \mid f) = \Phi(s f)$; averaged over $f \sim N(\mu, v)$ it is $\Phi(s\mu/\sqrt{1 + v})$.
 Averages.    The trapezoidal rule on the line, which converges geometrically for smooth functions: to rounding
              for standard deviations up to about 20.
-Used by.     gp.sites, gp.classification, gp.svgp.
 Cost.        341 evaluations per average.
 References.  Rasmussen and Williams (2006) section 3.3; Trefethen and Weideman (2014).
 """

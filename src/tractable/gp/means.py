@@ -5,7 +5,6 @@ Means.       $m(x) = 0$, a constant, $w^\top x + b$, any function, or $h(x)^\top
 Identity.    With $\beta \sim N(b, B)$ the process is $GP(h^\top b,\ k + h^\top B h')$: the coefficients are
              integrated out by a covariance of finite rank. Equal to $\bar f_* + R^\top\bar\beta$ with
              $R = H_* - H K_y^{-1} K_*$, and to universal kriging as $B \to \infty$.
-Used by.     gp.regression, gp.exact.
 Cost.        That of the function for each row; $O(n^2 p)$ for $p$ uncertain coefficients.
 References.  Rasmussen and Williams (2006) section 2.7.
 """

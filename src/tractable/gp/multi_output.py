@@ -11,7 +11,6 @@ Gradient.    Written down (`_evidence_jvp`): eigenvectors are never differentiat
 Weights.     A row of weight $w$ is the row $w$ times: noise $\Sigma/w$ and the density of its copies. With
              $W^{1/2} K W^{1/2}$ and $W^{1/2}(Y - M)$ in place of $K$ and $Y - M$ all of it is as above, and
              $n$ in the constants is the sum of the weights.
-Used by.     Regression with a matrix of targets, complete in every row.
 Cost.        $O(n^3 + m^3)$ for $m$ outputs in place of $O(n^3 m^3)$.
 References.  Bonilla, Chai and Williams (2008); Stegle et al. (2011).
 """

@@ -4,7 +4,6 @@ Model.       $f_c \sim GP(0, k)$ independent, $p(y_n = c \mid f) = e^{f_c(x_n)} 
 Posterior.   By Laplace's method (`gp.softmax_mode`): the mode, its curvature and the evidence.
 Probability. The softmax averaged over the Gaussian of $f(x_*)$ with the same 512 points for each row: better
              than 512 draws, and the same answer each time.
-Used by.     estimators.gaussian_process_classifier.
 Cost.        $O(C n^3)$ per Newton step, about ten of them.
 References.  Rasmussen and Williams (2006) section 3.5, algorithm 3.4; Williams and Barber (1998).
 """

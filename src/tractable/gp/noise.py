@@ -2,7 +2,6 @@ r"""Noise of a Gaussian process: the variance of a target about the function, wr
 
 Models.      $y = f(x) + \epsilon$, $\epsilon \sim N(0, \sigma^2(x))$: one variance, one that grows
              log-linearly with the inputs, or one for each row of the data.
-Used by.     gp.regression, gp.exact, gp.hyperparameters.
 Cost.        Elementwise.
 References.  Rasmussen and Williams (2006) section 2.2; Goldberg, Williams and Bishop (1998).
 """

@@ -11,7 +11,6 @@ Weights.     A row of weight $w$ is the row $w$ times: noise variance $\sigma^2/
              copies given their mean, `log_copies`. So rows that repeat may be merged (`merge`) into one with
              the mean of their targets and the sum of their weights: an exact answer in the cube of *distinct*
              rows.
-Used by.     gp.regression, gp.hyperparameters, gp.iterative, estimators.
 Cost.        A pass over the rows in NumPy.
 """
 

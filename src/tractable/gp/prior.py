@@ -4,7 +4,6 @@ Model.       $f \sim GP(m, k)$: at any rows $X$, $f(X) \sim N(m(X), K)$ with $K_
              the rows has the corresponding part of the joint (consistency).
 Padding.     `training_covariance` is $K + \mathrm{diag}(\sigma_n^2/w_n)$ on the rows that count, and the
              identity on the others.
-Used by.     gp.exact, gp.regression, gp.hyperparameters, gp.classification, gp.sparse.
 Cost.        $O(n^2)$ kernel evaluations; $O(n^3)$ for a joint draw.
 References.  Rasmussen and Williams (2006) section 2.2.
 """

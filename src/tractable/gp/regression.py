@@ -7,7 +7,6 @@ Bridges.     The mean is kernel ridge regression with penalty $\sigma^2$; a line
 Singular.    Rows that repeat and no noise have no density unless their targets agree: an error that names the
              rows, never a number. `jitter` (relative to the variance of the function) is added if asked for,
              and printed.
-Used by.     gp.hyperparameters, gp.multi_output, estimators.
 Cost.        $O(n^3)$ once, $O(n^2)$ memory; above 6000 rows `gp.iterative` takes over and says so.
 References.  Rasmussen and Williams (2006) chapter 2.
 """

@@ -9,7 +9,6 @@ Variational. The same with $E_q[\ell']$ and $E_q[\ell'']$: a natural-gradient st
 EP.          Expectation propagation: a site times the marginal without it (the cavity) has the moments of
              the true factor times the cavity.
 Weights.     A row of weight $w$ is $w$ copies with a $w$-th of the site each; of weight zero it has none.
-Used by.     gp.classification.
 Cost.        One Cholesky factor of $B$ per step; Laplace needs about six, the others about twenty; two or
              three from the sites of hyperparameters close by.
 References.  Rasmussen and Williams (2006) sections 3.4-3.6; Opper and Archambeau (2009); Khan and Lin (2017).

@@ -7,7 +7,6 @@ Curvature.   $W = D - D R (R^\top D R)^{-1} R^\top D$ with $D = \mathrm{diag}(w\
              $E_c = D_c^{1/2}(I + D_c^{1/2} K D_c^{1/2})^{-1} D_c^{1/2}$, $M = \sum_c E_c$.
 Evidence.    $-\frac12 a^\top f + \sum_n w_n\log p(y_n) - \frac12\sum_c\log|B_c| - \frac12\log|M|
              + \frac12\sum_n\log w_n$, with its slope by $K$ in closed form.
-Used by.     gp.multiclass.
 Cost.        $O(C n^3)$ per Newton step, about ten of them.
 References.  Rasmussen and Williams (2006) section 3.5, algorithm 3.3; Williams and Barber (1998).
 """

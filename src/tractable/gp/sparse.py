@@ -8,7 +8,6 @@ Sums.        With $L L^\top = K_{uu}$ and $a_n = L^{-1} k_u(x_n)$ only $\sum w\,
              and a row of weight two is the row twice.
 Posterior.   $L^{-1} u \sim N(m_v, S_v)$, $S_v^{-1} = I + \sigma^{-2}\sum a a^\top$: what `gp.svgp`
              approaches by natural gradients.
-Used by.     gp.svgp, estimators.sparse_gaussian_process.
 Cost.        $O(n M^2)$ time, $O(M^2)$ memory besides the rows; $O(M)$ for a mean and $O(M^2)$ for a variance.
 References.  Titsias (2009); Hensman, Fusi and Lawrence (2013); Rasmussen and Williams (2006) chapter 8.
 """

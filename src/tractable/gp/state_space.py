@@ -9,7 +9,6 @@ Model.       A Matern process of order $p + \frac12$ is the first entry of a Mar
 Algorithm.   A Kalman filter forward (evidence), a smoother back without any inverse (Durbin and Koopman), at
              all rows and at new ones among them.
 Bridge.      Equal to `gp.regression` with the same kernel, to rounding.
-Used by.     Long series: $10^5$ rows and more.
 Cost.        $O(n)$ time and memory, plus sorting.
 References.  Hartikainen and Sarkka (2010); Sarkka and Solin (2019) section 12.3; Durbin and Koopman (2012)
              4.4.

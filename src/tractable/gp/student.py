@@ -8,7 +8,6 @@ Algorithm.   Variational: $q(f)\,q(u)$. Given $\bar u$, $q(f)$ is the exact post
              $\log p(y) \ge \log Z_G + \sum_i\{\frac12(E\log u_i - \log\bar u_i) - KL(q(u_i)\,\|\,p(u_i))\}$.
 Weights.     A row of weight $w$ is the row $w$ times. All copies have the same $q(u)$: together their noise
              is $\sigma^2/(w\,\bar u)$, and they count $w$ times in the sums.
-Used by.     Regression with outliers.
 Cost.        One factor and one inverse per step: $O(n^3)$, a few dozen steps.
 References.  Tipping and Lawrence (2005); Jylanki, Vanhatalo and Vehtari (2011).
 """
@@ -146,8 +145,8 @@ def _search(
 
 
 def _scales(weights: Array, degrees: Array, counts: Array) -> Scalar:
-    r"""$\sum_i w_i\{\frac12(E\log u_i - \log\bar u_i) - KL(q(u_i) \| p(u_i))\}$ for
-    $q(u_i) = \mathrm{Gamma}(a, a/\bar u_i)$ and the weights $w$ of the rows, `counts`.
+    r"""$\sum_i w_i\{\frac12(E\log u_i - \log\bar u_i) - KL(q(u_i) \| p(u_i))\}$ for $q(u_i) =
+    \mathrm{Gamma}(a, a/\bar u_i)$ and the weights $w$ of the rows, `counts`.
 
     At the start $\bar u = 1$ is no mean of an update, and $q$ is taken of the same shape.
     """

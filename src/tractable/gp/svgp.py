@@ -8,7 +8,6 @@ Natural.     With $g = \partial_\mu E$ and $c = -2\,\partial_v E$ per row, the s
              noise, all rows and $\rho = 1$ it is the optimum at once (`gp.sparse`).
 Rest.        Kernel, noise and inducing points follow by Adam on the same batch.
 End.         For Gaussian noise the optimum, by one pass over all rows, with its exact bound.
-Used by.     estimators.sparse_gaussian_process.
 Cost.        $O(b M^2 + M^3)$ per step for batches of $b$ rows and $M$ inducing points.
 References.  Hensman, Fusi and Lawrence (2013); Salimbeni, Eleftheriadis and Hensman (2018).
 """

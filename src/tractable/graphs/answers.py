@@ -1,6 +1,5 @@
 """Answers that say how they were found: marginals as plain dictionaries, joint tables, with their report.
 
-Used by.     graphs.bayes_net, graphs.fallbacks, cli.query.
 Cost.        None.
 """
 

@@ -2,7 +2,6 @@ r"""Bayesian networks of categorical tables: a directed graph, one table per var
 
 Model.       $P(x) = \prod_i P(x_i \mid x_{pa(i)})$ over a directed acyclic graph.
 Counting.    $\sum_i (k_i - 1) \prod_{j \in pa(i)} k_j$ free numbers instead of $\prod_i k_i - 1$.
-Used by.     graphs.files, graphs.learning, cli.query, graphs.example_networks.
 Cost.        Exact queries: exponential in the treewidth alone; `cost(evidence)` predicts it before running.
 References.  Pearl (1988); Koller and Friedman (2009) chapters 3, 9 and 10; Darwiche (2009).
 """

@@ -7,7 +7,6 @@ Format.      `variable lung { type discrete [ 2 ] { yes, no }; }` and
              are comments, `property ...;` lines are skipped.
 Labels.      Any text without spaces, quotes and ``{}()[];,|``, such as `<5`, `12+` or `Asy/Patch`; any text
              in double quotes, where ``\"`` is a quote and ``\\`` a backslash.
-Used by.     graphs.files.
 Cost.        One pass of a regular expression: about a microsecond per token.
 References.  Cozman (1998), "The Interchange Format for Bayesian networks".
 """

@@ -3,7 +3,6 @@ r"""Searches in graphs that are plain rows of places: what is reached, ways back
 Algorithm.   Bron and Kerbosch: a clique $R$ is extended by each candidate of $P$ that is no neighbour of a
              pivot, and $X$ holds what was tried; $R$ is maximal iff $P$ and $X$ are empty. Nodes come in an
              order of degeneracy, so that $|P|$ stays small in sparse graphs.
-Used by.     graphs.undirected, graphs.separation, graphs.dag.
 Cost.        Searches are linear in the edges; maximal cliques take $O(d\,n\,3^{d/3})$ for degeneracy $d$.
 References.  Bron and Kerbosch (1973); Tomita et al. (2006); Eppstein, Loffler and Strash (2010).
 """

@@ -2,7 +2,6 @@ r"""Rows of discrete data as whole numbers: coded once, grouped where they repea
 
 Counts.      $N(x_S) = \sum_n w_n [x_{n,S} = x_S]$ for any set $S$ of variables. The codes of a row pack into
              one number, $((c_1 k_2 + c_2) k_3 + c_3) \cdots$, and counting is one pass over these numbers.
-Used by.     graphs.learning, graphs.learning_em, graphs.scores, graphs.structure, graphs.constraint_search.
 Cost.        Linear in the rows (by hashing, not by sorting); a million rows of ten columns code in a second.
 References.  Moore and Lee (1998), on counts as the cost of learning.
 """

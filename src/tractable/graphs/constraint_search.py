@@ -8,7 +8,6 @@ PC.          Edges whose ends some subset of the neighbours separates are remove
              Meek's rules direct what follows. Right answers (d-separation) give back the class of the graph.
 Parsimony.   Over all orders, each variable keeps the cheapest parents $U$ among those before it, $S$, with
              $x \perp S \setminus U \mid U$; the order with the fewest numbers wins.
-Used by.     graphs.structure.
 Cost.        PC: $O(n^{d+2})$ tests at degree $d$. Parsimony: $n 3^{n-1}$ tests, so at most 10 variables.
 References.  Spirtes, Glymour and Scheines (2000); Colombo and Maathuis (2014); Dor and Tarsi (1992).
 """

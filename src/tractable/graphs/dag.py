@@ -3,7 +3,6 @@ r"""Directed acyclic graphs: orders, families, Markov blankets, moral graphs and
 Model.       $p(x) = \prod_k p(x_k \mid x_{\mathrm{pa}(k)})$: the graph of a Bayesian network.
 Identities.  Local Markov: $x_k \perp x_{\mathrm{nd}(k)} \mid x_{\mathrm{pa}(k)}$ for the non-descendants nd.
              Blanket: $x_k$ is independent of all else given parents, children and their other parents.
-Used by.     graphs.bayes_net, graphs.factor_graph, graphs.equivalence, structure learning, plots.graphs.
 Cost.        Construction and every query are linear in the edges, apart from marriages.
 References.  Koller and Friedman (2009), chapter 3; Lauritzen (1996).
 """

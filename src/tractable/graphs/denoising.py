@@ -9,7 +9,6 @@ Updates.     ICM $x_i = \mathrm{sign}(\theta_i + \beta\sum_{N(i)} x_j)$ (ties st
              log-odds, $\tanh u_{j \to i} = \tanh\beta\,\tanh(\theta_j + \sum_{k \ne i} u_{k \to j})$ and
              $\langle x_i\rangle = \tanh(\theta_i + \sum_j u_{j \to i})$: exact on one row of pixels.
 Minimum cut. For $\beta \ge 0$ the least energy of all is a minimum cut between $+1$ and $-1$.
-Used by.     examples/denoise_image.py.
 Cost.        A sweep is linear in the pixels, half of them at once (a chessboard has two colours).
 References.  Besag (1986); Bishop (2006), section 8.3.3; Greig, Porteous and Seheult (1989), minimum cut.
 """

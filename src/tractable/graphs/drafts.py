@@ -3,7 +3,6 @@ r"""From the parts of a network file to a network: what every format checks, wit
 Identity.    A row of printed digits sums to one up to their rounding, and is kept as printed. A row that
              misses one by more than six digits explain is divided: $p_k \leftarrow p_k / \sum_j p_j$ where
              $|\sum_j p_j - 1| \le 10^{-4}$; a row further off is refused.
-Used by.     graphs.bif, graphs.xmlbif, graphs.uai.
 Cost.        Linear in the file; lines are counted only for an error or a report.
 """
 

@@ -5,7 +5,6 @@ Identities.  Two directed graphs imply the same independencies iff they have the
              the edges that all equivalent graphs direct alike: the v-structures, and what Meek's rules imply.
              The moral graph implies the same independencies as the directed one iff nobody is married; an
              undirected graph has a directed one with the same independencies iff it is chordal.
-Used by.     graphs.constraint_search, checks of learned structures, plots.graphs.
 Cost.        Polynomial: Meek's rules are repeated until no edge turns; a check of a table is linear in it.
 References.  Verma and Pearl (1990); Meek (1995); Koller and Friedman (2009), sections 3.3 and 4.5.
 """

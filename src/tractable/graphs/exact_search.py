@@ -4,7 +4,6 @@ Orders.      With $b_i(S)$ the best that variable $i$ can score when $S$ comes b
              $R(S) = \max_{i \in S} R(S \setminus i) + b_i(S \setminus i)$ is the best over all orders of $S$.
 Subsets.     $b_i(S) = \max_{P \subseteq S} \mathrm{score}(i, P)$, one variable of $S$ at a time.
 Trees.       $\log L = \sum_{ij} N\,I(x_i; x_j) - N \sum_i H(x_i)$ over the edges: a maximum spanning tree.
-Used by.     graphs.structure, graphs.constraint_search.
 Cost.        $O(n 2^n)$ after $2^n$ counts: 15 variables in seconds, at most 20; trees take $O(n^2)$ counts.
 References.  Silander and Myllymaki (2006); Koivisto and Sood (2004); Chow and Liu (1968).
 """

@@ -4,7 +4,6 @@ Shapes.      Chain $a \to c \to b$, fork $a \leftarrow c \to b$, collider $a \to
              $c \to d$.
 Mixtures.    One label $z$ for all points, $p(z \mid x) \propto p(z) \prod_i N(x_i \mid \mu_z, \sigma^2)$; or
              one for each, $p(z_i \mid x_i) \propto p(z_i) N(x_i \mid \mu_{z_i}, \sigma^2)$.
-Used by.     Tests, examples, documentation, benchmarks.
 Cost.        None to speak of.
 References.  Pearl (1988); Lauritzen and Spiegelhalter (1988); Koller and Friedman (2009).
 """

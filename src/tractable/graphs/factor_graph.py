@@ -4,7 +4,6 @@ Model.       $p(x) \propto \prod_m f_m(x_m)$; a Bayesian network has one factor 
              a Markov field one per potential or one per maximal clique.
 Identity.    Sum-product message passing is exact iff the factor graph has no cycle: edges = nodes -
              components. The dependency graph, with a clique per factor, forgets which factors there are.
-Used by.     plots.graphs; the input of message passing.
 Cost.        Linear in the edges; maximal cliques as in graphs.cliques.
 References.  Kschischang, Frey and Loeliger (2001), "Factor graphs and the sum-product algorithm".
 """

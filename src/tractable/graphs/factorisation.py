@@ -4,7 +4,6 @@ Grammar.     `[left side =] factor factor ...`, a factor being `name(a, b)` or `
              spaces, `*` or nothing. The left side, such as `p(a, b) =` or `p(a, b) ∝ 1/Z`, must name all
              variables.
 Examples.    `p(x4|x3)p(x3|x2,x1)p(x2)p(x1)`, `f1(x1,x2)f2(x2,x3,x4)f3(x3,x4)`.
-Used by.     graphs.factor_graph, plots.graphs, anyone who types a model.
 Cost.        Linear in the text.
 """
 

@@ -4,7 +4,6 @@ Choice.      With a key, likelihood weighting if its draws are worth at least a 
              unless the tables have zeros, which may cut its chains off. Without a key, loopy propagation.
 Likelihood.  A likelihood $\lambda(x)$ is the evidence $y = 1$ of a child with
              $P(y = 1 \mid x) = \lambda(x) / \max \lambda$.
-Used by.     graphs.bayes_net.
 Cost.        Linear in the tables, per draw, sweep or iteration.
 References.  Koller and Friedman (2009) chapters 11 and 12.
 """

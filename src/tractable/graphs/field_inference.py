@@ -3,7 +3,6 @@ r"""Inference in a product of discrete factors: exact through a junction tree, e
 Identity.    $Z = \sum_x \prod_m \psi_m(x_m)$ and all marginals come from one calibration of a junction tree;
              $\partial \log Z / \partial \log\psi_m(x_m) = p(x_m)$, so that $\nabla\log Z$ is the expected
              statistics.
-Used by.     graphs.markov_field.
 Cost.        Exponential in the treewidth alone, predicted by `cost` and refused where it does not fit.
 References.  Koller and Friedman (2009), chapters 9 to 11.
 """

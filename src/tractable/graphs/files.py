@@ -3,7 +3,6 @@ r"""Files of graphical models: read by content, written by suffix.
 Formats.     BIF (`.bif`), XMLBIF 0.3 (`.xmlbif`, `.bifxml`, `.xml`), UAI (`.uai`: a network or a field), each
              also compressed (`.bif.gz`); of UAI the evidence (`.evid`) and the results (`.MAR`, `.PR`).
 Errors.      `FileError`, a `ValueError` that starts with file and line.
-Used by.     cli.query; every example on a network of the literature.
 Cost.        Linear in the file: about 10 ms for ALARM, a third of a second for a thousand variables.
 References.  Cozman (1998); the UAI 2014 inference competition.
 """

@@ -2,7 +2,6 @@ r"""Draws from parents to children in NumPy: ancestral sampling and likelihood w
 
 Identity.    $x_i \sim P(x_i \mid x_{pa(i)})$ in topological order; hard evidence is not drawn but weighs a
              draw by $P(e_i \mid x_{pa(i)})$, a likelihood by $\sum_{x_i} P(x_i \mid x_{pa(i)}) \lambda(x_i)$.
-Used by.     graphs.bayes_net (samples), graphs.fallbacks (likelihood weighting).
 Cost.        One pass over the draws per variable. `inference.ancestral` draws the same under `jit`, where
              each new network compiles for a second per three variables.
 References.  Henrion (1988); Fung and Chang (1990).

@@ -3,7 +3,6 @@ r"""Linear-Gaussian networks: one joint Gaussian, conditioned and intervened on 
 Model.       $x_i \mid x_{pa(i)} \sim N(w_i^\top x_{pa(i)} + b_i, v_i)$: $x = Wx + b + e$, $e \sim N(0, V)$.
 Joint.       $x = A(b + e)$ with $A = (I - W)^{-1}$, triangular in topological order:
              $x \sim N(Ab, A V A^\top)$, of precision $(I - W)^\top V^{-1} (I - W)$.
-Used by.     graphs.hybrid_network, graphs.learning (linear-Gaussian regression).
 Cost.        One triangular solve, $O(d^3)$ once; a query costs one Cholesky of the evidence.
 References.  Shachter and Kenley (1989); Koller and Friedman (2009) section 7.2.
 """

@@ -7,7 +7,6 @@ M-step.      $\theta_{jk} \propto$ expected counts; a row of a table that no dat
              the evidence does not depend on it.
 Rows.        Variables seen in every row are looked up; only those missing somewhere are summed, in an order
              chosen for the graph among them.
-Used by.     graphs.learning_em, through `inference.em`.
 Cost.        Per step: rows times the cells of the elimination order over the sometimes-missing variables.
 References.  Lauritzen (1995); Darwiche (2003), on derivatives; Dempster, Laird and Rubin (1977).
 """

@@ -5,7 +5,6 @@ Model.       Discrete variables with discrete parents; continuous ones
 Identity.    Observed continuous values $v$ speak of the discrete variables through $N(v \mid s)$: a factor
              over the discrete parents $s$ of their component, with the hidden continuous ones integrated
              out. A hidden continuous variable is a mixture over $s$ of Gaussians.
-Used by.     graphs.example_networks (mixtures as networks).
 Cost.        One Gaussian per joint state of the discrete parents of a connected continuous component.
 References.  Lauritzen (1992); Lauritzen and Jensen (2001); Koller and Friedman (2009) chapter 14.
 """

@@ -4,7 +4,6 @@ Graph.       A node per variable with `states`, `given` (its parents in the orde
              array: the parents first, the variable last); an edge from each parent. A field is a graph whose
              edges join the variables of each factor, with the list `factors` of names and log-potentials.
 Tables.      One DataFrame per variable: a row per joint state of the parents, a column per state.
-Used by.     Users of both libraries; cli.query prints tables in the same layout.
 Cost.        Linear in the cells.
 """
 

@@ -5,7 +5,6 @@ Back door.   $P(y \mid do(x)) = \sum_z P(y \mid x, z) P(z)$ where $Z$ has no des
              every trail from $x$ to $y$ that starts with an arrow into $x$.
 Front door.  $P(y \mid do(x)) = \sum_m P(m \mid x) \sum_{x'} P(y \mid m, x') P(x')$ where $M$ cuts every
              directed way, and no open back door leads from $x$ to $M$, nor from $M$ to $y$ given $x$.
-Used by.     graphs.bayes_net, graphs.simpson.
 Cost.        That of the queries; sets are searched by size.
 References.  Pearl (2009), "Causality", chapter 3.
 """

@@ -5,7 +5,6 @@ Models.      Ising: $p(x) \propto \exp(\sum_{ij} J_{ij} x_i x_j + \sum_i h_i x_i
              Boltzmann machine: $p(x) \propto \exp(\frac12 x^\top W x + b^\top x)$, $x_i \in \{0, 1\}$, $W$
              symmetric with zeros on the diagonal; with $x = (1 + s) / 2$ it is an Ising model.
 Check.       On a cycle of $n$ spins with one coupling, $Z = (2\cosh J)^n + (2\sinh J)^n$.
-Used by.     graphs.denoising, examples of exact and approximate inference.
 Cost.        Construction is linear in the edges; inference is that of graphs.markov_field.
 References.  Ising (1925); Potts (1952); Ackley, Hinton and Sejnowski (1985).
 """

@@ -5,7 +5,6 @@ Counts.      $\hat\theta_{jk} = N_{jk} / N_j$ with $N_{jk}$ the weight of the ro
 Prior.       Independent Dirichlet rows stay Dirichlet, $\alpha_{jk} + N_{jk}$. Posterior predictive table:
              $(N_{jk} + \alpha_{jk}) / (N_j + \alpha_j)$; mode: with $\alpha_{jk} - 1$ instead.
              Uniform: $\alpha_{jk} = a$. BDeu: $\alpha_{jk} = s / (q_i k_i)$, $s$ imaginary rows in all.
-Used by.     graphs.bayes_net (`BayesNet.fit`), graphs.learning_em.
 Cost.        One pass over the rows per family.
 References.  Koller and Friedman (2009) chapter 17; Heckerman, Geiger and Chickering (1995); Lauritzen (1996).
 """

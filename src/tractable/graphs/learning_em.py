@@ -3,7 +3,6 @@ r"""The tables of a network from rows with gaps: EM with hidden variables and an
 Climb.       Expected counts (graphs.hidden_network) divided by their sums raise the evidence at every step; a
              prior adds its imaginary rows, and the climb is then of the evidence plus the log-prior.
 Rows.        Equal rows are taken once, with the sum of their weights.
-Used by.     `BayesNet` fits with hidden variables or missing values.
 Cost.        Per step: distinct rows times the cells of the elimination order over the sometimes-missing.
 References.  Lauritzen (1995); Dempster, Laird and Rubin (1977); Koller and Friedman (2009) section 19.2.
 """

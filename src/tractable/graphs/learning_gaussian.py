@@ -4,7 +4,6 @@ Model.       $x_i \mid x_P, s \sim N(w_s^\top x_P + b_s, v_s)$ for continuous pa
              joint state $s$.
 Estimate.    The likelihood is a product over nodes and cases: weighted least squares on the rows of a case,
              and $\hat v_s$ the mean squared residual.
-Used by.     graphs.gaussian_network, graphs.hybrid_network.
 Cost.        One least-squares problem per node and case.
 References.  Koller and Friedman (2009) section 17.2; Lauritzen (1996) chapter 6.
 """

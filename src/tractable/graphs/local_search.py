@@ -6,7 +6,6 @@ Acyclic.     With $R$ the ways of length one or more: $i \to j$ may be added iff
              iff no other way leads from $i$ to $j$, $(A R)_{ij} = 0$.
 Tabu.        The best move is taken even where it loses; an edge that was changed rests for some steps, unless
              its move leads to a new best. The search ends when no new best came for a while.
-Used by.     graphs.structure.
 Cost.        $O(n^2)$ cached terms per step and one closure; each step counts $O(n)$ new sets of variables.
 References.  Heckerman, Geiger and Chickering (1995); Glover (1989); Scutari, Graafland and Gutierrez (2019).
 """

@@ -2,7 +2,6 @@ r"""Marginal MAP: the best state of some variables with the others summed out fi
 
 Identity.    $\arg\max_{x_A} \sum_{x_B} \prod_m f_m(x_A, x_B, e)$; sums and maxima do not commute, so the sums
              come first, and what they leave over $x_A$ is maximised by a junction tree of its own.
-Used by.     graphs.network_queries.
 Cost.        Exponential in the width of the best order with all of $B$ before $A$, which may be far above the
              treewidth.
 References.  Park and Darwiche (2004), "Complexity results and approximation strategies for MAP explanations".

@@ -5,7 +5,6 @@ Model.       $p(x) = \frac1Z \prod_m \psi_m(x_m) = \frac1Z e^{-E(x)}$, $E(x) = -
 Identities.  $p(x_v \mid x_{-v}) \propto \prod_{m \ni v} \psi_m(x_m)$: only the neighbours of $v$ matter, not
              $Z$. $C$ separates $A$ from $B$ in the graph $\Rightarrow A \perp B \mid C$; where all
              $\psi > 0$, whatever obeys these independencies factorises along the cliques.
-Used by.     graphs.ising, graphs.factor_graph, graphs.files (UAI), plots.graphs.
 Cost.        Exact queries: exponential in the treewidth alone, predicted by `cost`. A Gibbs or mean-field
              sweep: linear in the pairs of factor and variable.
 References.  Hammersley and Clifford (1971); Besag (1974); Koller and Friedman (2009), chapter 4.
@@ -40,8 +39,8 @@ class MarkovField(FieldInference):
 
     `factors` holds pairs `(names, log_potentials)`, one axis per name, and tables (`JointTable`,
     `ConditionalTable`), in any order. `states` names the states of variables (by default 0, 1, 2, ...), puts
-    these variables first, and may hold some that no factor touches.
-    Evidence maps names to a state, a set of states, a predicate, or a likelihood with one number per state.
+    these variables first, and may hold some that no factor touches. Evidence maps names to a state, a set of
+    states, a predicate, or a likelihood with one number per state.
 
     >>> import numpy as np
     >>> pair = np.log([[3.0, 1.0], [1.0, 3.0]])

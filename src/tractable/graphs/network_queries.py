@@ -1,7 +1,6 @@
 r"""The questions that a discrete network answers, by name: marginals, explanations, draws, sensitivity.
 
 Identities.  $P(x_A \mid e)$, $\log P(e)$, $\max_x P(x, e)$, $\max_{x_A} P(x_A, e)$, $E[f(x_A) \mid e]$.
-Used by.     graphs.bayes_net.BayesNet, which inherits these methods.
 Cost.        One calibration of a junction tree, planned once per pattern of evidence; see `cost`.
 References.  Koller and Friedman (2009) chapters 9, 10 and 13; Darwiche (2009).
 """

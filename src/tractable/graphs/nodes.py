@@ -2,7 +2,6 @@ r"""Kinds of nodes: noisy-or and deterministic tables, conditional Gaussians, an
 
 Noisy-or.    $P(y = 0 \mid x) = (1 - l) \prod_j (1 - w_j)^{x_j}$: each cause present fails by itself.
 Gaussian.    $y \mid x, s \sim N(w_s^\top x + b_s, v_s)$ with continuous parents $x$ and discrete ones $s$.
-Used by.     graphs.bayes_net (tables), graphs.gaussian_network, graphs.hybrid_network.
 Cost.        A table has one row per joint state of the parents: $2^n$ for $n$ causes.
 References.  Pearl (1988) section 4.3; Lauritzen and Wermuth (1989); Henrion (1989).
 """

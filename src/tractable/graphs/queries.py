@@ -4,7 +4,6 @@ Identity.    $P(x \mid e) = P(x, e) / P(e)$ with $P(x, e) = \sum_z \prod_m f_m(x
              the factors, likelihoods multiply them, and a junction tree sums out the rest.
 Pruning.     $\sum_{x_i} P(x_i \mid pa(i)) = 1$: a variable that is no ancestor of targets or evidence drops
              out.
-Used by.     graphs.bayes_net, graphs.reasoning, graphs.fallbacks.
 Cost.        Planning once per pattern of evidence; then linear in the cells of the cliques.
 References.  Lauritzen and Spiegelhalter (1988); Shachter (1986), barren nodes; Lawler (1972), k best.
 """

@@ -5,7 +5,6 @@ Kinds.       Causal: from causes to effects. Evidential: from effects to causes.
 Derivative.  $P(e)$ is linear in each entry $\theta$ of a table: $\partial P(e)/\partial\theta_{x \mid u}$ is
              the sum of all other factors with $x, u$ fixed, also where $\theta = 0$; for $P(q \mid e)$ by the
              quotient rule. With `covary` the other entries of the row shrink in proportion.
-Used by.     graphs.bayes_net.
 Cost.        Two calibrations per table of derivatives.
 References.  Pearl (1988); Koller and Friedman (2009) section 3.2; Chan and Darwiche (2002).
 """

@@ -6,7 +6,6 @@ Evidence.    With Dirichlet rows, $T_\alpha(S) = \sum_{x_S} \log\Gamma(N(x_S) + 
              BDeu: $\alpha = s / q_S$ for both terms; K2: 1 for the cells of the family, $k_i$ for its rows.
 Equivalence. A term depends on a set, not on directions: a DAG's sum telescopes to the same number for every
              DAG with the same skeleton and v-structures (BIC, AIC, BDeu; K2's second term names the child).
-Used by.     graphs.structure, graphs.local_search, graphs.constraint_search.
 Cost.        One count of packed codes per set of variables, cached; $2^n$ of them serve all families.
 References.  Schwarz (1978); Cooper and Herskovits (1992); Heckerman, Geiger and Chickering (1995).
 """

@@ -6,7 +6,6 @@ Definition.  A trail is blocked by $C$ iff it has a chain or fork node in $C$, o
 Routes.      Bayes ball: which (node, direction of arrival) are reached from $A$. Moral: the subgraph of
              the ancestors of $A \cup B \cup C$, parents married, directions dropped, $C$ deleted; separated
              iff nothing connects $A$ to $B$.
-Used by.     graphs.dag, graphs.equivalence, network queries that drop what cannot matter.
 Cost.        Bayes ball is linear in the edges; the moral route also pays for the marriages.
 References.  Pearl (1988); Geiger, Verma and Pearl (1990); Shachter (1998), "Bayes-ball"; Lauritzen et al.
              (1990); Koller and Friedman (2009), algorithm 3.1.

@@ -4,7 +4,6 @@ Reversal.    $P(y \mid a, z) - P(y \mid b, z)$ has one sign for every group $z$,
              $P(y \mid a) - P(y \mid b)$ the other.
 Adjusted.    $P(y \mid do(a)) = \sum_z P(y \mid a, z) P(z)$, if $z$ blocks every back door; in a randomised
              trial the treatment has no causes, and the plain difference is the effect.
-Used by.     graphs (worked example of `back_door_adjustment`).
 Cost.        Linear in the cells of the table.
 References.  Simpson (1951); Charig et al. (1986), kidney stones; Pearl (2009) section 6.1.
 """

@@ -4,7 +4,6 @@ Methods.     `exact`: the DAG of highest score, by dynamic programming over sets
              `chow-liu`: the tree of highest likelihood. `hill`, `tabu`: one edge at a time
              (graphs.local_search). `pc`: tests of independence (graphs.constraint_search).
 Limits.      `forbidden` and `required` edges and `max_parents` restrict the graphs that are searched.
-Used by.     graphs.learning (the structure of a fit), examples.
 Cost.        exact $O(n 2^n)$ after $2^n$ counts: 15 variables in seconds; tabu $O(n)$ new counts per step.
 References.  Koller and Friedman (2009) chapter 18; Silander and Myllymaki (2006); Chow and Liu (1968).
 """

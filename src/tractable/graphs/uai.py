@@ -5,7 +5,6 @@ Format.      `.uai`: `BAYES` or `MARKOV`, the number of variables and of the sta
              fastest. `.evid`: a count, then pairs of variable and state. `.MAR`: for each variable a count
              and its probabilities. `.PR`: $\log_{10} Z$, the part of $Z$ that agrees with the evidence.
 Names.       The format has numbers alone: variable 7 is `x7`, its states are `0`, `1`, ...
-Used by.     graphs.files.
 Cost.        Linear in the file.
 References.  The UAI 2014 inference competition, file formats.
 """

@@ -2,7 +2,6 @@ r"""Undirected graphs with named nodes: neighbours, separation, components, cliq
 
 Identity.    $C$ separates $A$ from $B$ iff every path from $A$ to $B$ meets $C$: no node of $B$ is reached
              from $A$ in the graph without $C$. Pairwise: nodes without an edge, given all others.
-Used by.     graphs.dag (moral graphs), graphs.separation, graphs.markov_field, graphs.factor_graph, pictures.
 Cost.        All but cliques (see graphs.cliques) and the list of pairs is linear in the edges.
 References.  Lauritzen (1996), chapters 2 and 3.
 """

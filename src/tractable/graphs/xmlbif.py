@@ -4,7 +4,6 @@ Format.      `VARIABLE` with `NAME` and one `OUTCOME` per state; `DEFINITION` wi
              parent and a `TABLE` of numbers: the parents in the order of `GIVEN`, the states of the variable
              fastest. `PROPERTY` elements and comments are skipped; spaces around names and outcomes too.
 Safety.      Documents that declare entities are refused: their text could grow without bound.
-Used by.     graphs.files.
 Cost.        One pass of expat.
 References.  Cozman (1998), "The Interchange Format for Bayesian networks", XMLBIF 0.3.
 """

@@ -1,6 +1,4 @@
 """`fit`: one verb for every model and every algorithm.
-
-Used by.     Everyone: `tr.fit(model, data, EM())`.
 """
 
 from typing import Any

@@ -6,7 +6,6 @@ Identities.  $p(D) = \int p(D \mid \theta) p(\theta) d\theta$,
              $p(\theta \mid D) = p(D \mid \theta) p(\theta)/p(D)$,
              $p(y \mid D) = \int p(y \mid \theta) p(\theta \mid D) d\theta$, the mode
              $\arg\max_\theta p(\theta \mid D)$, marginals and their quantiles.
-Used by.     Oracles for approximate methods; models with few parameters.
 Cost.        (nodes per axis) to the power of the dimension: $96^3$ is a million evaluations.
 References.  Davis and Rabinowitz (1984) sections 2.7 and 5.6.
 """

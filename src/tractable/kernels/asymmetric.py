@@ -4,8 +4,6 @@ Kernels.     The transition of a directed graph $W_{ij} / \sum_k W_{ik}$; the pr
              $e^{-\|x - x'\|^2/\sigma^2} / \sum_z e^{-\|x - z\|^2/\sigma^2}$ (as in stochastic neighbour
              embedding) and the same with the heavy tail $(1 + \|x - x'\|^2/\sigma^2)^{-1}$ (the T-kernel),
              where $z$ runs over given rows; attention $e^{x^\top W x'}$.
-Used by.     supervised.svm.least_squares (least squares with two sets of multipliers). Not covariances: a
-             Gaussian process must not take them, and `traits.symmetric` says so.
 Cost.        $O(nmd)$, and as much again for the sums over the given rows.
 References.  He, He, Shi, Huang and Suykens (2023), "Learning with asymmetric kernels"; Hinton and Roweis
              (2002).

@@ -5,7 +5,6 @@ Model.       A kernel is a function $k(x, x')$ of two points of $\mathbb R^d$. I
              function, and the inner product $\langle\phi(x), \phi(x')\rangle$ of some features.
 Closure.     $c\,k$ with $c > 0$, $k_1 + k_2$, $k_1 k_2$ and $k^p$ are positive semi-definite if the parts
              are. The other rules are in `kernels.structured`.
-Used by.     gp, supervised.svm.machine, supervised.linear.kernel_ridge, latent, plots.kernels.
 Cost.        `gram` evaluates $nm$ pairs in one compiled program, `diagonal` evaluates $n$.
 References.  Rasmussen and Williams (2006) chapter 4; Schölkopf and Smola (2002) chapter 13.
 """

@@ -6,7 +6,6 @@ Matrices.    $K \succeq 0$ if and only if all eigenvalues are $\ge 0$, if and on
              and is given.
 Entries.     $k(x, x') \ge 0$ is another matter: $x x'$ is positive semi-definite with negative values, and
              $1 - \cos(x - x')$ is non-negative without being positive semi-definite.
-Used by.     Users' own kernels, gp, supervised.svm.machine, the laws of the family.
 Cost.        $O(n^3)$ for eigenvalues or a factor, $2^n$ determinants for all minors.
 References.  Horn and Johnson (2013) theorem 7.2.5; Schölkopf and Smola (2002) section 13.1.
 """

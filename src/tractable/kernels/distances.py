@@ -4,7 +4,6 @@ Identity.    $\|x - y\|^2 = \|x\|^2 + \|y\|^2 - 2 x^\top y$ on centred rows: one
              columns, and wherever a kernel is not smooth at zero, the differences themselves are summed.
 Tangent.     $d\|x - y\|^2 = 2 (x - y)^\top (dx - dy)$, by matrix products whichever way the value was made:
              the gradient keeps no array larger than the table.
-Used by.     kernels.stationary, kernels.asymmetric.
 Cost.        $O(nmd)$ operations, $O(nm)$ memory.
 References.  core.geometry.squared_distances chooses the form by the values; here the shapes choose it, which
              costs one form alone and keeps derivatives small.

@@ -2,7 +2,6 @@ r"""How kernels are evaluated: compiled once for each structure, in the precisio
 
 Padding.     Rows are padded to a bucket size with copies of the last one, and the table is cut: a new number
              of rows runs the same program.
-Used by.     kernels.base.
 Cost.        One program for each kind of kernel and each bucket.
 """
 

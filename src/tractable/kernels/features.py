@@ -10,7 +10,6 @@ Series.      $e^{-\gamma\|x - x'\|^2} = e^{-\gamma\|x\|^2} e^{-\gamma\|x'\|^2}\s
              k!$. Cut after $k = K$ it errs by at most
              $e^{-\gamma(\|x\| - \|x'\|)^2}\,P(K + 1, 2\gamma\|x\|\|x'\|)$, $P$ the regularised lower
              incomplete gamma function.
-Used by.     supervised.linear.least_squares with a kernel's features, tests of the kernels.
 Cost.        $\binom{d + p - 1}{p}$ columns for degree $p$; $\binom{d + K}{K}$ for the series; $2^d$ for
              products.
 References.  Shawe-Taylor and Cristianini (2004) section 9.1; Cotter, Keshet and Srebro (2011).

@@ -5,7 +5,6 @@ Model.       Laplacian $L = D - W$ of non-negative symmetric weights $W$ with de
              graph; the regularised Laplacian kernel is $(I + \beta L)^{-1}$.
 Points.      A point is the number of a node, from 0: `k(0, 3)`, `k.gram([0, 3, 5])`; `k.matrix()` is all of
              it.
-Used by.     gp and supervised on graphs.
 Cost.        One symmetric eigendecomposition, $O(N^3)$, when the kernel is made.
 References.  Kondor and Lafferty (2002); Smola and Kondor (2003).
 """

@@ -8,7 +8,6 @@ Bessel.      $K_\nu(z) = \frac12\int e^{\nu v - z\cosh v}\,dv$, shifted to its p
              + \nu\delta - \frac{q+\nu}{2}e^{\delta} - \frac{q-\nu}{2}e^{-\delta}\}\,d\delta$.
 Derivative.  $\frac{d g_\nu}{d z^2} = -\frac{g_{\nu-1}}{4(\nu-1)}$ for $\nu > 1$; below, from
              $K_{-\nu} = K_\nu$.
-Used by.     kernels.stationary (`Matern`, `Matern12`, `Matern32`, `Matern52`).
 Cost.        Elementwise; orders that are not half-integers sum 64 terms and more (about $200 / \nu$) of a
              trapezoidal rule, exact to rounding since the integrand decays doubly exponentially.
 References.  Abramowitz and Stegun (1972) 9.6.24, 10.2.15; Trefethen and Weideman (2014) section 5.

@@ -11,7 +11,6 @@ Space.       $\langle f, g\rangle = \sum_i f_i g_i/\lambda_i$ for $f = \sum_i f_
              $f = \sum_i a_i k(\cdot, x_i)$ and $g = \sum_j b_j k(\cdot, y_j)$ it is $a^\top k(X, Y)\,b$.
              Hence $\langle f, k(\cdot, x)\rangle = f(x)$, $\|k(\cdot, x)\|^2 = k(x, x)$,
              $\|f\|^2 = a^\top K a$.
-Used by.     gp (random functions), latent (kernel principal components), plots.kernels.
 Cost.        $O(n^3)$ for the eigenpairs, $O(nm)$ for each eigenfunction at $m$ points.
 References.  Rasmussen and Williams (2006) sections 4.3 and 6.1; Baker (1977) section 3; Aronszajn (1950).
 """

@@ -7,8 +7,6 @@ Kernels.     Linear $x^\top x'$ and $x^\top A x'$ with $A \succeq 0$; polynomial
              s(x, x))(1 + 2 s(x', x'))}}$, $s(x, x') = \sigma_0^2 + \sum_i\sigma_i^2 x_i x'_i$; the Wiener
              process $\min(t, t')$; and the sigmoid $\tanh(a\,x^\top x' + b)$, which is **not** positive
              semi-definite.
-Used by.     gp, supervised.svm.machine, supervised.linear.kernel_ridge, supervised.perceptrons.perceptron,
-             kernels.features.
 Cost.        One matrix product for a Gram matrix; $O(nmd)$ for products of columns.
 References.  Rasmussen and Williams (2006) section 4.2; Williams (1998); Schölkopf and Smola (2002) section
              2.3.
@@ -155,8 +153,8 @@ class ProductFeature(Kernel):
 class NeuralNetwork(Kernel):
     r"""The covariance of a wide network with error-function units, whose weights are independent and normal.
 
-    $\frac2\pi\arcsin\frac{2 s(x, x')}{\sqrt{(1 + 2 s(x, x))(1 + 2 s(x', x'))}}$ with
-    $s(x, x') = \sigma_0^2 + \sum_i\sigma_i^2 x_i x'_i$.
+    $\frac2\pi\arcsin\frac{2 s(x, x')}{\sqrt{(1 + 2 s(x, x))(1 + 2 s(x', x'))}}$ with $s(x, x') = \sigma_0^2 +
+    \sum_i\sigma_i^2 x_i x'_i$.
     """
 
     weight_variance: Float[Array, "..."] = field(support=positive, default=1.0)

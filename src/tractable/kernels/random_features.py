@@ -10,7 +10,6 @@ Bochner.     A stationary kernel with $k(0) = 1$ is $E\cos(\omega^\top(x - x'))$
 Nystrom.     $\phi(x) = \Lambda^{-1/2} U^\top k(Z, x)$ for landmarks $Z$ with $k(Z, Z) = U\Lambda U^\top$:
              exact at the landmarks, and $|k(x, x') - \phi(x)^\top\phi(x')| \le \sqrt{\rho(x)\rho(x')}$ with
              the residual $\rho(x) = k(x, x) - \|\phi(x)\|^2 \ge 0$.
-Used by.     gp (sparse, iterative), supervised.svm.machine, supervised.linear.least_squares on large data.
 Cost.        $O(nmd)$ for Fourier features; $O(m^3)$ once and $O(nm^2)$ for Nystrom; $O(nm^2)$ for the choice
              of $Z$.
 References.  Rahimi and Recht (2007); Yu, Suresh, Choromanski, Holtmann-Rice and Kumar (2016); Williams and

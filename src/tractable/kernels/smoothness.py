@@ -6,7 +6,6 @@ Increments.  $E|f(x + h) - f(x)|^2 = k(x + h, x + h) - 2k(x, x + h) + k(x, x)$, 
 Orders.      With the $p$-th difference, $E|\Delta_h^p f|^2$ falls as $h^{2p}$ if and only if $f$ has $p$
              mean-square derivatives (so $k$ has $2p$ at the diagonal), and more slowly if not: for a Matern
              kernel as $h^{2\nu}$.
-Used by.     Reports on kernels, plots.kernels, the laws of the family.
 Cost.        A few evaluations.
 References.  Adler (1981) section 2.2; Stein (1999) section 2.4; Rasmussen and Williams (2006) section 4.1.1.
 """

@@ -7,7 +7,6 @@ Kernels.     RBF $e^{-r^2/2}$; Matern $\frac{2^{1-\nu}}{\Gamma(\nu)}(\sqrt{2\nu}
              gamma mixture of RBFs, tending to one as $\alpha \to \infty$; periodic
              $e^{-2\sum_i\sin^2(\pi(x_i - x'_i)/p_i)/\ell_i^2}$, the RBF on the circle; cosine; and spectral
              mixtures of all of them.
-Used by.     gp, supervised.svm.machine, supervised.linear.kernel_ridge, kernels.random_features.
 Cost.        $O(nmd)$ for a Gram matrix, without an $n \times m \times d$ array.
 References.  Rasmussen and Williams (2006) section 4.2; Wilson and Adams (2013).
 """

@@ -8,7 +8,6 @@ Subsequence. $k(s, t) = \sum_u\sum_{i: u = s[i]}\sum_{j: u = t[j]}\lambda^{l(i) 
 Recursion.   $K'_0 = 1$; $K''_q(sa, tb) = \lambda K''_q(sa, t) + [a = b]\lambda^2 K'_{q-1}(s, t)$;
              $K'_q(sa, t) = \lambda K'_q(s, t) + K''_q(sa, t)$;
              $k = \sum_{i, j: s_i = t_j}\lambda^2 K'_{p-1}(s_{<i}, t_{<j})$.
-Used by.     supervised.svm.machine, supervised.linear.kernel_ridge and gp, through their Gram matrices.
 Cost.        Spectrum: linear in the letters, then shared words. Subsequence: $O(p\,|s|\,|t|)$ for a pair.
 References.  Leslie, Eskin and Noble (2002); Lodhi, Saunders, Shawe-Taylor, Cristianini and Watkins (2002).
 """

@@ -4,7 +4,6 @@ Rules.       If $k$ is positive semi-definite, so are $q(k)$ for a polynomial $q
              coefficients, $e^{k}$, $f(x)\,k(x, x')\,f(x')$, $k(\phi(x), \phi(x'))$ for any map $\phi$, and
              the direct sum $k_a(x_a, x'_a) + k_b(x_b, x'_b)$ and product $k_a(x_a, x'_a)\,k_b(x_b, x'_b)$ on
              sub-vectors.
-Used by.     gp (deep kernels, structured inputs), supervised.svm.machine, kernels.random_features.
 Cost.        That of the inner kernel, and one pass over its table; a warp maps each row once.
 References.  Schölkopf and Smola (2002) section 13.1; Bishop (2006) section 6.2.
 """

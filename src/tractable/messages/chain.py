@@ -6,7 +6,6 @@ Messages.    $\mu_\alpha(x_{k+1}) = \sum_{x_k} \psi_k\,\phi_k\,\mu_\alpha(x_k)$ 
              the ends; $p(x_k) = \phi_k\,\mu_\alpha\,\mu_\beta / Z$ with the same $Z$ at every $k$.
 Scale.       Messages are normalised at each step and their scales kept apart: marginals keep all digits at
              any length, and nothing underflows.
-Used by.     messages.chain_paths; hidden Markov models. Works under `jit`, `vmap` and `grad`.
 Cost.        $O(nK^2)$ by `scan`; $O(nK^3)$ work in $O(\log n)$ rounds by `parallel` (associative scan), which
              pays on many cores or an accelerator with few states.
 References.  Rabiner (1989); Sarkka and Garcia-Fernandez (2021), temporal parallelization of smoothers.

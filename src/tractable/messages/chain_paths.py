@@ -3,7 +3,6 @@ r"""Paths through a chain: the best one, the best few, and exact draws.
 Best.        $v_{k+1}(x) = \max_{x_k} [v_k(x_k) + \log\psi_k(x_k, x)] + \log\phi_{k+1}(x)$ with pointers to
              where the maximum came from; with the `num` best per state, the `num` best paths.
 Draws.       $x_n \sim p(x_n)$, then $x_k \sim p(x_k \mid x_{k+1}) \propto \phi_k\,\mu_\alpha\,\psi_k$.
-Used by.     Hidden Markov models (Viterbi paths, posterior paths).
 Cost.        $O(nK^2)$ per path; works under `jit` and `vmap`.
 References.  Viterbi (1967); Seshadri and Sundberg (1994), list Viterbi; Scott (2002), backward sampling.
 """

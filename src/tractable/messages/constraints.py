@@ -5,7 +5,6 @@ Model.       $\bigwedge_m f_m(x_m)$ with $f_m \in \{0, 1\}$: (or, and) decides w
 Clauses.     A clause such as $x_1 \vee \neg x_2 \vee x_3$ is a factor with a single zero.
 Elimination. $\bigvee_{x_v} \bigwedge_{f \ni v} f$ for one variable after another. Followed backwards, every
              partial assignment can be completed: solutions come one by one with no dead ends.
-Used by.     Puzzles, colourings, satisfiability; a test of message passing over semirings.
 Cost.        Exponential in the width of the elimination order, refused before it starts if its largest table
              is too large: the decision is NP-complete. Solutions take time linear in their number.
 References.  Dechter (1999), bucket elimination; Cook (1971).

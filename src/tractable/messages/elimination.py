@@ -6,7 +6,6 @@ Rules.       Greedy: least fill, least degree or least weight (states of the bag
              to the smaller table, then to the lower index. `best` compares them and, where tables are large,
              a band order and random tie-breaks, and keeps the fewest cells. The optimum is NP-hard.
 Cost.        Cells of all bags $\sum_b \prod_{v \in b} K_v$: eight bytes each, separators beside them.
-Used by.     messages.junction, messages.variable_elimination, discrete graphical models.
 References.  Kjaerulff (1990); Koller and Friedman (2009) section 9.4; Cuthill and McKee (1969).
 """
 

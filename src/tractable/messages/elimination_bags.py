@@ -2,7 +2,6 @@ r"""The tree of maximal bags that an elimination order leaves.
 
 Tree.        The bag of $v$, itself and its neighbours when it goes, hangs from the bag of the first of these
              neighbours to go, and is merged with it where that bag is contained in it.
-Used by.     messages.elimination, messages.junction.
 Cost.        $O(\sum_v d_v \log d_v)$ for vertices that have $d_v$ neighbours when they go.
 References.  Koller and Friedman (2009) section 10.4; Blair and Peyton (1993), chordal graphs.
 """

@@ -2,7 +2,6 @@ r"""The sequential loops of vertex elimination on bit sets: greedy orders and th
 
 Step.        Take the vertex of least score, note its neighbours, join them to each other, remove it.
 Scores.      Fill: neighbours that are not yet joined; degree; weight: the log-size of the bag's table.
-Used by.     messages.elimination, for many vertices; messages.elimination_sets is the twin for few.
 Cost.        $O(n^2 + n\,d^2\,n/64)$ for vertices with $d$ neighbours: 1000 vertices in a few milliseconds.
 References.  Kjaerulff (1990), triangulation of graphs; Koller and Friedman (2009) section 9.4.
 """

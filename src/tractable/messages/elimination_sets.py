@@ -2,7 +2,6 @@ r"""Vertex elimination of small graphs on Python's integers as sets: nothing to 
 
 Step.        Take the vertex of least score, note its neighbours, join them to each other, remove it.
 Scores.      As in messages.elimination_loops, of which this is the twin for few vertices: the same order.
-Used by.     messages.elimination, for graphs of at most `FEW` vertices.
 Cost.        Milliseconds for 60 vertices; the loops take a quarter of that after seconds of compilation.
 References.  Kjaerulff (1990), triangulation of graphs; Koller and Friedman (2009) section 9.4.
 """

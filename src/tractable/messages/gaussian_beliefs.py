@@ -4,7 +4,6 @@ Messages.    $\mu_{f \to x}(x) = \int f(x_f) \prod_{y \ne x} \mu_{y \to f}(y)\,d
              each is a Gaussian in information form: sums of precisions and shifts, then a Schur complement.
 Grids.       With nodes $x_i$ and weights $w_i$ of a quadrature rule, the integral is $\sum_i w_i(\cdot)$: the
              discrete messages with $w$ as likelihoods. Exact where the rule is.
-Used by.     Linear-Gaussian networks; state-space models in information form.
 Cost.        $O(d^3)$ per message for the $d$ coordinates of a factor, against $O(D^3)$ for all at once; for
              $n$ nodes per variable, $O(n^l)$ per factor of $l$ variables.
 References.  Weiss and Freeman (2001); Bishop (2006) section 8.4; Koller and Friedman (2009) section 14.2.

@@ -6,7 +6,6 @@ Identity.    After a pass to the roots and one back, $p(x) = \prod_b \beta_b(x_b
 Plan.        Bags, separators, axes and the assignment of factors are index arrays; new numbers and new
              evidence reuse them. Clamped variables leave the tables; what is left is planned anew where its
              tables are large.
-Used by.     graphs.bayes_net, graphs.markov_field; anything that is a product of tables.
 Cost.        Known beforehand (`cost`); refused above a limit of memory. See messages.elimination.
 References.  Lauritzen and Spiegelhalter (1988); Jensen, Lauritzen and Olesen (1990); Koller and Friedman
              (2009) chapter 10.

@@ -3,7 +3,6 @@ r"""The passes over the tables of a small junction tree by NumPy: nothing to com
 Passes.      Those of messages.junction_loops, with the same arguments and the same answers: collect,
              distribute, read off, trace back, draw. An operand is a view of its numbers with the shape of the
              table, with stride 0 along the axes it lacks.
-Used by.     messages.junction_queries, where `Layout.is_small`.
 Cost.        About 10 microseconds per bag and factor, then a nanosecond per cell.
 References.  Lauritzen and Spiegelhalter (1988); Jensen, Lauritzen and Olesen (1990).
 """

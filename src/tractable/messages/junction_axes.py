@@ -2,7 +2,6 @@ r"""Products into and sums out of a contiguous table along any of its axes, as c
 
 Axes.        An operand is known by its stride along each axis of the table (0: it lacks the axis).
              Neighbouring axes along which it runs on, or which it lacks, merge: few long loops are left.
-Used by.     messages.junction_loops.
 Cost.        One pass over the table.
 References.  Huang and Darwiche (1996), inference in belief networks: a procedural guide.
 """

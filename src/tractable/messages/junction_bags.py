@@ -2,7 +2,6 @@ r"""The table of one bag: the product of its factors, likelihoods and messages.
 
 Groups.      A pass over a large table costs the same whether the operand has four cells or four thousand:
              factors of a bag are first multiplied with each other as long as their product stays small.
-Used by.     messages.junction_loops.
 Cost.        One pass over the bag per group of factors, per likelihood and per child.
 References.  Huang and Darwiche (1996), inference in belief networks: a procedural guide.
 """

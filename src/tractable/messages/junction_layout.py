@@ -5,7 +5,6 @@ Layout.      The axes of a bag run from the last variable to be eliminated to th
              separator of a child is a subsequence of its parent's axes.
 Strides.     An operand of a bag (a factor, a likelihood, a message) is known by its stride along each axis of
              the table; 0 where it lacks the axis. Axes of one state are left out.
-Used by.     messages.junction (made once per pattern), messages.junction_loops, messages.junction_arrays.
 Cost.        Linear in the variables of all bags.
 References.  Huang and Darwiche (1996), inference in belief networks: a procedural guide.
 """

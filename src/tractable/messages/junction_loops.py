@@ -9,7 +9,6 @@ Range.       Linear tables are exact as long as no product of non-zero numbers u
              ratios of the largest to the least non-zero entry of the operands of a bag add up to at most
              `WIDEST`. Else the pass up is done in log space. After it every number is a probability, for
              which underflow is harmless.
-Used by.     messages.junction_queries, for large trees; messages.junction_arrays is the twin for small ones.
 Cost.        A few passes over the bags, about a nanosecond per cell each.
 References.  Lauritzen and Spiegelhalter (1988); Jensen, Lauritzen and Olesen (1990).
 """

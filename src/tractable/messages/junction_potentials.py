@@ -4,7 +4,6 @@ Scaling.     $f = e^{m_f} \tilde f$ with $\max \tilde f = 1$; the logs $m_f$ add
              The range $\max - \min$ of the finite logs of a factor says whether linear tables are exact.
 Evidence.    A state clamps its variable, which then has one state in all tables; an array of likelihoods
              multiplies the table of one bag.
-Used by.     messages.junction.
 Cost.        One pass over the factors.
 """
 

@@ -5,7 +5,6 @@ Joints.      Inside a bag by summing; across bags from $\beta_{\mathrm{top}} \pr
              smallest subtree that holds the variables, whose other variables are summed out.
 Maximum.     $\max$ instead of $\sum$ on the way up, then states from the roots down: consistent under ties.
 Draws.       Each bag's own variables given its separator, from the roots down: exact and independent.
-Used by.     messages.junction, discrete graphical models.
 Cost.        The pass down is made when first needed, and once; a maximum is another pass up in log space.
 References.  Koller and Friedman (2009) sections 10.3 and 13.3; Dawid (1992).
 """

@@ -9,7 +9,6 @@ Schedules.   `flooding`: all messages at once. `residual`: only those that would
              what the ones before it have just sent: exact on a tree after one sweep if listed root to leaf.
 Verdict.     Nothing guarantees convergence. `status` says whether messages settled, `is_tree` whether the
              answer is then exact; neither is ever left out of what is printed.
-Used by.     Image denoising, factor graphs that are too wide for a junction tree.
 Cost.        Per sweep, the cells of all factors times their number of variables; one compiled program per
              set of shapes, in which potentials and evidence are data.
 References.  Yedidia, Freeman and Weiss (2005); Elidan, McGraw and Koller (2006); Murphy,

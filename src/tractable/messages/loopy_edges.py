@@ -4,7 +4,6 @@ Layout.      Factors of one shape are stacked. An edge joins one factor and one 
              an array with as many columns as the largest variable has states, the rest being impossible.
 Others.      The product of all messages to $x$ but one is the total less that one. Impossible states are
              counted apart: $-\infty - (-\infty)$ would be NaN where a state is impossible for one reason.
-Used by.     messages.loopy.
 Cost.        Linear in the cells of the factors times their number of variables.
 References.  Yedidia, Freeman and Weiss (2005).
 """

@@ -6,7 +6,6 @@ Maximum.     $\max_x \log \prod f = \max_{x_r} \sum_{f \ni x_r} \mu_{f \to x_r}(
              the logarithm of the unnormalised maximum, from which $\log Z$ is subtracted.
 Ties.        Back-tracking gives one consistent maximiser where taking the best state of each variable alone
              may mix two. Of equal values, the first in the order of the states and of each factor's axes.
-Used by.     messages.constraints; most probable explanations of factor graphs.
 Cost.        One pass: half of `propagate`.
 References.  Bishop (2006) section 8.4.5; Dawid (1992).
 """

@@ -1,7 +1,6 @@
 r"""Potentials of discrete variables: non-negative tables that are multiplied and summed out.
 
 Table.       $\log f$ of discrete variables with named axes; $f = 0$ is $-\infty$, an impossible state.
-Used by.     messages.tree, messages.loopy, messages.gaussian_beliefs (grids), messages.constraints.
 Cost.        Linear in the cells of the product.
 References.  Koller and Friedman (2009) sections 4.2 and 9.3.
 """

@@ -2,7 +2,6 @@ r"""Quadratic potentials: Gaussians before they are normalised, in information f
 
 Form.        $\log f(x) = -\frac12 x^\top \Lambda x + h^\top x + c$. Products add; marginals are Schur
              complements; conditioning selects blocks.
-Used by.     messages.gaussian_beliefs; information-form filters.
 Cost.        $O(d^3)$ for a marginal, additions for the rest.
 References.  Koller and Friedman (2009) section 14.2; Bishop (2006) section 2.3.
 """
@@ -85,8 +84,8 @@ class Quadratic(Module):
     def linear(
         cls, target: str, given: Names, weights: Any, noise_precision: Any, bias: Any = 0.0
     ) -> "Quadratic":
-        r"""The conditional density $N(y \mid w^\top x + b, 1/\beta)$ of a number given
-        others, $\beta$ = `noise_precision`."""
+        r"""The conditional density $N(y \mid w^\top x + b, 1/\beta)$ of a number given others, $\beta$ =
+        `noise_precision`."""
         row = jnp.concatenate([as_float("weights", weights).reshape(-1), -jnp.ones(1)])
         beta, bias = as_float("noise_precision", noise_precision), as_float("bias", bias)
         constant = 0.5 * (jnp.log(beta) - math.log(2 * math.pi)) - 0.5 * beta * bias**2

@@ -5,7 +5,6 @@ Laws.        $\oplus$ and $\otimes$ are associative, $\oplus$ is commutative, $a
              Distributivity is all that message passing uses: sums move inside products.
 Elements.    An array of elements has the axes of its table first and the axes `unit_shape` of one element
              last. `lift` makes elements of logarithms of potentials; $\log 0 = -\infty$ is the zero.
-Used by.     messages.potentials, messages.chain, messages.tree, messages.constraints.
 Cost.        Elementwise; `KBest` takes $O(k^2)$ per product. NumPy arrays stay in NumPy, so that small
              problems compile nothing; JAX arrays and tracers go through JAX.
 References.  Goodman (1999), semiring parsing; Aji and McEliece (2000), the generalized distributive law;
@@ -180,8 +179,8 @@ class Boolean(Semiring):
 class Counting(Semiring):
     r"""$(+, \times)$ on whole numbers: how many joint states are possible.
 
-    In NumPy the numbers are Python's, of any size. In JAX they are floats: exact up
-    to $2^{53}$, rounded beyond.
+    In NumPy the numbers are Python's, of any size. In JAX they are floats: exact up to $2^{53}$, rounded
+    beyond.
     """
 
     @property

@@ -7,7 +7,6 @@ Beliefs.     $p(x) \propto \prod_{f \ni x} \mu_{f \to x}(x)$ and
              $p(x_f) \propto f \prod_{x \in f} \mu_{x \to f}$; the total of either is $Z$, at every node.
 Evidence.    An event makes the states outside it impossible, so that $Z$ becomes the mass of
              the evidence; likelihoods multiply.
-Used by.     messages.maximum, messages.gaussian_beliefs (the schedule), messages.constraints; factor graphs.
 Cost.        At most $2(N + M)(k + l)\,c^l$ operations for $N$ variables in at most $k$ factors each and $M$
              factors of at most $l$ variables with at most $c$ states. In NumPy, with nothing compiled,
              unless the potentials are traced by `jit`, `vmap` or `grad`.

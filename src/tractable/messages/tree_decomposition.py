@@ -5,7 +5,6 @@ Definition.  Bags $X_i \subseteq V$ on a tree with (1) $\bigcup_i X_i = V$; (2) 
              The width is $\max_i |X_i| - 1$; separators are the intersections of adjacent bags.
 Chordal.     Every cycle of four or more has a chord; equivalently a perfect elimination order exists, and
              then the maximal cliques on a spanning tree of largest separators are a tree decomposition.
-Used by.     messages.junction (checks), pictures of junction trees.
 Cost.        Polynomial; the search for chordless cycles is for small graphs.
 References.  Tarjan and Yannakakis (1984); Koller and Friedman (2009) sections 4.5 and 10.4.
 """

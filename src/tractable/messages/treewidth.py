@@ -6,7 +6,6 @@ Exact.       $T(S \cup \{v\}) = \min_v \max(T(S), |Q(S, v)|)$ over sets $S$ of e
 Upper bound. The width of a greedy elimination order.
 Lower bound. Contract a vertex of least degree into its neighbour with the fewest common neighbours; the
              largest least degree on the way bounds the treewidth of a minor from below, hence that of $G$.
-Used by.     Tests of elimination orders; `treewidth_bounds` before a plan is made.
 Cost.        20 vertices exactly: about a second; bounds of 1000 vertices: well below a second.
 References.  Bodlaender, Fomin, Koster, Kratsch and Thilikos (2006); Gogate and Dechter (2004).
 """

@@ -1,7 +1,6 @@
 r"""The dynamic programme of exact treewidth over all sets of vertices, on bit masks.
 
 Recursion.   $T(S \cup \{v\}) = \min_v \max(T(S), |Q(S, v)|)$, $T(\emptyset) = 0$.
-Used by.     messages.treewidth.
 Cost.        $O(2^n n^2)$ steps, $2^n$ bytes.
 References.  Bodlaender, Fomin, Koster, Kratsch and Thilikos (2006), "On exact algorithms for treewidth".
 """

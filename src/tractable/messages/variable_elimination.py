@@ -3,7 +3,6 @@ r"""One marginal or conditional by summing variables out, and by brute force: lo
 Identity.    $\sum_{x_v} \prod_f f(x_f) = \prod_{f \not\ni v} f(x_f) \sum_{x_v} \prod_{f \ni v} f(x_f)$,
              for one variable after another; each sum leaves a new factor over the neighbours of $x_v$.
 Enumeration. The same sum over all assignments at once: the obvious answer that everything else is tested by.
-Used by.     messages.junction_queries (joints out of any bag), discrete graphical models, tests.
 Cost.        The cells of the bags of the order, against $\prod_v K_v$ by brute force.
 References.  Zhang and Poole (1994); Dechter (1999), bucket elimination.
 """

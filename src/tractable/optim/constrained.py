@@ -10,7 +10,6 @@ Polish.      Newton on $\nabla_x L = 0$, $h = 0$, $\min(\lambda, -g) = 0$: each 
              equalities alone this is Newton on Lagrange's conditions.
 Prices.      $-\nu$ and $-\lambda$ are the changes of the minimum per unit of $h$ and $g$: for $h(x) = c$,
              $\partial f^\star/\partial c = -\nu$, the multiplier of the form $\nabla f = \alpha \nabla h$.
-Used by.     optim.convex (Slater's condition), supervised, decisions.
 Cost.        An unconstrained minimisation per round; $O((n + m + p)^3)$ per Newton step.
 References.  Nocedal and Wright (2006) chapters 12, 17 and 18; Qi and Sun (1993).
 """

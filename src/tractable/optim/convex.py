@@ -6,7 +6,6 @@ Dual.        $d(\lambda, \nu) = \min_x L(x, \lambda, \nu)$ is concave (a minimum
              $d^\star = \max_{\lambda \ge 0} d = p^\star$ where Slater's condition holds.
 Slater.      Some $x$ with $g(x) < 0$ and $h(x) = 0$, looked for by phase I: $\min_{x, s} s$ with
              $g(x) \le s$, $s \ge -1$.
-Used by.     optim.duality (dual ascent, saddle points), supervised.svm.machine.
 Cost.        One unconstrained minimisation per value of the dual.
 References.  Boyd and Vandenberghe (2004) chapter 5 and section 11.4.
 """

@@ -8,7 +8,6 @@ Curvature.   $L$-smooth: $f(x) \le f(y) + (x - y)^\top \nabla f(y) + \tfrac{L}{2
              $\mu$-strongly convex: $f(x) \ge f(y) + (x - y)^\top \nabla f(y) + \tfrac{\mu}{2}\|x - y\|^2$;
              and $\|\nabla f(x)\|^2 \le 2L(f(x) - f^*)$.
 Honesty.     Samples can refute, never prove: estimates of $L$ are lower bounds, those of $\mu$ upper bounds.
-Used by.     optim.rates, optim.lipschitz.
 Cost.        A few values and gradients for each pair; one eigenvalue problem for each Hessian.
 References.  Nesterov (2018) chapter 2; Boyd and Vandenberghe (2004) chapter 3.
 """

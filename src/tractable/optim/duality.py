@@ -8,7 +8,6 @@ Saddle.      $\max_{\lambda \ge 0} \min_x L(x, \lambda)$ with both variables kep
              $z \leftarrow P(z - a F(\bar z))$, and $a$ halved wherever
              $a\|F(\bar z) - F(z)\| > 0.9\,\|\bar z - z\|$.
 Gap.         $f(x) - d(\lambda) \ge 0$ certifies both: neither value can be off by more, once $x$ is feasible.
-Used by.     supervised.svm.machine, decisions.games.
 Cost.        Ascent: a minimisation per step. Saddle: two gradients of $L$ per step, linear convergence where
              $L$ is strongly convex-concave or bilinear.
 References.  Arrow, Hurwicz and Uzawa (1958); Korpelevich (1976); Boyd and Vandenberghe (2004) section 5.4.

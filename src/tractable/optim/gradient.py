@@ -9,7 +9,6 @@ Rules.       With gradient $g_t$ and step size $a_t$:
              $w \leftarrow w - a_t g_t/(\sqrt{r} + \epsilon)$;
              Adam $w \leftarrow w - a_t \hat v/(\sqrt{\hat r} + \epsilon)$ with bias-corrected averages
              $\hat v, \hat r$.
-Used by.     optim.minimise, optim.stochastic, inference.vi, neural.
 Cost.        One gradient per step; the line searches add the trials that they need.
 References.  Duchi, Hazan and Singer (2011); Kingma and Ba (2015); Nesterov (1983).
 """

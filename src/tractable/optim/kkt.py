@@ -6,8 +6,6 @@ Conditions.  Stationarity $\nabla_x L = 0$; primal feasibility $g \le 0$, $h = 0
              equation, $\min(\lambda_i, -g_i) = 0$.
 Meaning.     Necessary at a regular minimum; for convex $f$, $g$ and affine $h$ with a strictly feasible point
              (Slater) necessary and sufficient: the report is then a proof of optimality.
-Used by.     optim.constrained, optim.convex, optim.quadratic_program, optim.linear_program,
-             supervised.svm.machine.
 Cost.        One gradient and the Jacobians of the constraints.
 References.  Boyd and Vandenberghe (2004) sections 5.5 and 5.2.3; Nocedal and Wright (2006) section 12.3.
 """

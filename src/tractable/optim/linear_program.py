@@ -6,7 +6,6 @@ Derivation.  $L = b^\top y + \lambda^\top (c - A^\top y) - \mu^\top y$ is bounde
              maximisation, and back.
 Duality.     Weak: $c^\top x \le b^\top y$ for any feasible pair. Strong: equal at the optima, with
              complementary slackness $y_i (b - A x)_i = 0$ and $x_j (A^\top y - c)_j = 0$.
-Used by.     decisions.games (zero-sum games), distributions.transport (as an oracle), decisions.mdp.
 Cost.        That of HiGHS; the check is a few products.
 References.  Bertsimas and Tsitsiklis (1997) chapter 4; Huangfu and Hall (2018).
 """

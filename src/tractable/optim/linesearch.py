@@ -4,7 +4,6 @@ Conditions.  Sufficient decrease $f(x + t d) \le f(x) + c_1 t\, g^\top d$ and, f
              $\nabla f(x + t d)^\top d \ge c_2\, g^\top d$. Close to a minimum the decrease is smaller than
              rounding; there the slope decides (Hager and Zhang's approximate condition
              $\nabla f(x + td)^\top d \le (2 c_1 - 1) g^\top d$ with $f$ no larger than its rounding).
-Used by.     optim.gradient, optim.newton, optim.quasi_newton.
 Cost.        One value and gradient per trial; the accepted trial's are returned, so that a step that is taken
              at once costs one.
 References.  Nocedal and Wright (2006) chapter 3; Lewis and Overton (2013); Hager and Zhang (2005).
@@ -83,9 +82,8 @@ def wolfe(
     """Bracket and interpolate until both Wolfe conditions hold.
 
     The bracket keeps a low end that decreases enough but is still too steep, and a high end that does not
-    decrease enough.
-    A new length is the minimiser of the cubic through both ends, kept away from them; without a high end it
-    doubles.
+    decrease enough. A new length is the minimiser of the cubic through both ends, kept away from them;
+    without a high end it doubles.
     """
     slope = start.gradient @ direction
     rounding = _rounding(start)

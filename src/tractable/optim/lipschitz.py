@@ -7,7 +7,6 @@ Estimates.   The largest quotient over pairs and the largest $\|J(x)\|_2$ over p
 Trap.        A continuous derivative is not enough: $x^2$ has no constant on the whole line, because its
              derivative is not bounded, while $|x|$, which is not differentiable, has $K = 1$. `growth` asks
              whether the estimate levels off on boxes of growing size.
-Used by.     Wasserstein critics, certified networks, step sizes (the constant of the gradient).
 Cost.        One value for each point, one Jacobian for each sampled slope, one SVD for each layer.
 References.  Szegedy et al. (2014) for the product of norms.
 """

@@ -7,7 +7,6 @@ Stopping.    `stop="gradient"`: converged when
              `"step"`: when $\max_i |\Delta x_i| \le \mathrm{tol}\,(1 + \max_i |x_i|)$;
              `"value"`: when $|\Delta f| \le \mathrm{tol}\,(1 + |f|)$. The last two also stop a method that
              creeps: look at `gradient_norm`.
-Used by.     inference.laplace, inference.vi, supervised, gp.
 Cost.        One compiled program per function, method and shapes; data in `args` may change without compiling
              again.
 """

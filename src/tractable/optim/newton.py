@@ -5,7 +5,6 @@ Step.        $d = -(B + \lambda I)^{-1} g$ with $B$ the Hessian, or $J^\top J$ f
 Damping.     Where $B$ is not positive definite its eigenvalues are replaced by their absolute values, so that
              $d$ descends; a backtracking search shortens steps that overshoot. `damping` adds $\lambda$ on
              top; `search=False` takes raw steps.
-Used by.     optim.minimise, inference.laplace, supervised (IRLS is Newton on the logistic loss).
 Cost.        $O(n^3)$ per step.
 References.  Nocedal and Wright (2006) sections 3.3, 6.2 and 10.3.
 """

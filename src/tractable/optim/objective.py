@@ -4,7 +4,6 @@ Objective.   $f(x; \mathrm{args})$ with $x \in \mathbb{R}^n$ the flattened start
              one compiled program serves all data of one shape.
 Gradient.    Automatic; or the user's own `gradient(x, *args)`; or `"numeric"`, central differences, for black
              boxes. Second derivatives then come from the gradient that was given.
-Used by.     Every method of `optim`; inference.laplace, inference.vi, the supervised models.
 Cost.        A gradient costs a few values; a numeric one $2n$ of them.
 """
 

@@ -2,7 +2,6 @@ r"""Euclidean projections on convex sets, and gradient descent that stays inside
 
 Projection.  $P_C(y) = \arg\min_{x \in C} \|x - y\|^2$; it does not expand distances.
 Descent.     $x \leftarrow P_C(x - a \nabla f(x))$; $x$ is optimal exactly when it is a fixed point.
-Used by.     optim.constrained (dual ascent), latent, decisions.
 Cost.        $O(n)$, $O(n \log n)$ for the simplex and the L1 ball, $O(n^3)$ for the PSD cone, one
              factorisation for an affine set.
 References.  Boyd and Vandenberghe (2004) section 8.1; Held, Wolfe and Crowder (1974); Duchi et al. (2008).

@@ -6,7 +6,6 @@ Problem.     $\min_x f(x) + h(x)$ with $f$ smooth. Step: $x \leftarrow \mathrm{p
              of an indicator.
 Step size.   Backtracked until $f(x^+) \le f(x) + \nabla f^\top (x^+ - x) + \|x^+ - x\|^2/2a$, so no constant
              is needed.
-Used by.     optim.projected, supervised (lasso, elastic net).
 Cost.        One gradient per step, plus the values that backtracking needs.
 References.  Beck and Teboulle (2009); Friedman, Hastie and Tibshirani (2010).
 """
@@ -131,9 +130,8 @@ def coordinate_descent(
     at a time, each exactly.
 
     With $G = X^\top X$ and $b = X^\top y$ this is the lasso; a step is one sweep over the coordinates.
-    Constant columns ($G_{ii} = 0$)
-    stay at zero. The reported value is the largest change, so that the sweep that changes nothing ends the
-    search.
+    Constant columns ($G_{ii} = 0$) stay at zero. The reported value is the largest change, so that the sweep
+    that changes nothing ends the search.
     """
     gram, shift = as_float("gram", gram), as_float("shift", shift)
     check_shape("gram", gram, (shift.size, shift.size), "It is the square matrix of the quadratic.")

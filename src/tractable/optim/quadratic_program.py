@@ -11,7 +11,6 @@ Steps.       Mehrotra's predictor and corrector on $G x + s = h$, $s_i z_i = \mu
 Proof.       Duality gap and both residuals at the end; infeasible problems end with $z \ge 0$,
              $G^\top z + A^\top y \approx 0$ and $h^\top z + b^\top y < 0$ (no $x$ of length below 1/`tol` can
              exist), unbounded ones with a direction $d$, $P d = 0$, $G d \le 0$, $A d = 0$, $q^\top d < 0$.
-Used by.     supervised.svm.machine, decisions, optim.convex (tests).
 Cost.        $O((n + p)^3 + m n^2)$ per step, 10 to 25 steps; one compiled program per shape, `vmap` welcome.
 References.  Mehrotra (1992); Nocedal and Wright (2006) section 16.6; Boyd and Vandenberghe (2004) chapter 11.
 """

@@ -5,7 +5,6 @@ Secant.      With $s_k = x_{k+1} - x_k$, $y_k = g_{k+1} - g_k$, $\rho_k = 1/y_k^
              $H_{k+1} = (I - \rho_k s_k y_k^\top) H_k (I - \rho_k y_k s_k^\top) + \rho_k s_k s_k^\top$, so
              that $H_{k+1} y_k = s_k$. Pairs with $y^\top s$ not clearly positive are skipped: $H$ stays
              positive definite.
-Used by.     optim.minimise (the default), inference.laplace, inference.pathfinder.
 Cost.        $O(n^2)$ per step for BFGS; $O(mn)$ time and $2mn$ numbers for L-BFGS.
 References.  Nocedal and Wright (2006) chapters 6 and 7; Liu and Nocedal (1989).
 """

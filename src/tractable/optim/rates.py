@@ -10,7 +10,6 @@ Edge.        On $f = \tfrac{L}{2}\|x\|^2$ a step multiplies $x$ by $1 - \eta L$:
 Stochastic.  On a strongly convex problem with bounded noise, $a_t = c/\sqrt t$ gives
              $E\|x_t - x^*\|^2 = O(1/\sqrt t)$; for merely convex ones only the averaged iterate is bounded,
              $E f(\bar x_t) - f^* = O(\log t/\sqrt t)$.
-Used by.     Courses; choosing step sizes.
 Cost.        That of the runs.
 References.  Nesterov (2018) section 2.1; Bottou, Curtis and Nocedal (2018) section 4.
 """

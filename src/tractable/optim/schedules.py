@@ -8,7 +8,6 @@ Conditions.  $\sum_t a_t = \infty$ (or the run stalls: it can travel no farther 
 Judgement.   A power law is judged exactly. Any other function is judged by sums over blocks
              $2^k \le t < 2^{k+1}$: for $a_t \approx t^{-p}$ their ratio tends to $2^{1-p}$. That is a numeric
              judgement: no finite number of steps separates $1/t$ from $1/(t \log^2 t)$.
-Used by.     optim.gradient (any `learning_rate`), optim.stochastic, optim.rates, inference.vi.
 Cost.        One evaluation of the schedule for each of `horizon` steps.
 References.  Robbins and Monro (1951); Bottou, Curtis and Nocedal (2018) section 4.
 """

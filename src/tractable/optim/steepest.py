@@ -5,7 +5,6 @@ Identity.    Among unit directions, $f(x + r d) \approx f(x) + r\,\nabla f(x)^\t
 Trap.        Steepest is not straight: on $z = a x^2 + b y^2$ the line of steepest descent from $(x_0, y_0)$,
              $2 a x_0 (y - y_0) = 2 b y_0 (x - x_0)$, meets the minimum only if $a = b$, $x_0 = 0$ or
              $y_0 = 0$.
-Used by.     plots.optim, courses.
 Cost.        One value for each direction that is tried.
 """
 

@@ -8,7 +8,6 @@ Estimate.    For a batch $B$ of the $n$ rows, drawn without replacement,
              with rows of weight zero.
 Order.       Every epoch shuffles the rows anew. Streams are shuffled inside each chunk only: shuffle a sorted
              file beforehand.
-Used by.     neural, supervised (large tables), inference.vi.
 Cost.        One pass over the rows per epoch; one program for all epochs and, for rows in memory, for all
              numbers of rows in one bucket.
 References.  Robbins and Monro (1951); Bottou, Curtis and Nocedal (2018).

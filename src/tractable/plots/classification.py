@@ -23,8 +23,8 @@ __all__ = ["CalibrationDisplay", "DecisionRegionDisplay", "RiskCoverageDisplay"]
 class DecisionRegionDisplay:
     """The most probable class over a plane, paler where it is less probable, with contours of certainty.
 
-    Parameters: grids `first` and `second` of the two columns, `probabilities` of shape
-    (rows of the grid, columns of the grid, classes), `classes`, and optionally the data.
+    Parameters: grids `first` and `second` of the two columns, `probabilities` of shape (rows of the grid,
+    columns of the grid, classes), `classes`, and optionally the data.
     """
 
     def __init__(self, first: np.ndarray, second: np.ndarray, probabilities: np.ndarray, classes: np.ndarray,

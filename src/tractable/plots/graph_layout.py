@@ -3,7 +3,6 @@
 Layers.      A node is below all of its parents; crossings are reduced by sorting each layer by the mean
              column of its neighbours; a plate has its own columns: nothing foreign is in its frame.
 Springs.     Distances in the picture like those along the edges, component by component.
-Used by.     plots.graphs.
 Cost.        Linear in the edges per sweep; springs take the cube of the nodes of a component.
 References.  Sugiyama, Tagawa and Toda (1981); Kamada and Kawai (1989).
 """

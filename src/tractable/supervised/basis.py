@@ -5,7 +5,6 @@ Families.    Monomials $\prod_k x_k^{m_k}$ with $\sum_k m_k \le$ degree; product
              $\prod_{k \in S} x_k$; Gaussian bumps $\exp(-\|x - \mu_j\|^2 / 2 s^2)$; sigmoids
              $\sigma(a_j^\top (x - \mu_j)/s)$ (in one dimension $\sigma((x - \mu_j)/s)$); the constant; any
              callable of the rows.
-Used by.     Every linear model: supervised.linear.least_squares, bayes_linear, logistic; pipelines.
 Cost.        $O(n)$ per feature and input; NumPy rows stay in NumPy, so that nothing is compiled.
 References.  Bishop (2006) section 3.1.
 """

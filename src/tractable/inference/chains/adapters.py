@@ -5,7 +5,6 @@ Contract.    `mcmc` takes any function of a pytree that returns a log-density, s
              start inside their supports, and the supports.
 Volume.      The log-determinants are added by the driver. They follow the same volumes as in Stan and in
              NumPyro: the simplex by its first $k - 1$ coordinates, covariances by their lower triangle.
-Used by.     Users of `inference.mcmc`.
 Cost.        One pass through the model at the start; then that of the model itself.
 References.  Phan, Pradhan and Jankowiak (2019), "Composable effects for flexible and accelerated
              probabilistic programming in NumPyro"; Stan Reference Manual, chapter on constraints.
@@ -63,9 +62,9 @@ class Adapted(NamedTuple):
 def from_numpyro(model: Callable[..., Any], *args: Any, **kwargs: Any) -> Adapted:
     """The log-density, a start and the supports of a NumPyro model called with these arguments.
 
-    `log_density, start, supports = from_numpyro(model, data)`, then
-    `mcmc(log_density, start, NUTS(), supports=supports, key=key)`. Discrete latent sites have to be summed
-    out first; deterministic sites are `post.map(log_density.deterministic)`.
+    `log_density, start, supports = from_numpyro(model, data)`, then `mcmc(log_density, start, NUTS(),
+    supports=supports, key=key)`. Discrete latent sites have to be summed out first; deterministic sites are
+    `post.map(log_density.deterministic)`.
     """
     start, supports = {}, {}
     sites, others = (_sites(model, seed, args, kwargs) for seed in (0, 1))

@@ -2,7 +2,6 @@
 
 Files.       One NumPy file per array, `draws.tau.npy` and the like, of shape `(chains, draws, ...)`, written
              in place: what is on disk after a crash is whole up to the last block that was counted.
-Used by.     inference.mcmc.
 Cost.        In memory, the draws twice while they are joined; on disk, one block.
 """
 

@@ -5,7 +5,6 @@ Rule.        With $H_t = \delta - \alpha_t$,
              $\log\varepsilon_{t+1} = \mu - \frac{\sqrt t}{\gamma}\bar H_t$, and the answer is
              $\log\bar\varepsilon_{t+1} = w_t\log\varepsilon_{t+1} + (1 - w_t)\log\bar\varepsilon_t$,
              $w_t = t^{-\kappa}$.
-Used by.     inference.chains.threads, inference.chains.warmup.
 Cost.        A few numbers.
 References.  Nesterov (2009); Hoffman and Gelman (2014).
 """

@@ -5,7 +5,6 @@ Validity.    $p$ is stationary if $T p = p$, for which detailed balance $T_{x'x}
              but not necessary. From every start $T^t p_0 \to p$ if moreover one set of states is reached from
              everywhere and never left, and no period divides the returns. One stationary distribution alone
              is not enough: a chain that alternates between two states has one, and never settles.
-Used by.     Tests of samplers; the choice between kernels on small spaces.
 Cost.        $O(n^3)$ for $n$ states.
 References.  Levin, Peres and Wilmer (2009), chapters 1 and 4; Grassmann, Taksar and Heyman (1985).
 """

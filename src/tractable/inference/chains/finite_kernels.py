@@ -5,7 +5,6 @@ Metropolis.  $T_{x'x} = \min\{Q_{x'x},\, Q_{xx'}\,p_{x'}/p_x\}$ for $x' \ne x$; 
              diagonal.
 Gibbs.       For a block $B$ of coordinates $T_{x'x} = p(x'_B \mid x_{-B})\,1[x'_{-B} = x_{-B}]$; a scan in
              order is the product of these, a random scan their mean.
-Used by.     Tests of samplers; inference.chains.finite_chains says what the matrices are worth.
 Cost.        $O(n^2)$ for $n$ states, $O(n^3)$ for a product of scans.
 References.  Hastings (1970); Geman and Geman (1984).
 """

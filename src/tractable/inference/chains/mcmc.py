@@ -3,7 +3,6 @@ r"""Markov chain Monte Carlo: draws from any log-density, with a verdict, that c
 Run.         Scattered starts, warm-up until the chains agree, then draws; each chain on its own thread.
 Exactness.   A run that was interrupted, saved and resumed gives the draws of the uninterrupted one, bit for
              bit: 500 draws and 500 more are the same as 1000.
-Used by.     `tractable.mcmc`, `tractable.resume`.
 Cost.        The sampler's; two programs are compiled (a gradient, a block of steps), once per model. With
              `stream`, memory is that of one block.
 References.  Gelman et al. (2013), "Bayesian data analysis", chapter 11, for the protocol.
@@ -135,8 +134,7 @@ def resume(
     """Go on with a run from its checkpoint or its saved posterior: the same draws as if it had not stopped.
 
     A run that was stopped early completes the draws that it was asked for; a complete one makes as many
-    again.
-    `draws` asks for so many more instead. The density and its `args` must be those of the run.
+    again. `draws` asks for so many more instead. The density and its `args` must be those of the run.
     """
     begun, saved = time.monotonic(), _load(path)
     kept = saved.continuation

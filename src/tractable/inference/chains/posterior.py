@@ -3,7 +3,6 @@ r"""The result of Markov chains: named draws, how they were made, and how far to
 Draws.       A pytree of arrays `(chains, draws, ...)` on the host, or memory maps on disk.
 Errors.      $E[f] \approx \bar f \pm \mathrm{sd}(f)/\sqrt{n_{\mathrm{eff}}}$, with the effective size of the
              values of $f$.
-Used by.     inference.mcmc and every sampler behind it, plots.chains.
 Cost.        The report on all scalars is computed once, when it is first asked for.
 References.  Vehtari, Gelman, Simpson, Carpenter and Buerkner (2021).
 """

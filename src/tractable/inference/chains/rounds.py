@@ -1,6 +1,5 @@
 """The draws of a run: in rounds, kept and saved as they come, judged at the end.
 
-Used by.     inference.mcmc.
 Cost.        That of the chains; a checkpoint rewrites all draws so far, unless they are streamed.
 """
 

@@ -4,7 +4,6 @@ name.
 Scatter.     The first chain begins at the start itself, the others at points uniform in a cube about it, in
              real space; a point where the density is zero or not a number is drawn anew, nearer to the start.
 Approximate. Or at draws of a Pathfinder or Laplace approximation, for densities that are hard to find.
-Used by.     inference.mcmc.
 Cost.        A few evaluations of the density per chain; an approximation compiles a program of its own.
 """
 

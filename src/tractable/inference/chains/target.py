@@ -3,7 +3,6 @@ r"""A log-density of any pytree as a log-density of one real vector, whole or on
 Identity.    $\log \tilde p(u) = \log p(T(u), \mathrm{args}) + \log p_0(T(u)) + \log|\det\partial T/\partial
              u|$ with $T$ from `bijections.unconstrain`; on a batch $B$ of $N$ rows the first term counts
              $N/|B|$ times, which is unbiased where it is a sum over rows.
-Used by.     inference.laplace, inference.vi, inference.pathfinder.
 Cost.        That of the density.
 """
 

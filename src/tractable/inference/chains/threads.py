@@ -5,7 +5,6 @@ Program.     A block of at most `BLOCK` steps of one chain: whiten, step, tune t
              any metric.
 Randomness.  Step $t$ of chain $c$ uses the $t$-th word of a counter-based stream of its own (Philox), made on
              the host: blocks may be cut anywhere, and a run that was stopped goes on bit for bit.
-Used by.     inference.chains.warmup, inference.mcmc.
 Cost.        Nothing per step beyond the sampler's; one dispatch per block and chain. Compiled programs
              release the interpreter, so chains use as many cores as there are; no chain waits for
              another's tree.

@@ -9,7 +9,6 @@ End.         Windows go on until the chains agree: split $\hat R$ between and wi
              140 steps, not a thousand.
 Begin.       The first map comes from the gradients at the scattered starts: on a Gaussian with a
              diagonal covariance it is already right.
-Used by.     inference.mcmc, for every sampler.
 Cost.        The steps; learning is NumPy between blocks.
 References.  Margossian et al. (2024), for stopping by nested $\hat R$; Seyboldt, Carlson and Carpenter
              (2024).

@@ -10,7 +10,6 @@ Learning.    For draws with covariance $C_x$ and gradients of the log-density wi
 Trust.       Behind that map a Gaussian has unit variances in every direction. Directions in which the draws
              vary more than chance explains are not Gaussian: there gradients are ruled by a few steep places
              (the neck of a funnel, the spike of a horseshoe) and the variance of the draws is taken instead.
-Used by.     inference.chains.warmup, inference.chains.threads.
 Cost.        Two products with $L$ per gradient: $O(d^2)$, $O(d)$, $O(dr)$. Learning is $O(d^3)$, in NumPy,
              between blocks: nothing is compiled.
 References.  Seyboldt, Carlson and Carpenter (2024), "Preconditioning Hamiltonian Monte Carlo by minimizing

@@ -5,7 +5,6 @@ Limit.       $p(\theta \mid D_N) \approx N(\hat\theta_N, (N I(\hat\theta_N))^{-1
              its set.
 Distance.    Total variation falls as $N^{-1/2}$ and the divergence $\mathrm{KL}(p\,\|\,q)$ as $N^{-1}$, the
              leading term being skewness; a symmetric posterior under a flat prior is one power faster.
-Used by.     docs, examples; a check on interval estimates from few data.
 Cost.        One Laplace approximation and one grid per size.
 References.  van der Vaart (1998) chapter 10; Gelman et al. (2013) chapter 4.
 """
@@ -61,8 +60,7 @@ def beta_bernoulli_limit(
 ) -> NormalLimit:
     r"""A coin of probability `theta` after $N$ throws that came out as expected, under a Beta(a, b) prior.
 
-    The posterior $\mathrm{Beta}(a + N\theta, b + N(1 - \theta))$ against
-    $N(\theta, \theta(1 - \theta)/N)$.
+    The posterior $\mathrm{Beta}(a + N\theta, b + N(1 - \theta))$ against $N(\theta, \theta(1 - \theta)/N)$.
     """
     fix = "At the ends the information is infinite and there is no normal limit."
     check(0 < theta < 1, "theta", "strictly between 0 and 1", theta, fix)

@@ -6,7 +6,6 @@ Matrix.      For $-\log p(y \mid x, \theta) = \ell(f(\theta, x), y)$ and a Gauss
              the Hessian of the model made linear in $\theta$: positive definite wherever $\ell$ is convex,
              even where the Hessian itself is not.
 Exact.       Equal to the Hessian for models linear in $\theta$, and where all residuals vanish.
-Used by.     inference.laplace (`curvature=ggn_curvature(...)`), neural.
 Cost.        $n m$ reverse passes for $m$ outputs, then $O(n m p^2)$ for $p$ parameters.
 References.  Schraudolph (2002); Martens (2020); Immer, Korzepa and Bauer (2021).
 """

@@ -8,7 +8,6 @@ Inverse.     Both factors are diagonalised once: the eigenvalues are $\alpha_i \
              prior precision $\delta$ is exact, and solving costs products of the small matrices.
 Exact.       For one layer with a loss of constant curvature (linear regression), and for one example per
              block.
-Used by.     inference.laplace (`curvature=kronecker_curvature(...)`), neural.
 Cost.        $O(\sum_l n_l^3)$ for widths $n_l$, against $O((\sum_l n_l^2)^3)$ for the dense matrix.
 References.  Martens and Grosse (2015); Ritter, Botev and Barber (2018).
 """

@@ -6,7 +6,6 @@ Coordinates. Constrained parameters are mapped to real ones first (`bijections.u
 Search.      L-BFGS from each start, then Newton steps; the usable mode with the largest evidence is returned.
 Skewness.    $\partial^3 \log f(u_0 + t v)/\partial t^3$ along each axis $v$ of the Gaussian,
              $v^\top A v = 1$.
-Used by.     inference.curvature.asymptotics, supervised, gp.
 Cost.        The search, then $d$ Hessian-vector products and $O(d^3)$ (dense).
 References.  MacKay (1992); Tierney and Kadane (1986); Bishop (2006) section 4.4; Daxberger et al. (2021).
 """

@@ -8,7 +8,6 @@ Exact.       The trapezoidal rule converges geometrically on the line: for $s \l
 Probit.      $\sigma(a) \approx \Phi(\lambda a)$ with $\lambda^2 = \pi/8$ gives
              $p \approx \Phi(\mu/\sqrt{\lambda^{-2} + s^2}) \approx \sigma(\kappa\mu)$,
              $\kappa = (1 + \pi s^2/8)^{-1/2}$.
-Used by.     supervised.logistic.bayes, supervised.logistic.bayes_variational, gp.links, estimators.
 Cost.        A few hundred operations per row for "exact"; a few for "kappa" and "probit".
 References.  MacKay (1992), "The evidence framework applied to classification networks"; Bishop (2006)
              section 4.5.2; Trefethen and Weideman (2014) for the rule.

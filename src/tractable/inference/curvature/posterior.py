@@ -7,7 +7,6 @@ Predictive.  $g(\theta) \approx N(g(\theta_0), J A^{-1} J^\top)$ with $J = \part
 Verdict.     $A$ must be positive definite; the remaining gradient is measured in posterior deviations,
              $\sqrt{g^\top A^{-1} g}$; the skewness along each axis of the Gaussian is zero for a Gaussian,
              and the error of $\log Z$ is about $5/24$ of its square.
-Used by.     inference.laplace.
 Cost.        One solve with $A$ per output or draw.
 References.  MacKay (1992); Tierney and Kadane (1986); Immer, Korzepa and Bauer (2021).
 """

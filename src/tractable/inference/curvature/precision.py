@@ -5,7 +5,6 @@ Matrix.      $A = -\nabla\nabla \log f$ at a mode: dense; its diagonal; or $\mat
 Scaling.     The dense form is judged and inverted after scaling to a unit diagonal: parameters of sizes
              $10^{-8}$ and $10^8$ in one model lose no digits, and "positive definite" does not depend on
              units.
-Used by.     inference.laplace, inference.curvature.gauss_newton, inference.curvature.kronecker.
 Cost.        $O(d^3)$ dense, $O(d)$ diagonal, $O(d k^2)$ for rank $k$; the diagonal of a Hessian takes $d$
              Hessian-vector products, the top of its spectrum about $20 (k + 10)$.
 References.  Golub and Van Loan (2013) chapter 8; Halko, Martinsson and Tropp (2011); Ritter et al. (2018).

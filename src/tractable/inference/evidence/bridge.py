@@ -7,7 +7,6 @@ Identity.    For every $h$, $Z = E_g[\tilde p\,h] / E_p[g\,h]$. The best is
 Error.       $\frac{\mathrm{Var}_g f_1}{n_2 (E f_1)^2} + \tau\frac{\mathrm{Var}_p f_2}{n_1 (E f_2)^2}$, the
              squared relative error, with $\tau$ the autocorrelation time of the posterior draws' terms.
 Halves.      $g$ is fitted to the first half of the draws, the identity uses the second: none is used twice.
-Used by.     Evidence from any sampler's draws, in unconstrained coordinates.
 Cost.        One density per draw of the second half and per proposal; the iteration is scalar.
 References.  Meng and Wong (1996); Fruhwirth-Schnatter (2004); Gronau et al. (2017).
 """

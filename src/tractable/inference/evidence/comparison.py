@@ -5,7 +5,6 @@ Identities.  $p(M_j \mid D) \propto p(D \mid M_j)\,p(M_j)$; $B_{12} = p(D \mid M
              $E_{D \sim M_1}[\log B_{12}] = \mathrm{KL}(p(D \mid M_1)\,\|\,p(D \mid M_2)) \ge 0$.
 Occam.       A larger model spreads its evidence over more data sets: of nested polynomials, the smallest that
              explains the rows has the largest evidence.
-Used by.     The command line's comparison of models; reports.
 Cost.        Linear in the number of models; one QR per degree for the polynomials.
 References.  Kass and Raftery (1995); MacKay (2003) chapter 28; Hoeting et al. (1999).
 """

@@ -5,7 +5,6 @@ LOO.         $\mathrm{elpd} = \sum_i \log p(y_i \mid y_{-i})$, the posterior wit
 WAIC.        $\sum_i \log\frac1S\sum_s p(y_i \mid \theta_s) - \mathrm{Var}_s[\log p(y_i \mid \theta_s)]$.
 K-fold.      Refitted without each fold in turn: no approximation, $K$ fits.
 Error.       $\sqrt{n\,\mathrm{Var}_i[\mathrm{elpd}_i]}$: over the rows, not over the draws.
-Used by.     inference.evidence.stacking; comparisons of models that need no evidence.
 Cost.        $O(nS)$ and a sort of $S$ numbers per row for LOO.
 References.  Vehtari, Gelman and Gabry (2017); Watanabe (2010); Vehtari et al. (2024).
 """

@@ -5,7 +5,6 @@ Identities.  $\log p(D) = \log\int p(D \mid \theta)\,p(\theta)\,d\theta$. BIC, i
              $\log p(D \mid \hat\theta) - M$. Times $-2$ they are the usual deviance forms.
 Routes.      Exact in conjugate models (`distributions.conjugate`); `laplace`; `importance`, `annealed`;
              `bridge_evidence`; `thermodynamic_evidence`; `grid_posterior` in few dimensions.
-Used by.     inference.evidence.bridge, inference.evidence.thermodynamic, inference.evidence.comparison.
 Cost.        Nothing beyond the fit.
 References.  Schwarz (1978); Akaike (1974); Kass and Raftery (1995).
 """

@@ -6,7 +6,6 @@ Fixed point. $w_k \leftarrow w_k\,g_k$, $g_k = \frac1n\sum_i p_{ik}/\sum_j w_j p
              $\log\max_k g_k$ above the current value.
 Pseudo-BMA.  $w_k \propto e^{\mathrm{elpd}_k}$, averaged over Bayesian bootstraps of the rows, which takes the
              uncertainty of the elpd into account.
-Used by.     Predictions by several models; reports.
 Cost.        $O(nK)$ per step.
 References.  Yao, Vehtari, Simpson and Gelman (2018); Vardi and Lee (1993).
 """

@@ -8,7 +8,6 @@ Stones.      $\log p(D) = \sum_k \log E_{\beta_k}[e^{(\beta_{k+1} - \beta_k)\ell
              importance estimate for each factor.
 Error.       That of the draws (with their autocorrelation), and for the integral also that of the rule,
              measured against every other temperature.
-Used by.     Evidence where one bridge is too far: several modes, long tails.
 Cost.        Draws at every temperature.
 References.  Friel and Pettitt (2008); Friel, Hurn and Wyse (2014); Xie, Lewis, Fan, Kuo and Chen (2011).
 """

@@ -6,7 +6,6 @@ Contract.    `e_step(rows, weights)` returns statistics and log-evidence that **
              `m_step(stats)` returns the model that maximises the bound (or the bound plus a log-prior, which
              the model then reports as `log_prior()`). So rows may come at once, in chunks, or from a stream.
 Promise.     The objective never falls by more than rounding: a fall ends the run with status `decreased`.
-Used by.     latent, statespace.hmm, graphs.learning, distributions.mixture.
 Cost.        One pass over the rows per step; three with acceleration, which usually needs far fewer steps.
 References.  Dempster, Laird and Rubin (1977); Neal and Hinton (1998); Varadhan and Roland (2008).
 """

@@ -3,7 +3,6 @@ r"""Climbing the evidence by gradients instead of EM, in the free coordinates of
 Identity.    $\nabla_\theta \log p(X \mid \theta) = \nabla_\theta Q(\theta, \theta')$ at $\theta' = \theta$;
              for mixture weights $\theta_k = e^{\lambda_k}/\sum_j e^{\lambda_j}$ it is
              $\sum_n p(z = k \mid x_n) - N\theta_k$.
-Used by.     Models whose M-step has no closed form; comparisons with EM.
 Cost.        One pass over the rows per value and gradient. Near a maximum, L-BFGS converges faster than EM
              where much of the information about the labels is missing.
 References.  Salakhutdinov, Roweis and Ghahramani (2003).

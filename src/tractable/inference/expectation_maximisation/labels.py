@@ -4,7 +4,6 @@ E-step.      The posterior of each row's label is replaced by its mode (hard), b
 the
              shares of many draws (Monte Carlo, which tends to EM as their number grows).
 Contract.    A model with `log_joint(rows)`, of one column per label, and `labelled_stats(rows, shares)`.
-Used by.     latent, graphs.learning.
 Cost.        One pass over the rows per step, in one compiled program.
 References.  Celeux and Govaert (1992); Celeux and Diebolt (1985); Wei and Tanner (1990).
 """

@@ -4,7 +4,6 @@ EM).
 Prior.       A conjugate prior is worth the statistics of imaginary rows; adding them gives the posterior mode
              of $\log p(X \mid \theta) + E[\log p(\text{imaginary rows} \mid \theta)]$.
 Partial.     Any $\theta$ with $Q(\theta, \theta') \ge Q(\theta', \theta')$ raises the evidence too.
-Used by.     latent, graphs.learning; models without a closed-form M-step.
 Cost.        That of the model's own steps; a partial M-step costs a few gradients of `expected_log_joint`.
 References.  Dempster, Laird and Rubin (1977); Diaconis and Ylvisaker (1979).
 """
@@ -28,8 +27,7 @@ class WithPrior(Module):
     r"""A model whose M-step gives the posterior mode; `pseudo` holds the statistics of imaginary rows.
 
     The log-prior is, up to a constant, `model.expected_log_joint(pseudo)`: a Dirichlet with concentrations
-    $a$ on
-    the weights of a mixture is worth $a - 1$ imaginary rows in each component.
+    $a$ on the weights of a mixture is worth $a - 1$ imaginary rows in each component.
     """
 
     model: Any

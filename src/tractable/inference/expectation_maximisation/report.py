@@ -6,7 +6,6 @@ Identity.    With $q = p(Z \mid X, \theta')$:
              $Z$. So $Q + H$ bounds $L$ from below and touches it at $\theta = \theta'$, with equal slope
              there.
 Contract.    A model with `e_step` that also has `expected_log_joint(stats)`, such as `Mixture`.
-Used by.     docs, tests of models with hidden parts.
 Cost.        Two E-steps.
 References.  Neal and Hinton (1998).
 """

@@ -6,7 +6,6 @@ $Q + H$
 Online.      Average statistics $\bar s \leftarrow (1 - \gamma_t)\,\bar s + \gamma_t\, s_t$ with
              $\gamma_t = (t + d)^{-\kappa}$, $\kappa \in (\frac12, 1]$, so that $\sum \gamma_t = \infty$ and
              $\sum \gamma_t^2 < \infty$.
-Used by.     latent, statespace.hmm, scale.
 Cost.        One M-step per block or chunk; memory for one chunk and one set of statistics (incremental: one
              per block).
 References.  Neal and Hinton (1998); Cappé and Moulines (2009).
@@ -77,8 +76,7 @@ class OnlineEM(Module):
         progress: bool = False,
     ) -> Run:
         """The model after the last chunk as `run.state`. With `checkpoint`, a killed run goes on after its
-        last
-        whole pass; a one-shot stream can be read only once."""
+        last whole pass; a one-shot stream can be read only once."""
         check(0.5 < self.power <= 1, "power", "above 1/2 and at most 1", self.power)
         check(self.delay >= 0, "delay", "zero or positive", self.delay)
         parts = data if isinstance(data, Chunks) else chunks(data, chunk, weights)

@@ -3,7 +3,6 @@ r"""Probabilities from chains of discrete states, with errors that know that dra
 Estimate.    The share of draws in an event; no normalising constant is needed.
 Error.       $\sqrt{\tau v/n}$ with the autocorrelation time $\tau$ of all $n$ draws, of variance $v$; or, if
              that is larger, the scatter of the chains' means: chains that are stuck apart do not look sure.
-Used by.     inference.gibbs.factors, inference.gibbs.noisy_or.
 Cost.        One fast Fourier transform per state of each variable.
 References.  Geyer (1992), "Practical Markov chain Monte Carlo".
 """

@@ -5,7 +5,6 @@ Model.       $p(x) = \frac1Z\prod_m f_m(x_m)$ over variables with finitely many 
 Identity.    $p(x_k \mid x_{-k}) \propto \prod_{m \ni k} f_m(x_m)$: the factors that touch $k$, and so the
              other variables in them, its Markov blanket, are all that matters; $Z$ is never needed.
 Colours.     Variables without a common factor are independent given the rest: they are redrawn at once.
-Used by.     graphs (approximate inference), inference.mcmc.
 Cost.        Per sweep, linear in the pairs of factor and variable, times the number of states.
 References.  Geman and Geman (1984); Pearl (1987); Gonzalez et al. (2011), "Parallel Gibbs sampling".
 """

@@ -4,7 +4,6 @@ Layout.      The cells of all factors follow each other in one vector; a cell of
              $b_m + \sum_{v \in m} s_{mv} x_v$ with strides $s$: any set of conditionals is one gather.
 Colouring.   Two free variables with a common factor have different colours. Greedy, by saturation: two
              colours on trees and grids.
-Used by.     inference.gibbs.factors.
 Cost.        Linear in the pairs of factor and variable, and in the edges of the graph for the colouring.
 References.  Brelaz (1979), "New methods to color the vertices of a graph".
 """

@@ -4,7 +4,6 @@ Labels.      $P(z_n = k \mid \cdot) \propto (N_k^{-n} + \alpha_k)\,e^{l_{nk}}$, 
 Collapsed.   $l_{nk}$ is the log of a Student-t predictive; its mean and Cholesky factor are updated by one
              point at a time: adding $x$ to a posterior with $\kappa$ moves $m$ by $(x - m)/(\kappa + 1)$ and
              adds $\frac{\kappa}{\kappa + 1}(x - m)(x - m)^\top$ to $\Psi$; removing it undoes both.
-Used by.     inference.gibbs.mixture, by a callback from compiled programs.
 Cost.        $O(NK)$ and $O(NKd^2)$ per sweep: at $10^5$ points 5 and 7 times faster than `lax.scan`.
 References.  Neal (2000), algorithm 3; Sudderth (2006) section 2.4.
 """

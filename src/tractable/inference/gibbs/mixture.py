@@ -7,7 +7,6 @@ Weights.     $P(z_n = k \mid z_{-n}) = \int \lambda_k\,p(\lambda \mid z_{-n})\,d
 Sampled.     $P(z_n = k \mid \cdot) \propto (N_k^{-n} + \alpha_k)\,N(x_n; \mu_k, \Sigma_k)$, then
              $(\mu_k, \Sigma_k)$ from its normal-inverse-Wishart posterior.
 Collapsed.   $P(z_n = k \mid z_{-n}, x) \propto (N_k^{-n} + \alpha_k)\,t(x_n \mid x_m: z_m = k, m \ne n)$.
-Used by.     Clustering with uncertainty; inference.trust.labels for draws of labels.
 Cost.        $O(NKd + Kd^3)$ and $O(NKd^2)$ per sweep.
 References.  Neal (2000); Rasmussen (2000); Murphy (2012) section 24.2.
 """

@@ -6,7 +6,6 @@ Rejection.   Proposals of $q$ are kept with probability $\min\{1, \tilde p/(Mq)\
              $g \propto \min\{\tilde p, Mq\}$. A Metropolis step with the ratio
              $\max\{1, \tilde p/(Mq)\}(x') \,/\, \max\{1, \tilde p/(Mq)\}(x)$ makes the move exact even where
              $M$ is too small; with a true envelope the ratio is 1.
-Used by.     inference.gibbs.sampler.
 Cost.        That of the draw or inner step; $1/P(\text{keep})$ evaluations for rejection.
 References.  Tierney (1994), sections 2.3-2.4; Gilks, Best and Tan (1995).
 """

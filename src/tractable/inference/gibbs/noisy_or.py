@@ -6,7 +6,6 @@ Model.       Disease $j$ is present with probability $\pi_j$; symptom $i$ stays 
 Identity.    With $\ell_i(\theta) = -\theta$ for an absent symptom, $\log(1 - e^{-\theta})$ for a present one,
              the log-odds of disease $j$ are $\mathrm{logit}\,\pi_j + \sum_{i \ni j} \ell_i(\theta_i^{-j} +
              \lambda_{ij}) - \ell_i(\theta_i^{-j})$: only its own symptoms, through running sums $\theta$.
-Used by.     Diagnosis in networks too dense for exact inference, which is exponential in the diseases.
 Cost.        One visit of each edge per sweep.
 References.  Shwe et al. (1991), the QMR-DT network; Heckerman (1990); Pearl (1988) section 4.3.
 """

@@ -7,7 +7,6 @@ Identity.    $x_b' \sim p(x_b \mid x_{-b})$ leaves $p$ invariant: it is a Metrop
 Scans.       Systematic: every block once, in order; random: as many updates, each of a block drawn at random.
 Limits.      Slow where blocks depend on each other (a pair of normals: lag-one autocorrelation $\rho^2$ per
              sweep), and stuck for ever where no change of one block alone leads on.
-Used by.     inference.mcmc; models with exact conditionals, whole numbers or labels.
 Cost.        One draw or inner step per block, and one evaluation of the density per sweep.
 References.  Geman and Geman (1984); Tierney (1994); Roberts and Sahu (1997).
 """

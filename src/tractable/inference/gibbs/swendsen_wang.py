@@ -6,7 +6,6 @@ Extension.   $e^{J 1[x_a = x_b]} = 1 + (e^J - 1) 1[x_a = x_b]$: an auxiliary bon
              $1 - e^{-J}$; given the bonds, each connected cluster draws one label by $\sum_i h_i$.
 Correction.  For another target the move is a proposal, reversible for the Potts model, and is accepted by the
              ratio of what the target has beside it; for the Potts model itself that ratio is one.
-Used by.     Ising and Potts grids near their critical coupling, where single labels hardly move.
 Cost.        One density per step, and rounds of neighbour minima, about the logarithm of a cluster's length.
 References.  Swendsen and Wang (1987); Edwards and Sokal (1988); Barbu and Zhu (2005).
 """

@@ -9,7 +9,6 @@ Filter.      Particles move by $q(x_t \mid x_{t-1}, y_t)$ and are weighted by
 Evidence.    $\hat Z = \prod_t \sum_i \tilde w^i_{t-1} w^i_t$ is unbiased for $p(y_{0:T-1})$. Errors come from
              independent replicates of the filter, run side by side: a variance from the genealogy of one
              filter says nothing once all its particles descend from one, which long series always reach.
-Used by.     State-space models; inference.particles.smoothing.
 Cost.        $O(TN)$ per replicate; one compiled scan per model and shapes; observations and `args` are data.
 References.  Gordon, Salmond and Smith (1993); Doucet, Godsill and Andrieu (2000); Chopin and Papaspiliopoulos
              (2020) chapters 10 and 12.

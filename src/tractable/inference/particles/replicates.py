@@ -5,7 +5,6 @@ Identities.  $R$ replicates $f_r$: $\bar f \pm \mathrm{sd}(f)/\sqrt R$. Unbiased
              that logarithm is $\sqrt{s^2/R + s^4/(2(R - 1))}$ with $s = \mathrm{sd}(\log Z_r)$: for small $s$
              the delta method, for large $s$ a warning that few replicates cannot know the mean. Means under
              weights $Z_r$: $\sum_r Z_r f_r/\sum_r Z_r$ with the error of the delta method.
-Used by.     inference.smc, inference.particle_filter, inference.particles.smoothing.
 Cost.        None beyond the replicates.
 References.  Berard, Del Moral and Doucet (2014), "A lognormal central limit theorem for particle
              approximations of normalizing constants".

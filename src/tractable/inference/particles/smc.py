@@ -14,7 +14,6 @@ Evidence.    $Z = \prod_k \frac1n\sum_i p(D \mid \theta_i)^{\beta_k - \beta_{k-1
 Error.       The particles form groups that are weighed and resampled apart and share only the temperatures
              and the tuning: independent estimates of the evidence and of every mean, whose scatter is an
              honest error for waste-free and adaptive runs alike.
-Used by.     Evidence, and posteriors of several modes.
 Cost.        One move per particle and stage (waste-free), or `num_moves`; one likelihood more per particle.
 References.  Del Moral, Doucet and Jasra (2006); Jasra, Stephens, Doucet and Tsagaris (2011); Dau and Chopin
              (2022), "Waste-free sequential Monte Carlo".

@@ -4,7 +4,6 @@ Genealogy.   The lineages of the last particles are weighted draws of $p(x_{0:T-
              back, ever fewer distinct particles are left of them.
 Backward.    Sampling $x_T \sim \sum_i w_T^i\,\delta_{x_T^i}$, then for $t = T - 1 \dots 0$ the particle $i$
              with probability $\propto w_t^i\,p(x_{t+1} \mid x_t^i)$ gives draws that do not share ancestors.
-Used by.     State-space models.
 Cost.        $O(TN)$ for lineages; $O(TMN)$ densities for $M$ backward paths.
 References.  Kitagawa (1996); Godsill, Doucet and West (2004), "Monte Carlo smoothing for nonlinear time
              series".

@@ -7,7 +7,6 @@ Coordinates. A move from $\theta$ sees $z \mapsto \log p_\beta(\theta + Lz)$ fro
              few particles in many dimensions still span the space.
 Step size.   Each stage begins with one move of every chain, with step sizes from 1/16 to 2 times the last:
              the one that is accepted as often as the sampler likes is used for the rest of the stage.
-Used by.     inference.smc.
 Cost.        One move per chain and step, and one to choose the step size; $O(d^3)$ per stage.
 """
 

@@ -2,7 +2,6 @@ r"""One particle filter: draw, weigh, resample, in one scan over the times.
 
 Step.        Resample if the effective sample size is small; move each particle by the transition or by a
              guided proposal; add $\log p(y_t \mid x_t)$ and the proposal's correction to its log-weight.
-Used by.     inference.particle_filter.
 Cost.        $O(TN)$.
 """
 

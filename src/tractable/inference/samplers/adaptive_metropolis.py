@@ -7,7 +7,6 @@ Updates.     After each step, with $\gamma = 3/(n + 3 + 2d)$ after $n$ of them:
              probability of acceptance. Steps are $\epsilon\,(2.38/\sqrt d)\,\Sigma^{1/2} z$.
 Validity.    The changes vanish as $1/n$, and end where `adapting` is false: from then on the chain is plain
              Metropolis and leaves the target invariant exactly.
-Used by.     inference.mcmc, for densities without gradients.
 Cost.        One density per step, and $O(d^2)$: the factor of $\Sigma$ changes by one rotation per column.
 References.  Haario, Saksman and Tamminen (2001); Andrieu and Thoms (2008), algorithm 4.
 """

@@ -1,7 +1,6 @@
 r"""ChEES: Hamiltonian Monte Carlo in many chains at once that find their own step size, scale and length.
 
 Motion.      Leapfrog steps with mass $1/s^2$ per coordinate, $s$ the scale that the chains have learnt.
-Used by.     inference.mcmc, for many chains on vectorised hardware.
 Cost.        One gradient per chain and step; no trees, no waiting of one chain for another.
 References.  Hoffman, Radul and Sountsov (2021), "An adaptive-MCMC scheme for setting trajectory lengths in
              Hamiltonian Monte Carlo".

@@ -4,7 +4,6 @@ Target.      $p(f) \propto N(f; m, \Sigma)\,L(f)$; the function that is given is
 Ellipse.     With $\nu \sim N(0, \Sigma)$, $f(\theta) = m + (f - m)\cos\theta + \nu\sin\theta$ has the law of
              the prior for every $\theta$ if $f$ has it: only the likelihood decides. Angles are drawn in an
              interval that shrinks towards $\theta = 0$ until $L(f(\theta)) \ge u L(f)$, $u$ uniform.
-Used by.     Gaussian processes with likelihoods that are not Gaussian, and all models with Gaussian priors.
 Cost.        $O(d^2)$ for $\nu$ and a few likelihoods per step; one factor of $\Sigma$ when it is made.
 References.  Murray, Adams and MacKay (2010), "Elliptical slice sampling".
 """

@@ -9,7 +9,6 @@ Step.        Draw $p$; follow $L$ leapfrog steps of size $\epsilon$ to $(x', p')
 Length.      A fixed length resonates: on a Gaussian coordinate of period $2\pi s$ a length near $\pi s$ only
              reflects. With `jitter` the length varies at random, independently of the state, so the target
              stays invariant.
-Used by.     inference.mcmc, inference.langevin (one step is MALA).
 Cost.        $L$ gradients. Steps of $O(d^{-1/4})$ keep the acceptance as the dimension grows.
 References.  Neal (2011), "MCMC using Hamiltonian dynamics"; Beskos et al. (2013) (optimal acceptance 0.65).
 """

@@ -12,7 +12,6 @@ Annealed.    Levels $\sigma_1 > \dots > \sigma_K$ with scores of the target blur
 Certificate. Stein's identity $E[(x - \mu)^\top s(x)] = -d$ holds under the target; its value, over
              $-d$, in draws is the `stein` ratio: 1 if exact,
              $1/(1 - \epsilon/4\sigma^2)$ for `ULA` on a Gaussian.
-Used by.     inference.mcmc; score-based generation.
 Cost.        One score per step.
 References.  Roberts and Tweedie (1996); Roberts and Rosenthal (1998), for the acceptance 0.574; Song and
              Ermon (2019), for levels of noise.

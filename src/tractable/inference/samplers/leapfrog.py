@@ -8,7 +8,6 @@ Leapfrog.    $p \mathrel{+}= \frac\epsilon2\nabla\log\tilde p(x)$, $x \mathrel{+
              grow, while $\epsilon\omega < 2$ for the fastest frequency $\omega$.
 Euler.       Both updates from the old point: on the unit oscillator the Jacobian and the growth of $H$ are
              $1 + \epsilon^2$ per step. Not for sampling; here to be compared.
-Used by.     inference.samplers.hmc, inference.langevin (one step), inference.samplers.chees.
 Cost.        One gradient per step: that of the last kick is the first of the next step.
 References.  Duane, Kennedy, Pendleton and Roweth (1987); Neal (2011), "MCMC using Hamiltonian dynamics".
 """

@@ -14,7 +14,6 @@ Stability.   $\log\zeta = \delta + \mathrm{log1p}(\frac{1 - c}2\,\mathrm{expm1}(
              computed from $e^{-\delta}$: no overflow where the gradient is large.
 Why.         The speed is bounded, so steep places do not throw it off, and a whitened target needs a few
              gradients per nearly independent draw.
-Used by.     inference.mcmc.
 Cost.        One gradient per step.
 References.  Robnik, De Luca, Silverstein and Seljak (2023), "Microcanonical Hamiltonian Monte Carlo"; Robnik,
              Cohn-Gordon and Seljak (2025), "Metropolis adjusted microcanonical Hamiltonian Monte Carlo".

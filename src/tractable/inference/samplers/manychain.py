@@ -10,7 +10,6 @@ Scale.       $s^2 = \sqrt{\mathrm{Var}[x]/\mathrm{Var}[\nabla\log p]}$ per coord
 Length.      Ascent (Adam in $\log\tau$) of $\frac14 E[(\|z'\|^2 - \|z\|^2)^2]$, $z = (x - \mu)/s$: the change
              in the estimate of the expected square (ChEES). Its derivative is
              $E[(\|z'\|^2 - \|z\|^2)\, z'^\top\dot z']$, with chains weighted by their acceptance.
-Used by.     inference.samplers.chees, inference.samplers.mams.
 Cost.        One gradient per chain and step; the learning is a few sums over chains.
 References.  Hoffman, Radul and Sountsov (2021), "An adaptive-MCMC scheme for setting trajectory lengths in
              Hamiltonian Monte Carlo".

@@ -5,7 +5,6 @@ Identity.    $x' \sim q(\cdot \mid x)$ is accepted with probability
              $p(x)\,q(x' \mid x)\,\alpha = \min\{p(x)\,q(x' \mid x),\; p(x')\,q(x \mid x')\}$ is symmetric.
 Scale.       Steps of a Gaussian random walk are $\epsilon\,(2.38/\sqrt d)\,S z$, $z \sim N(0, I)$: with
              $\epsilon = 1$ the best ones for a Gaussian of covariance $S S^\top$ in many dimensions.
-Used by.     Every sampler that proposes: `accept` serves Langevin, HMC, tempering, Metropolis within Gibbs.
 Cost.        One density per step, and $O(d^2)$ for a full scale.
 References.  Metropolis et al. (1953); Hastings (1970); Roberts, Gelman and Gilks (1997).
 """

@@ -9,7 +9,6 @@ Draw.        A point of the path with probability in proportion to $\exp(-H)$; b
              with the odds of their weights, which favours the far half.
 Tree.        Built by iteration: leaf $n$ of a subtree closes as many balanced subtrees as $n$ has trailing
              one-bits; the momenta and sums where they began are kept in `max_depth` rows.
-Used by.     inference.mcmc.
 Cost.        One gradient per leapfrog, a handful of vector operations beside it; memory O(d max_depth).
 References.  Hoffman and Gelman (2014); Betancourt (2017), "A conceptual introduction to Hamiltonian Monte
              Carlo"; Phan, Pradhan and Jankowiak (2019), for the iteration.

@@ -8,7 +8,6 @@ Spaces.      Samplers in `real` space see one real vector, whatever the start lo
              itself, a pytree with whole numbers, labels or fields as they are.
 Tuning.      A sampler with `step_size` and `target_acceptance` is tuned by the warm-up; one that tunes itself
              keeps what it learns in its state and learns only while `adapting` is true.
-Used by.     inference.mcmc, and every sampler.
 Cost.        None: names only.
 """
 

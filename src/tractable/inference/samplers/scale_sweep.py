@@ -2,7 +2,6 @@ r"""How the length of its steps decides what a random walk is worth: many length
 
 Trade-off.   Short steps are accepted and go nowhere; long ones are rejected. In between, near an acceptance
              of 0.44 in one dimension and 0.234 in many, $n$ draws are worth the most, $n/\tau$.
-Used by.     Choosing `step_size` by hand, and seeing why the warm-up chooses what it does.
 Cost.        One compiled program for all step sizes and chains.
 References.  Roberts, Gelman and Gilks (1997); Roberts and Rosenthal (2001).
 """

@@ -9,8 +9,6 @@ Line.        An interval of `width` around $x$, placed at random, is stepped out
 Machine.     One loop serves all lines of a step, with one density per round whatever the round is for
              (stepping out to the left, to the right, or shrinking): the density is compiled once, and chains
              side by side do not wait for each other's phases.
-Used by.     inference.mcmc, for densities without gradients or with ends; inference.samplers.elliptical
-             (shrinking).
 Cost.        About five densities per line for a width near the slice's; nothing needs tuning to be valid.
 References.  Neal (2003), "Slice sampling".
 """

@@ -9,7 +9,6 @@ Ladder.      Rejections $r_k$ of the pairs add up to the barrier $\Lambda(1/T)$;
              temperatures are moved to where its increments are equal, after rounds of doubling length. With
              $r$ the common rejection, a position crosses the ladder at a rate that no number of replicas
              raises beyond $1/(2 + 2\Lambda)$: about $2\Lambda$ replicas are enough.
-Used by.     inference.mcmc: a `Sampler` like the one inside it.
 Cost.        $K$ steps of the inner sampler per step, side by side.
 References.  Geyer (1991); Okabe et al. (2001); Syed, Bouchard-Cote, Deligiannidis and Doucet (2022),
              "Non-reversible parallel tempering".

@@ -7,8 +7,6 @@ Truncation.  Geyer's initial monotone sequence: sums of pairs $\rho_{2t} + \rho_
              counts once where it is positive: without it, anticorrelated chains look better than they are.
 Two hosts.   The two rules are written once, for an array module that the caller names: `jax.numpy` inside
              compiled programs, NumPy where a table of many chains must not wait for a compiler.
-Used by.     inference.evidence.bridge, inference.evidence.thermodynamic,
-             inference.evidence.cross_validation, inference.effective_size.
 Cost.        One fast Fourier transform per series, and one back per average over chains.
 References.  Geyer (1992), "Practical Markov chain Monte Carlo"; Geyer (2011); Vehtari, Gelman, Simpson,
              Carpenter and Buerkner (2021), section 3.2.

@@ -5,7 +5,6 @@ PIT.         $u = F(y)$ is uniform if $F$ is the distribution of $y$; for counts
              $v$ uniform. The Kolmogorov-Smirnov test says how surprising the departure is.
 Reliability. Among cases given probability $p$, the share $p$ should happen; the expected calibration error
              is the mean gap over bins, $\sum_b \frac{n_b}{n}|\bar o_b - \bar p_b|$.
-Used by.     Reports on predictions; plots.evidence.
 Cost.        One sort.
 References.  Dawid (1984); Gneiting, Balabdaoui and Raftery (2007); Guo, Pleiss, Sun and Weinberger (2017).
 """

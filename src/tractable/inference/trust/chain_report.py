@@ -4,7 +4,6 @@ Answers.     Per variable: mean, sd, quantiles, error of the mean, bulk and tail
              share one sort and one set of normal scores; each has its own definition in
              inference.trust.diagnostics and inference.effective_size.
 Names.       A pytree of arrays `(chains, draws, ...)` holds scalars `theta[0]`, `tau`, `a.b[1, 2]`.
-Used by.     inference.chains.posterior, inference.trust.verdict, plots.chains.
 Cost.        Two sorts and four Fourier transforms per variable; memory for a few variables at a time, also
              where the arrays are memory maps.
 References.  Vehtari, Gelman, Simpson, Carpenter and Buerkner (2021).

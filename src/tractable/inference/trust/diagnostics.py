@@ -11,7 +11,6 @@ Nested.      Chains that began at one point form a superchain: $\sqrt{1 + B/W}$ 
              superchains' means and $W$ the mean variance within them, between and within their chains.
 Shapes.      `(chains, draws)` or `(chains, draws, ...)`; one answer per scalar variable. A variable that is
              constant, or not finite, has no answer: NaN, and `faults_of` says why.
-Used by.     inference.effective_size, inference.trust.chain_report, inference.trust.verdict.
 Cost.        Plain NumPy, nothing is compiled: two sorts per variable for the ranked form.
 References.  Gelman and Rubin (1992); Gelman et al. (2013) section 11.4; Vehtari, Gelman, Simpson, Carpenter
              and Buerkner (2021); Margossian et al. (2024), "Nested R-hat".

@@ -13,8 +13,6 @@ Variogram.   $V_k = \frac{1}{m(n-k)}\sum_j\sum_{i>k}(\psi_{ij} - \psi_{i-k,j})^2
              $\hat\rho_{T+1} + \hat\rho_{T+2} < 0$: noisier at long lags, and unbiased there.
 Energy.      $\mathrm{BFMI} = \sum_i(E_i - E_{i-1})^2/\sum_i(E_i - \bar E)^2$ per chain; below 0.3 momentum is
              renewed too timidly for the tails.
-Used by.     inference.trust.chain_report, inference.chains.posterior, inference.trust.stopping,
-             inference.trust.labels.
 Cost.        Plain NumPy: one Fourier transform per chain and kind.
 References.  Vehtari, Gelman, Simpson, Carpenter and Buerkner (2021); Gelman et al. (2013) section 11.5;
              Betancourt (2016), "Diagnosing suboptimal cotangent disintegrations"; Geyer (1992).

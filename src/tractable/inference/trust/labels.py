@@ -6,7 +6,6 @@ Symmetry.    A model that treats its $K$ components alike has $K!$ equivalent so
 Invariant.   The co-clustering matrix $P(z_i = z_j)$ does not depend on labels.
 Matching.    Two sets of components are compared after the permutation that brings them closest, found by
              linear assignment. Draws are relabelled each to one reference.
-Used by.     Mixtures, hidden Markov models and topics sampled by Gibbs or Hamiltonian chains.
 Cost.        $O(n^2 K)$ per draw for co-clustering, $O(K^3)$ per draw for matching.
 References.  Stephens (2000), "Dealing with label switching in mixture models"; Kuhn (1955).
 """

@@ -7,7 +7,6 @@ Error.       The chains of the second way begin in the prior, so they are statio
              independent of each other: $s'$ is the spread of their means, whatever their autocorrelation.
 Ranks.       With $\theta \sim p(\theta)$, $y \sim p(y \mid \theta)$ and $L$ draws from $p(\theta \mid y)$,
              the rank of $\theta$ among the draws is uniform on $0 \dots L$.
-Used by.     tests/laws of every sampler; users who check a model of their own.
 Cost.        One compiled program each; all chains and simulations at once under `vmap`.
 References.  Geweke (2004), "Getting it right"; Talts, Betancourt, Simpson, Vehtari and Gelman (2018),
              "Validating Bayesian inference algorithms with simulation-based calibration".

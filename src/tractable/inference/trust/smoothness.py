@@ -4,7 +4,6 @@ Test.        Between two points the log-density $\ell$ is compared with the sum 
              $\ell(b) - \ell(a) - \frac12(g_a + g_b)^\top(b - a)$: for a smooth density this falls as the cube
              of the distance when the interval is halved, at a jump it stays. The interval with the largest
              remainder is halved until it is tiny; what is left is a jump.
-Used by.     inference.mcmc, for samplers that follow gradients.
 Cost.        About twenty evaluations on each of at most fifteen lines, within a budget of time.
 """
 

@@ -9,7 +9,6 @@ Burn-in.     A finite number $B$ of draws after which the chain has its stationa
              the last half is small, with errors from the last half alone. A chain may still jump later: a
              plateau is no proof.
 Stopping.    Enough: effective sizes at their target and R-hat below its limit, in every variable.
-Used by.     Drivers of chains; reports.
 Cost.        A few Fourier transforms.
 References.  Gelman et al. (2013) section 11.4; Geweke (1992), "Evaluating the accuracy of sampling-based
              approaches to the calculation of posterior moments".

@@ -1,7 +1,6 @@
 """The table of a posterior as a pandas frame that prints its verdict. Imported when a table is asked for.
 
 Columns.     mean, sd, one per quantile (`q5`), mcse, ess_bulk, ess_tail, rhat; one row per scalar variable.
-Used by.     inference.chains.posterior.
 Cost.        The import of pandas.
 """
 

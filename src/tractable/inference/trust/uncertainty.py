@@ -5,7 +5,6 @@ Entropy.     $H[E_\theta p(y \mid \theta)] = E_\theta H[p(y \mid \theta)] + I(y;
 Variance.    $\mathrm{Var}[y] = E_\theta \mathrm{Var}[y \mid \theta] + \mathrm{Var}_\theta E[y \mid \theta]$.
 Selection.   Answering only the cases of highest confidence, the risk at coverage $c$ is the mean loss of the
              best share $c$; the area under this curve is small if confidence orders the cases by loss.
-Used by.     Reports on predictions; plots.evidence.
 Cost.        Linear in draws and rows; one sort for the curve.
 References.  Depeweg et al. (2018); El-Yaniv and Wiener (2010); Geifman, Uziel and El-Yaniv (2019).
 """

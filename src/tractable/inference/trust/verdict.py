@@ -10,7 +10,6 @@ Place.       Diverging draws are compared with all draws: for each variable the 
              quantile, by its binomial probability, corrected for the number of looks.
 Movement.    Chains that disagree while each agrees with itself sit in separate modes; chains that disagree
              with themselves still move: too short a run, or a direction without a proper posterior.
-Used by.     inference.chains.posterior.
 Cost.        Cheap beside the report on the draws: the draws are read again only where there is a fault.
 References.  Vehtari et al. (2021); Betancourt (2017), "A conceptual introduction to Hamiltonian Monte Carlo".
 """

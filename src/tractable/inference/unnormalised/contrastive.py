@@ -10,7 +10,6 @@ Gradient.    $\partial C/\partial s(x) = \frac{kq}{u + kq}(p - u)$, which tends 
              $p - u$, as $k$ grows.
 Ratio.       With $q$ known only by draws and $k = 1$, $s$ learns $\log p/q$: a classifier $D$ gives
              $p/q = D/(1 - D)$.
-Used by.     text (language models, word vectors), generative (energy models, discriminators).
 Cost.        $k + 1$ scores per observation, whatever the number of words.
 References.  Gutmann and Hyvarinen (2012); Mnih and Teh (2012); Mikolov et al. (2013); Goldberg and Levy
              (2014).

@@ -5,7 +5,6 @@ Noise.       $q(w) \propto c_w^\alpha$: uniform ($\alpha = 0$), unigram ($1$), o
 Alias.       Each of $V$ columns holds mass $1/V$ split between its own word and one other: a draw takes one
              column and one comparison, whatever $V$ is.
 Set.         Each observation with label 1, $k$ draws of noise with label 0: $P(y = 1) = 1/(k + 1)$.
-Used by.     inference.unnormalised.contrastive, text (word vectors, language models).
 Cost.        $O(V)$ to build on the host, $O(1)$ per draw.
 References.  Walker (1977); Vose (1991); Mikolov et al. (2013).
 """

@@ -11,7 +11,6 @@ Denoising.   $\tfrac12 E\|s(\alpha x + \sigma\epsilon) + \epsilon/\sigma\|^2$: e
              matching the score of the noisy density. With $\alpha = \sqrt{\bar\alpha}$,
              $\sigma = \sqrt{1 - \bar\alpha}$ it is the loss of a diffusion model, whose noise predictor is
              $\hat\epsilon = -\sigma s$.
-Used by.     generative (diffusion models, energy models), inference.langevin.
 Cost.        Per point: $d$ forward products (implicit), one per slice (sliced), one evaluation (denoising).
 References.  Hyvarinen (2005); Vincent (2011); Song et al. (2019, 2021); Ho, Jain and Abbeel (2020).
 """

@@ -12,7 +12,6 @@ Natural.     $S \leftarrow S + \rho G + \frac{\rho^2}{2} G S^{-1} G$, $m \leftar
              natural gradient of the ELBO that keeps the precision $S$ positive definite at every $\rho$.
 Fixed draws. $\frac1n\sum_i \log w(z_i)$ with $z_i$ of mean 0 and covariance $I$ exactly: for quadratic $\log
              p$ this is the ELBO itself.
-Used by.     inference.vi.
 Cost.        One dispatch per block.
 References.  Welandawe et al. (2022), "Robust, automated, and accurate black-box variational inference"; Lin,
              Schmidt and Khan (2020), "Handling the positive-definite constraint in the Bayesian learning

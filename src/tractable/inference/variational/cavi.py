@@ -5,7 +5,6 @@ Model.       $\log p(x, z) = \sum_f \log f(z_f)$ over variables (or blocks of th
 Update.      $\log q_i(z_i) = \sum_{f \ni i} E_{q_{-i}}[\log f(z_f)] + \mathrm{const}$: the maximum of the
              ELBO in $q_i$, in which it is concave. So the ELBO never falls; the limit is a local optimum.
 ELBO.        $\sum_f E_q[\log f] + \sum_i H[q_i]$.
-Used by.     Small graphical models; the check of other variational methods.
 Cost.        One contraction per factor and variable per sweep; a joint table is one factor.
 References.  Jordan et al. (1999); Bishop (2006) section 10.1; Blei, Kucukelbir and McAuliffe (2017).
 """

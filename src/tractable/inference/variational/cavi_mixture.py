@@ -10,7 +10,6 @@ ELBO.        $\sum_n\log\sum_k e^{(\cdot)_{nk}} - \mathrm{KL}(q(\pi) \| p(\pi)) 
              \Sigma_k) \| p)$: the statistics add over rows, so the EM driver climbs it (in memory, in chunks,
              streamed).
 Sparsity.    With $\alpha_0 < 1$ the ELBO prefers an empty component to a superfluous one.
-Used by.     Clustering with an unknown number of clusters.
 Cost.        $O(nkd^2 + kd^3)$ per sweep.
 References.  Attias (1999); Bishop (2006) section 10.2; Corduneanu and Bishop (2001).
 """

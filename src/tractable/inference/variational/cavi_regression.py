@@ -8,7 +8,6 @@ Updates.     $q(w) = N(m, S)$ with $S^{-1} = E[\tau]X^\top X + \mathrm{diag}\,E[
              = \mathrm{Gamma}(c_0 + \frac n2, d_0 + \frac12 E\|y - Xw\|^2)$.
 ELBO.        $E\log p(y \mid w, \tau) + E\log p(w \mid \alpha) + H[q(w)] - \mathrm{KL}(q(\alpha) \| p) -
              \mathrm{KL}(q(\tau) \| p)$.
-Used by.     supervised regression with unknown hyperparameters.
 Cost.        One pass over the rows, then $O(d^3)$ per sweep whatever their number.
 References.  Bishop (2006) section 10.3; Drugowitsch (2013), "Variational Bayesian inference for linear and
              logistic regression".

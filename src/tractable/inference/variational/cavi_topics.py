@@ -8,7 +8,6 @@ Bound.       $\sum_v n_v\log\sum_k\exp\{E\log\theta_k + E\log\beta_{kv}\} - \mat
              \| \mathrm{Dir}(\alpha))$ at the best $\phi$; with `log_topics` $= \log\beta$ it bounds $\log
              p(w)$.
 Statistics.  $n_v\phi_{vk}$ adds over documents: the posterior of topic $k$ is $\mathrm{Dir}(\eta + \sum)$.
-Used by.     latent topic models (batch, streamed and stochastic).
 Cost.        $O(vk)$ per update.
 References.  Blei, Ng and Jordan (2003); Hoffman, Blei and Bach (2010).
 """

@@ -6,7 +6,6 @@ Gumbel.      $K = \arg\max_k(\mu_k + G_k)$ draws the index; $\frac1n\sum_s f_{K_
 REINFORCE.   $(f_K - b)(e_K - p)$: unbiased for the gradient.
 Relaxed.     $\nabla_\mu f(\mathrm{softmax}((\mu + G)/\tau))$ (Gumbel-softmax), or $f$ at the one-hot code
              with the derivative of the relaxation (straight-through): little variance, some bias.
-Used by.     Models with discrete latent variables.
 Cost.        $O(K)$ exactly, $O(K)$ per draw otherwise: draws pay where $f$ is costly and $K$ large.
 References.  Maddison, Mnih and Teh (2017); Jang, Gu and Poole (2017); Williams (1992).
 """

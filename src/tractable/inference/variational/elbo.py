@@ -6,7 +6,6 @@ Identities.  $\log p(x) = \mathcal L(q) + \mathrm{KL}(q \,\|\, p(z \mid x))$ wit
 Weights.     From $w_k = p(x, z_k)/q(z_k)$: $\mathcal L_\alpha = \frac{1}{1-\alpha}\log\frac1K\sum_k
              w_k^{1-\alpha}$, falling in $\alpha$; $\alpha \to 1$ is the ELBO, $\alpha = 0$ the
              importance-weighted bound, which rises with $K$ to $\log p(x)$.
-Used by.     inference.variational.surrogates, inference.vi, inference.variational.cavi.
 Cost.        One pass over the table; a few Cholesky factors; $K$ log-densities.
 References.  Jordan et al. (1999); Burda, Grosse and Salakhutdinov (2016); Li and Turner (2016).
 """

@@ -2,7 +2,6 @@ r"""Variational families by name: where a climb over a flat real vector starts.
 
 Names.       `mean_field`, `full_rank`, `low_rank` (Gaussian), `coupling`, `spline`, `autoregressive` (flows).
              `Structured` has a local and a global part and is built by hand.
-Used by.     inference.vi.
 Cost.        That of the family.
 """
 

@@ -3,7 +3,6 @@ r"""Variational families that bend: normal noise through a chain of bijections.
 Model.       $z \sim N(0, I)$, $x = m + s \odot f(z)$, $\log q(x) = \log N(z; 0, I) - \log|\det f'(z)| -
              \sum_i\log s_i$, with $f$ a chain of couplings (affine maps or splines) or of masked
              autoregressive maps.
-Used by.     inference.variational.families.
 Cost.        One pass of the chain per draw; per density one pass, or $d$ for the autoregressive maps.
 References.  Rezende and Mohamed (2015), "Variational inference with normalizing flows"; Kingma et al. (2016),
              "Improved variational inference with inverse autoregressive flow".

@@ -6,7 +6,6 @@ Model.       $z \sim N(0, I)$ and $x = g_\lambda(z)$: mean field $x = m + s \odo
              $q(\theta)\prod_i N(u_i;\ m_i + b_i^\top(\theta - m_\theta),\ s_i^2)$.
 Parameters.  Each is a module whose fields name their supports, so `unconstrain(family)` gives the free
              numbers that an optimiser moves.
-Used by.     inference.variational.families, inference.variational.ascent, inference.pathfinder.
 Cost.        $O(d)$, $O(d^2)$, $O(dk^2)$ and $O(dg + g^2)$ per draw and density.
 References.  Kucukelbir et al. (2017), "Automatic differentiation variational inference"; Ong, Nott and Smith
              (2018), "Gaussian variational approximation with a factor covariance structure".

@@ -9,8 +9,6 @@ Score.       $E[(f(z) - b)\,\nabla\log q_\theta(z)] + E[\nabla_\theta f]$, for a
 Pathwise.    $E[\nabla_\theta f(g_\theta(\epsilon))]$ for $z = g_\theta(\epsilon)$ with fixed noise: needs a
              derivative of $f$, and usually varies far less.
 Draws.       May carry weights that sum to one: quadrature nodes then give exact means and variances.
-Used by.     inference.variational.surrogates, inference.variational.variance_reduction,
-             inference.variational.discrete_gradients.
 Cost.        One gradient per draw.
 References.  Williams (1992); Kingma and Welling (2014); Mohamed et al. (2020), "Monte Carlo gradient
              estimation in machine learning".

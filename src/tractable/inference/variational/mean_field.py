@@ -7,7 +7,6 @@ Exclusive.   $\min_q\mathrm{KL}(q \,\|\, p)$ over $q = \prod_i N(m_i, v_i)$ for 
 Inclusive.   $\min_q\mathrm{KL}(p \,\|\, q)$ over products is the product of the true marginals (moment
              matching): wherever $p > 0$, $q > 0$ (zero avoiding). The divergence left is the total
              correlation, $\sum_i H[p_i] - H[p]$.
-Used by.     Checks of variational methods; teaching.
 Cost.        $O(d^2)$ per sweep.
 References.  Bishop (2006) section 10.1.2; Minka (2005), "Divergence measures and message passing".
 """

@@ -8,7 +8,6 @@ Member.      $N(x_l + H\nabla\log p(x_l),\ H)$, drawn through $QR = \mathrm{diag
              of $I + R\Gamma R^\top$; the ELBO of a few draws decides which iterate is best.
 Several.     Paths from several starts are pooled, and draws are resampled by their Pareto-smoothed weights
              $p/q_{\mathrm{path}}$: paths that end in a minor mode count for little.
-Used by.     Starts of chains and of variational climbs; a first look at a posterior.
 Cost.        One L-BFGS run, `num_elbo_draws` densities per iterate, $O(dj^2)$ per member; all paths in one
              program.
 References.  Zhang, Carpenter, Gelman and Vehtari (2022), "Pathfinder: parallel quasi-Newton variational

@@ -3,7 +3,6 @@
 Rule.        Exact sums where the latent variables can be enumerated; coordinate ascent where full
              conditionals are conjugate; pathwise gradients where the density can be differentiated and draws
              moved smoothly; score gradients with Markov-blanket factors and control variates for the rest.
-Used by.     People, and front ends that choose for them.
 Cost.        None.
 """
 

@@ -10,7 +10,6 @@ Gradients.   `pathwise`: through draw and density. `sticking`: through the draw 
              reparameterised). `entropy`: the ELBO with the entropy in closed form. `score`:
              $\frac1K\sum_k(f_k - \bar f_{-k})\nabla\log q_\lambda(z_k)$ with $f = \log w$, for densities
              without a derivative.
-Used by.     inference.vi.
 Cost.        $K$ log-densities and their gradients; none of the target's for `score`.
 References.  Roeder, Wu and Duvenaud (2017), "Sticking the landing"; Tucker et al. (2019), "Doubly
              reparameterized gradient estimators"; Burda, Grosse and Salakhutdinov (2016); Li and Turner

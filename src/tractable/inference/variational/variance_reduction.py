@@ -10,7 +10,6 @@ Control.     $f - a^\top(h - E[h])$ has the mean of $f$ for every $a$; at $a^* =
              \mathrm{Cov}(h, f)$ its variance is $\mathrm{Var} f\,(1 - R^2)$. In the ELBO's gradient the score
              itself is a control, of mean zero: $\hat a_i = \sum_d\mathrm{Cov}(f_d,
              h_d)/\sum_d\mathrm{Var}(h_d)$.
-Used by.     inference.variational.gradients' race; models with discrete latent variables.
 Cost.        One evaluation of each factor and one score per draw.
 References.  Ranganath, Gerrish and Blei (2014), "Black box variational inference"; Owen (2013) chapter 8.
 """

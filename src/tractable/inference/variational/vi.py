@@ -9,7 +9,6 @@ Methods.     `adam`: stochastic ascent with a ladder of step sizes; it has conve
              by the expected Hessian and gradient.
 Verdict.     $\hat k$, the tail shape of the importance weights $p/q$ of fresh draws.
 Mini-batch.  With `batch` rows a time, the log-likelihood counts $N/|\mathrm{batch}|$ times, the prior once.
-Used by.     supervised, latent, programs.
 Cost.        `num_draws` gradients per step, a block of steps per dispatch; one program per density, family,
              shapes.
 References.  Kucukelbir et al. (2017); Dhaka et al. (2020), "Robust, accurate stochastic optimization for

@@ -7,7 +7,6 @@ Tempering.   Moments are taken with weights $w^\gamma$, $\gamma \le 1$ the large
              effective size of $4(d + 1)$ at least: few good draws do not collapse the covariance.
 Rare events. $P(s(x) \ge c)$: the proposal is shifted to where $s$ reaches its upper quantile, again and
              again, until it reaches $c$ (cross-entropy method); fresh draws then give an unbiased estimate.
-Used by.     Posteriors of a few dimensions; failure probabilities.
 Cost.        $T^2 n$ proposal densities for $T$ rounds of $n$ draws, and $T n$ target densities.
 References.  Cornuet, Marin, Mira and Robert (2012); Rubinstein and Kroese (2004).
 """

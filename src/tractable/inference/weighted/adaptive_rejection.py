@@ -6,7 +6,6 @@ Adaptation.  After each block of proposals the rejected point where the envelope
              the acceptance rises to one.
 Honesty.     A point with $h$ above the tangents or below the chords shows that $h$ is not concave: the draws
              are then not exact, and the result says where.
-Used by.     Full conditionals in Gibbs samplers; any log-concave density of one number.
 Cost.        $k$ exponentials per proposal; a few blocks.
 References.  Gilks and Wild (1992).
 """

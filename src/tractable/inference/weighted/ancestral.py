@@ -4,7 +4,6 @@ Network.     Tables in order, each given variables before it: $P(x) = \prod_i P(
 Logic.       Ancestral draws that contradict the evidence are rejected; the accepted share estimates $P(e)$.
 Weighting.   A table that speaks of evidence draws only what agrees with it, and multiplies the weight by
              $P(e_i \mid x_{pa(i)})$: nothing is rejected, and the mean weight estimates $P(e)$.
-Used by.     graphs (Bayesian networks); the factors of `JointTable.chain_rule`.
 Cost.        One categorical draw per table and draw; no joint table is ever made.
 References.  Henrion (1988); Fung and Chang (1990); Koller and Friedman (2009) chapter 12.
 """

@@ -5,7 +5,6 @@ Path.        $\log p_\beta(x) = (1 - \beta)\log p_0(x) + \beta\log\tilde p(x)$ f
 Weights.     Each draw starts at $x \sim p_0$ and moves by kernels that leave $p_{\beta_k}$ invariant;
              $\log w = \sum_k (\beta_k - \beta_{k-1})\,(\log\tilde p - \log p_0)(x_{k-1})$, so that
              $E[w] = Z$ exactly, however badly the kernels mix; bad mixing shows as a spread of the weights.
-Used by.     Evidence of models with several modes; checks of the other evidence estimates.
 Cost.        $K$ kernel applications per draw, all draws at once.
 References.  Neal (2001), "Annealed importance sampling".
 """

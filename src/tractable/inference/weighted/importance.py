@@ -4,7 +4,6 @@ Identities.  $E_p[f] = E_q[f\,p/q] \approx \frac1n\sum_i w_i f(x_i)$ with $x_i \
              unbiased; for $p = \tilde p/Z$ known up to $Z$, $\sum_i w_i f(x_i) / \sum_i w_i$, consistent, and
              $Z \approx \frac1n\sum_i w_i$, unbiased. The best proposal for $f$ is $q^* \propto |f|\,p$.
 Trust.       The effective sample size and the Pareto shape $\hat k$ of the weights, with a sentence.
-Used by.     inference.adaptive_importance, inference.weighted.annealed, inference.ancestral, inference.vi.
 Cost.        One evaluation of target and proposal per draw; one compiled program per function and shapes.
 References.  Owen (2013) chapter 9; Robert and Casella (2004) section 3.3; Vehtari et al. (2024).
 """

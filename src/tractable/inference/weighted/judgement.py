@@ -1,7 +1,6 @@
 r"""What the importance weights of its draws say about an approximation.
 
 Verdict.     Log-weights of draws from an approximation are Pareto-smoothed; their tail shape judges it.
-Used by.     inference.vi, inference.pathfinder.
 Cost.        One sort of the weights.
 References.  Yao, Vehtari, Simpson and Gelman (2018), "Yes, but did it work?".
 """

@@ -7,8 +7,6 @@ Fit.         Zhang and Stephens: with $b_j = 1/x_{(M)} + (1 - \sqrt{m/(j - 1/2)}
              $\sigma = -k/b$; then $\hat k \leftarrow (Mk + 5)/(M + 10)$, ten weak observations of $1/2$.
 Smoothing.   The $M$ largest weights become the quantiles $(i - 1/2)/M$ of the fit, none above the largest.
 Verdict.     Good up to $\min(1 - 1/\log_{10} S,\ 0.7)$; above 1 the weights have no mean.
-Used by.     inference.importance, inference.vi, inference.pathfinder, inference.evidence.cross_validation
-             (LOO).
 Cost.        One sort; $O(M^{3/2})$ for the fit with $M = \min(S/5, 3\sqrt S)$.
 References.  Vehtari, Simpson, Gelman, Yao and Gabry (2024), JMLR 25(72); Zhang and Stephens (2009).
 """

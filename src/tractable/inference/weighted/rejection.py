@@ -6,7 +6,6 @@ Envelope.    $\log M = \max_x \log\tilde p(x) - \log q(x)$: searched from the be
              checked at every proposal; a violation is reported, since the draws are then not exact.
 Dimension.   $N(0, \sigma_p^2 I)$ under $N(0, \sigma_q^2 I)$ needs $M = (\sigma_q/\sigma_p)^d$: hopeless for
              large $d$.
-Used by.     Densities of a few dimensions; inference.adaptive_rejection for log-concave ones on the line.
 Cost.        $M/Z$ proposals per draw, in blocks, up to a stated number.
 References.  von Neumann (1951); Robert and Casella (2004) section 2.3.
 """

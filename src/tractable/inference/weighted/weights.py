@@ -7,8 +7,6 @@ Identities.  $\tilde w_i = w_i / \sum_j w_j$; effective sample size $(\sum_i w_i
 Resampling.  $n$ indices with $E[\#i] = n\,\tilde w_i$ in every scheme: independent draws (multinomial), one
              draw per stratum (stratified), one shift for all strata (systematic), or the whole part of
              $n\,\tilde w_i$ for certain and the rest by independent draws (residual).
-Used by.     inference.importance, inference.weighted.pareto, inference.evidence.evidence, inference.vi;
-             particle methods.
 Cost.        Linear in the number of weights, and one sort of $n$ numbers for resampling.
 References.  Kong (1992); Douc, Cappe and Moulines (2005), "Comparison of resampling schemes"; Owen (2013)
              chapter 9.

@@ -4,7 +4,6 @@ Error.       $\|a - n\| / (\|a\| + \|n\|)$ for the analytic gradient $a$ and the
              $10^{-6}$ a gradient is right, above $10^{-3}$ it is wrong, and in between look for kinks.
 Sensitivity. The entries by $|\partial_i f|\,(1 + |x_i|)$: how much the cost answers to a small relative
              change of each number.
-Used by.     Tests of hand-written gradients; anyone who derives one.
 Cost.        Two evaluations of the function for each entry.
 """
 

@@ -6,7 +6,6 @@ Formulas.    Forward $\{f(x + h e_i) - f(x)\}/h$, error $O(h) + O(\epsilon/h)$;
              $10^{-20}$ (for $f$ analytic and written in functions that take complex numbers).
 Trap.        The error of the first two is a U: too large an $h$ truncates, too small a one cancels. The best
              $h$ is about $\epsilon^{1/2}$ (forward) and $\epsilon^{1/3}$ (central).
-Used by.     optim.objective (gradients of black boxes), optim.autodiff.check, tests.
 Cost.        $n + 1$, $2n$ and $n$ evaluations for $n$ inputs.
 References.  Squire and Trapp (1998); Nocedal and Wright (2006) section 8.1.
 """

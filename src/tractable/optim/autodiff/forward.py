@@ -3,7 +3,6 @@ r"""Forward mode: a number carries its derivative along (dual numbers).
 Dual.        $x + \dot x\,\varepsilon$ with $\varepsilon^2 = 0$, so that
              $f(x + \dot x \varepsilon) = f(x) + f'(x)\,\dot x\,\varepsilon$: each operation propagates
              $\dot w_i = \sum_j (\partial w_i/\partial w_j)\,\dot w_j$ from the seed $\dot x$.
-Used by.     `forward_gradient` as an independent check of reverse mode; courses. JAX's `jvp` for real work.
 Cost.        About twice the function for each direction: ideal for few inputs and many outputs.
 References.  Griewank and Walther (2008) chapter 3.
 """

@@ -6,7 +6,6 @@ Sweeps.      Forward mode gives a column $J e_j$ per sweep ($n$ sweeps), reverse
 Chain rule.  $J_{f \circ g}(x) = J_f(g(x))\,J_g(x)$.
 Hessian.     Forward over reverse: $\nabla^2 f\,v = \frac{d}{dt} \nabla f(x + t v)$ at $t = 0$, one tangent of
              the gradient; $n$ of them give the matrix, none is needed to multiply by it.
-Used by.     inference.laplace (curvature), conjugate-gradient steps, checks.
 Cost.        $\min(m, n)$ sweeps; a Hessian-vector product costs a small multiple of the gradient.
 References.  Pearlmutter (1994); Griewank and Walther (2008).
 """

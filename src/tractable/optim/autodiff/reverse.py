@@ -5,7 +5,6 @@ Sweep.       With $\bar w_i = \partial y/\partial w_i$ and $\bar y = 1$,
              last first. The same tape gives tangents $\dot w_i$ by the sweep in the other direction.
 Picture.     Printing a `Trace` shows each node with its operation, value, tangent and adjoint: the table that
              one would write by hand.
-Used by.     Courses, and as an independent check of gradients; `jax.vjp` for real work.
 Cost.        A few times the function for the whole gradient, whatever the number of inputs; memory for every
              operation.
 References.  Griewank and Walther (2008) chapter 3.

@@ -6,7 +6,6 @@ Rules.       Sum $(1, 1)$, product $(y, x)$, quotient $(1/y, -x/y^2)$, power $(y
 Design.      A rule is written in the operations themselves, so it gives a number for numbers and an
              expression for expressions. `Operand` overloads `+ - * / **`; a subclass says in `operate` what
              an operation on it makes.
-Used by.     optim.autodiff.forward, optim.autodiff.reverse, optim.autodiff.symbolic.
 Cost.        One Python call per scalar operation: for learning, checking and small problems. Real work goes
              through JAX (optim.autodiff.jacobian).
 References.  Griewank and Walther (2008).

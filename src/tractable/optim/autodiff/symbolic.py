@@ -6,7 +6,6 @@ Rules.       $(f + g)' = f' + g'$, $(fg)' = f'g + fg'$, $(f/g)' = (f'g - fg')/g^
 Swell.       Without sharing, the derivative of a product of $n$ factors has $n^2$ of them: that is why
              programs are differentiated by tapes. `simplify` folds constants, removes zeros and ones, and
              gathers the numbers of a product.
-Used by.     Courses and checks of derivations by hand.
 Cost.        Linear in the tree for each node of the derivative.
 References.  Griewank and Walther (2008) section 1.1.
 """

@@ -8,7 +8,6 @@ Profile.     For a ratio $\lambda = \alpha/\beta$ the best $\beta$ is $\nu/Q(\la
 Fixed point. $\alpha \leftarrow \gamma/(m_N^\top m_N)$, $1/\beta \leftarrow \|y -
              \Phi m_N\|^2/(\nu - \gamma)$.
 Gradient.    Any optimiser on $(\log\alpha, \log\beta)$.
-Used by.     estimators.BayesianLinearRegressor; plots.regression.
 Cost.        One decomposition of $O(d^3)$, then $O(d)$ per step, whatever the number of rows.
 References.  MacKay (1992); Bishop (2006) section 3.5.2; Gull (1989).
 """

@@ -10,7 +10,6 @@ Predictive.  $\sum_{ij} \pi_{ij}\,N(m_i^\top\phi,\ (1 + h_i(\phi))/\beta_{ij})$:
 Prior.       Half-Cauchy on the standard deviations of weights and noise, $\alpha^{-1/2}$ and
              $\beta^{-1/2}$, with the scale of the target: proper and weak; any log-density of $(\alpha,
              \beta)$ may be given.
-Used by.     estimators.BayesianLinearRegressor (method "full").
 Cost.        One decomposition of $O(d^3)$; $O(d)$ per grid point, $O(n d)$ per ratio for a prediction.
 References.  Bishop (2006) section 3.5; Gelman (2006) for the half-Cauchy.
 """

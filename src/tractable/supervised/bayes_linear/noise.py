@@ -6,7 +6,6 @@ Conjugate.   $w \mid \tau \sim N(0, (\tau r)^{-1}I)$, $\tau \sim \mathrm{Gamma}(
              as much as $r$ rows. Posterior, predictive (Student's t) and evidence are exact.
 Variational. $w \sim N(0, \alpha^{-1}I)$, $\alpha, \tau \sim \mathrm{Gamma}(a, b)$: the shrinkage is
              learnt, the evidence is bounded from below.
-Used by.     estimators.BayesianLinearRegressor.
 Cost.        $O(d^3)$ once the rows are summarised: both see $d + 1$ rows with the same statistics.
 References.  Bishop (2006) sections 3.3 and 10.3; Gelman et al. (2013) section 14.2.
 """

@@ -9,7 +9,6 @@ Predictive.  $N(m_N^\top\phi,\ 1/\beta + \phi^\top S_N\phi)$: noise, and what mo
 Evidence.    $\log N(y \mid \Phi m_0,\ \beta^{-1}I + \Phi S_0\Phi^\top)$.
 Kernel.      $k(x, x') = \beta\,\phi(x)^\top S_N\,\phi(x')$: the mean is $\sum_n k(x, x_n)\,y_n$
              for $m_0 = 0$.
-Used by.     supervised.bayes_linear.evidence, relevance, estimators.BayesianLinearRegressor, plots.
 Cost.        $2nd^2$ for the statistics of the rows, $O(d^3)$ for everything else, whatever their number.
 References.  Bishop (2006) section 3.3; Bjorck (1996) section 2.7.3.
 """
@@ -41,8 +40,8 @@ _LOG_2PI = float(np.log(2 * np.pi))
 class BayesianLinear(Module):
     r"""The posterior $N(m_N, S_N)$ of the weights, with all that an update or a prediction needs.
 
-    $m_N$ = `mean`, $S_N = R R^\top$ with $R$ = `root`, $\beta$ =
-    `noise_precision`; `bayesian_linear` makes it.
+    $m_N$ = `mean`, $S_N = R R^\top$ with $R$ = `root`, $\beta$ = `noise_precision`; `bayesian_linear` makes
+    it.
 
     >>> model = bayesian_linear([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]], [1.0, 2.0, 3.0], 1.0, 2.0)
     >>> model.mean.round(7).tolist(), round(float(model.log_evidence), 7)

@@ -7,7 +7,6 @@ Coordinate.  With the other columns' posterior, $s_j$ and $q_j$ (the sparsity an
              > s_j$, else infinite.
 Noise.       With the ratios $\alpha_j/\beta$ held, $\beta = \nu/Q$; so no step lowers the evidence. Where
              it ends each kept weight has $\alpha_j m_j^2 = \gamma_j = 1 - \alpha_j S_{jj}$.
-Used by.     estimators.RelevanceRegressor.
 Cost.        $O(d^3)$ per sweep over the columns, whatever the number of rows.
 References.  Tipping (2001); Faul and Tipping (2001); Tipping and Faul (2003).
 """

@@ -12,7 +12,6 @@ Gradient.    $\partial_\alpha = \frac{M}{2\alpha} - \frac12 m_N^\top m_N -
              \frac12\|y - \Phi m_N\|^2 - \frac{\gamma}{2\beta}$.
 Parameters.  $\gamma = \sum_i \lambda_i/(\alpha + \lambda_i)$, the number of weights that the data
              determine: a small $\lambda_i$ is a flat likelihood, and the prior decides that direction.
-Used by.     supervised.bayes_linear.evidence, bayes_linear_full, bayes_linear_variational, plots.regression.
 Cost.        One singular value decomposition of a triangle, $O(d^3)$; $O(d)$ for each evaluation.
 References.  MacKay (1992); Bishop (2006) section 3.5.
 """

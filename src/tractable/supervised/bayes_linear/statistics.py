@@ -7,8 +7,6 @@ Addition.    $F$ of two parts is the factor of the rows $F_1$, $F_2$, $\sqrt{n_1
 Numerics.    Householder QR errs column by column and never squares the condition number (tall chunks of
              columns far from dependent take the faster products): columns of scale $10^{12}$ and
              $10^{-12}$ go together, and a residual of $10^{-10}$ of the target has its digits.
-Used by.     supervised.bayes_linear.posterior, its evidence, full Bayes and relevance;
-             partial fits of estimators.
 Cost.        $2 n d^2$ operations in one pass, memory for one chunk; $O(d^3)$ for each sum.
 References.  Bjorck (1996) section 2.4; Chan, Golub and LeVeque (1983); Demmel et al. (2012) for QR by parts.
 """

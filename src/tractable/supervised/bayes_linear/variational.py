@@ -8,7 +8,6 @@ Updates.     $q(w) = N(m_N, S_N)$ with $S_N^{-1} = E[\alpha]I + \beta\Phi^\top\P
 ELBO.        $E\log p(y \mid w) + E\log p(w \mid \alpha) + H[q(w)] -
              \mathrm{KL}(q(\alpha)\,\|\,p(\alpha)) \le \log p(y)$, for the comparison of models. Noise of
              unknown precision is in `inference` (`variational_regression`).
-Used by.     Model comparison by a bound; the bridge from evidence maximisation to full Bayes.
 Cost.        One decomposition of $O(d^3)$, then $O(d)$ per sweep.
 References.  Bishop (2006) section 10.3.
 """

@@ -1,8 +1,6 @@
 r"""Rows of class-conditional models: checked entries, classes and weights; shares and posteriors of classes.
 
 Identity.    $p(c \mid x) = p(x, c) / \sum_{c'} p(x, c')$ in logarithms; a row that no class allows has none.
-Used by.     supervised.generative.naive_bayes, supervised.generative.discriminant,
-             supervised.neighbours.search.
 Cost.        One pass over the entries.
 """
 

@@ -4,7 +4,6 @@ Statistics.  Each family states what it adds up over the rows of one class; sums
              machines add. Missing entries (NaN) are in no sum and in no product: they are marginalised.
              A class without entries in a column has the parameters of all classes together there.
 Predictive.  With `prior_strength` a Gaussian column is Student's t of the normal-gamma posterior.
-Used by.     supervised.generative.naive_bayes; supervised.generative.counts has the families of counts.
 Cost.        One pass over the entries.
 References.  Murphy (2012) section 3.5; Chan, Golub and LeVeque (1983) for sums about a moving mean.
 """

@@ -3,7 +3,6 @@ r"""Column families of naive Bayes for counts: 0 or 1, categories, Poisson count
 Smoothing.   Counts $c_k$ of sum $N$ and pseudo-counts $\alpha$: $(c_k + \alpha)/(N + K\alpha)$, the
              posterior mean under a Dirichlet prior, and the posterior predictive of the next entry;
              $\alpha = 0$ is maximum likelihood, under which a value that a class never showed is impossible.
-Used by.     supervised.generative.naive_bayes.
 Cost.        One pass over the entries; scores are products with the logarithms of the parameters.
 References.  Murphy (2012) section 3.5; Manning, Raghavan and Schuetze (2008) chapter 13.
 """

@@ -10,7 +10,6 @@ Missing.     Marginalised exactly in a prediction; in a fit by expectation-maxim
 Streams.     Complete rows add to the statistics of the classes (`update`): many small fits are one large one.
 Three views. A discriminant $g_c(x)$ (linear where `tied`), the posterior $p(c \mid x)$ (logistic in $g$), and
              the generative $p(x, c)$, which also draws rows and judges how likely a row is.
-Used by.     estimators.discriminant.
 Cost.        $O(nd^2 + Cd^3)$; for rows with gaps one factor for each pattern of gaps.
 References.  Hastie, Tibshirani and Friedman (2009) section 4.3; Friedman (1989).
 """

@@ -7,7 +7,6 @@ Streams.     Counts, means and scatters of two sets of rows add: $S = S_1 + S_2 
 Missing.     Expectation-maximisation: each row is completed by its conditional mean given what was seen, and
              the conditional covariance is added to the scatter. Columns are in units of their own spread, so
              that tolerances do not depend on theirs.
-Used by.     supervised.generative.discriminant.
 Cost.        $O(nd^2)$; with gaps $O(nd^3)$ for each step.
 References.  Little and Rubin (2002) section 11.2; Chan, Golub and LeVeque (1983).
 """

@@ -6,7 +6,6 @@ Model.       $p(x, y = c) = \pi_c \prod_j p(x_j \mid \theta_{jc})$ with $\pi_c$ 
 Fit.         Statistics of each class, which add: `update` takes in more rows and gives the model of all.
 Likelihood.  $\log p(D) = \sum_c N_c\log\pi_c + \sum_{j,c}\sum_{i: y_i = c}\log p(x_{ij} \mid \theta_{jc})$.
 Decision.    The class of highest posterior; for two, class 0 iff $\log p(0 \mid x)/p(1 \mid x) > \log t$.
-Used by.     estimators.naive_bayes.
 Cost.        One pass over the entries to fit, $O(ndC)$ to predict; nothing is compiled (except for
              `FamilyColumns`).
 References.  Murphy (2012) section 3.5; Hastie, Tibshirani and Friedman (2009) section 6.6.3.

@@ -4,7 +4,6 @@ Identity.    $a + b = s + e$ and $a b = p + e$ exactly, with $s, p$ the rounded 
              which are collected and added last.
 System.      $r + A x = b$, $A^\top W r = c$: with $c = 0$ the least-squares solution and its residual, with
              $b = 0$, $c = -I$ the columns of $(A^\top W A)^{-1}$.
-Used by.     supervised.linear.solvers, supervised.linear.tall.
 Cost.        About thirty operations per entry of $A$ and right-hand side.
 References.  Dekker (1971); Ogita, Rump and Oishi (2005); Bjorck (1967).
 """

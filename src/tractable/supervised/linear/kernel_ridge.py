@@ -10,7 +10,6 @@ Process.     The mean is that of a Gaussian process with covariance $s^2k$ and n
              $\hat s^2(k(x, x) - k_*^\top(K + \lambda W^{-1})^{-1}k_* + \lambda)$.
 Descent.     Gradient descent on $\sum_i(w^\top x_i - t_i)^2$ from $w_0 = 0$ stays in the span of the rows:
              $a_i \leftarrow a_i - 2\eta(\sum_j a_j k(x_j, x_i) - t_i)$ needs inner products only.
-Used by.     estimators.kernel_ridge, gp (bridge).
 Cost.        $O(n^3/3 + n^2d)$, against $O(nM^2)$ with $M$ features.
 References.  Saunders, Gammerman and Vovk (1998); Rasmussen and Williams (2006) section 2.2.
 """

@@ -10,7 +10,6 @@ Certificate. With $r = y - X\theta$ shrunk into $\|X^\top u\|_\infty \le \lambda
              $\frac12\|y\|^2 - \frac12\|y - u\|^2$ bounds the optimum from below: the gap is what may be left.
 Method.      On the Gram matrix of scaled, centred columns; the last step solves the equations of the active
              columns exactly, where their signs agree.
-Used by.     estimators.linear.
 Cost.        $O(n p^2)$ once, then $O(p^2)$ per sweep; the number of rows never recompiles.
 References.  Tibshirani (1996); Friedman, Hastie and Tibshirani (2010); Kim et al. (2007) for the gap.
 """
@@ -102,8 +101,8 @@ class LassoModel(Module):
 
 
 class LassoPath(Module):
-    """Coefficients of a decreasing sequence of strengths (in the `sum` convention), each
-    from the one before."""
+    """Coefficients of a decreasing sequence of strengths (in the `sum` convention), each from the one
+    before."""
 
     strengths: Float[Array, " m"]
     coefficients: Float[Array, "m p"]
@@ -132,11 +131,11 @@ def lasso(
     tol: float = 1e-11,
     max_steps: int = 10_000,
 ) -> LassoModel:
-    r"""The minimum of $\frac12\sum_n w_n (y_n - \theta_0 - x_n^\top\theta)^2
-    + \lambda\|\theta\|_1 + \frac12\mu\|\theta\|^2$.
+    r"""The minimum of $\frac12\sum_n w_n (y_n - \theta_0 - x_n^\top\theta)^2 + \lambda\|\theta\|_1 +
+    \frac12\mu\|\theta\|^2$.
 
-    `penalty` is $\lambda$ and `ridge` is $\mu$, in the `convention` named; `method`
-    is `coordinate` or `ista`.
+    `penalty` is $\lambda$ and `ridge` is $\mu$, in the `convention` named; `method` is `coordinate` or
+    `ista`.
 
     >>> model = lasso(np.eye(3), [3.0, -1.0, 0.2], 0.5, intercept=False)
     >>> model.coefficients.round(12)

@@ -9,7 +9,6 @@ Likelihood.  Maximum likelihood is least squares, with
              $-\log N(y \mid f, \sigma^2) = (y - f)^2 / 2\sigma^2 + \frac12\log 2\pi\sigma^2$.
 Prediction.  Student's t with $N - p$ degrees, location $x^\top\hat\theta$, scale
              $s\sqrt{1 + x^\top (X^\top W X)^{-1} x}$.
-Used by.     estimators.linear; the shape of a fitted linear model also in linear.ridge, lasso, robust.
 Cost.        That of `least_squares`: $O(n p^2)$.
 References.  Bjorck (1996); Seber and Lee (2003).
 """
@@ -75,8 +74,8 @@ class LinearModel(Module):
 
     @property
     def r_squared(self) -> np.ndarray:
-        """The share of the (centred, with an intercept) sum of squares that is
-        explained; NaN for constants."""
+        """The share of the (centred, with an intercept) sum of squares that is explained; NaN for
+        constants."""
         with np.errstate(invalid="ignore", divide="ignore"):
             share = np.asarray(self.solution.residual_sum) / np.asarray(self.solution.target_sum)
         return np.asarray(1 - share)
@@ -110,8 +109,8 @@ class LinearModel(Module):
     def standardised_residuals(
         self, X: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None
     ) -> np.ndarray:
-        r"""$\sqrt{w_i}(y_i - f(x_i)) / (s\sqrt{1 - h_i})$ of the rows that were
-        fitted: about standard normal."""
+        r"""$\sqrt{w_i}(y_i - f(x_i)) / (s\sqrt{1 - h_i})$ of the rows that were fitted: about standard
+        normal."""
         check(self.scale.ndim == 0, "y", "one target", f"{self.scale.shape[-1:]} of them")
         count = np.ones(len(np.asarray(y))) if weights is None else np.asarray(weights, float)
         residual = np.sqrt(count) * (np.asarray(y, float) - self.predict(X))
@@ -201,8 +200,8 @@ def generalised_least_squares(
 
 
 def minimum_norm(X: ArrayLike, y: ArrayLike) -> LinearModel:
-    r"""$X^+ y$: of all best fits the one of least norm; $X^\top (X X^\top)^{-1} y$ where
-    the rows are independent.
+    r"""$X^+ y$: of all best fits the one of least norm; $X^\top (X X^\top)^{-1} y$ where the rows are
+    independent.
 
     `model.solution` reports the rank and the number of exact solutions.
 

@@ -4,7 +4,6 @@ Products.    $\sum_i w_i z_i z_i^\top$ and $\sum_i w_i z_i$ of $z_i = (x_i, y_i)
              copy of the rows. About the means they are $P - n\,\bar z\bar z^\top$, which loses digits where
              columns are far from zero: `is_near` says whether they are not.
 Threads.     Those of a BLAS wait for each other in every product (`core.blas`); those of stretches do not.
-Used by.     supervised.linear.tall, supervised.bayes_linear.statistics, supervised.logistic.newton.
 Cost.        $O(n d^2)$ in one pass.
 References.  Chan, Golub and LeVeque (1983), algorithms for computing the sample variance.
 """

@@ -11,7 +11,6 @@ Ridge.       $\theta_0 = 0$, $P_0 = (\sigma^2/\lambda) I$, $R = \sigma^2$ give b
              penalty $\lambda$ and $P_n = \sigma^2 (X^\top X + \lambda I)^{-1}$; $P_0 \to \infty$
              gives batch least squares.
 Forgetting.  $P \leftarrow P / \rho$ before each measurement: after $k$ more it counts $\rho^k$.
-Used by.     estimators.linear.
 Cost.        $O(d^2 m + m^3)$ per measurement (information: $O(d^3)$); one program for many row counts.
 References.  Simon (2006) chapter 3; Bierman (1977).
 """
@@ -42,8 +41,8 @@ FORMS = ("gain", "joseph", "short", "information")
 class RecursiveTrace(NamedTuple):
     """What each measurement recorded: the estimate after it, the innovation and the trace of the covariance.
 
-    `energy` is $e^\\top S^{-1} e$ of the innovation $e$; its sum over measurements of
-    unit noise estimates $n\\sigma^2$.
+    `energy` is $e^\\top S^{-1} e$ of the innovation $e$; its sum over measurements of unit noise estimates
+    $n\\sigma^2$.
     """
 
     mean: Array

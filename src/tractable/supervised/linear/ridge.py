@@ -9,7 +9,6 @@ Spectrum.    With $X = U D V^\top$: $\theta(\lambda) = V\,\mathrm{diag}(d/(d^2 +
              that the path costs $O(p^2)$ per penalty.
 Choice.      Leave-one-out $\sum_i (r_i/(1 - h_i))^2$; GCV $N\,\mathrm{RSS}/(N - \mathrm{df})^2$; folds; or
              the evidence of $\theta \sim N(0, \sigma^2/\lambda)$ at its best $\sigma^2$.
-Used by.     estimators.linear, datasets (the experiment with many data sets).
 Cost.        $O(n p \min(n, p))$; the path as above.
 References.  Hoerl and Kennard (1970); Golub, Heath and Wahba (1979); MacKay (1992).
 """
@@ -76,8 +75,8 @@ class RidgePath(Module):
         return float(count * self.residual_sum(penalty).sum() / (count - self.effective_dof(penalty)) ** 2)
 
     def log_evidence(self, penalty: float) -> float:
-        r"""$\log p(y)$ for $\theta \sim N(0, \sigma^2/\lambda)$ at the best $\sigma^2$, a
-        flat intercept left out."""
+        r"""$\log p(y)$ for $\theta \sim N(0, \sigma^2/\lambda)$ at the best $\sigma^2$, a flat intercept left
+        out."""
         squares, rows = np.asarray(self.singular_values) ** 2, float(self.count) - self.has_intercept
         energy = (
             np.asarray(self.left_over) + penalty / (squares + penalty) @ np.asarray(self.projections) ** 2

@@ -8,7 +8,6 @@ Reweighting. Each is a sequence of weighted least-squares problems with weights 
              $r_n \sim N(0, s^2/\tau_n)$, $\tau_n \sim \mathrm{Gamma}(\nu/2, \nu/2)$.
 Program.     $\min_\theta\|y - A\theta\|_1$ has the dual $\max y^\top d$, $A^\top d = 0$, $|d_n| \le w_n$: few
              rows, and its prices are $\theta$.
-Used by.     estimators.linear.
 Cost.        One least-squares problem per step, on an orthonormal basis of the columns; one linear program.
 References.  Huber (1964); Holland and Welsch (1977); Lange, Little and Taylor (1989); Koenker (2005).
 """

@@ -1,6 +1,5 @@
 """The rows of a regression as checked arrays: errors by name, absent rows gone.
 
-Used by.     supervised.linear.solvers and all that solve with it.
 Cost.        One pass over the rows; no copy unless a weight is zero.
 """
 

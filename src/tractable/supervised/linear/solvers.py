@@ -10,7 +10,6 @@ Method.      Columns are scaled by powers of two, which is exact. $\sqrt{W} A P 
              the scaled columns: $|R_{kk}| > \epsilon\max(n, p)|R_{11}|$.
 Tall rows.   The Gram matrix of shifted rows, block by block, if its condition allows (the condition number of
              the columns is at most $10^3$), with a refinement on the rows; else a QR over blocks of rows.
-Used by.     supervised.linear.least_squares, robust, recursive (tests), estimators.linear.
 Cost.        $O(n p^2)$; memory for a copy of the rows, for tall ones only for a block.
 References.  Bjorck (1967, 1996); Golub and Van Loan (2013) chapter 5; Demmel et al. (2008).
 """

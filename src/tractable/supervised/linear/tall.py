@@ -5,7 +5,6 @@ Gram.        $G = \sum Z^\top W Z$ of rows shifted by the mean of the first bloc
              is used only if $\kappa \le 10^3$; a refinement on the rows then restores the digits.
 Blocks.      $R_b$ = triangle of $(R_{b-1}; \text{block } b)$ carries $Q^\top y$ along as further columns;
              steps $R^\top R\,\delta = A^\top W r$ with $r$ in twice the digits refine what it gives.
-Used by.     supervised.linear.solvers.
 Cost.        $O(n p^2)$ in two passes over the rows; memory for one block.
 References.  Demmel et al. (2012) for QR by blocks; Bjorck (1987) for the corrected seminormal equations.
 """

@@ -8,7 +8,6 @@ Evidence.    $\log p(y) \approx -E(w_{MAP}) - \tfrac12(w_{MAP} - m_0)^\top A(w_{
              + \tfrac12\log|A| - \tfrac12\log|S^{-1}|$.
 Predictive.  $a = w^\top\phi_*$ is $N(w_{MAP}^\top\phi_*, \phi_*^\top S\phi_*)$; the class probability is the
              integral of $\sigma(a)$ (`inference.curvature.moderated`).
-Used by.     estimators.logistic, supervised.logistic.bayes_variational.
 Cost.        A Newton search; by evidence about 25 of them, each from the last answer.
 References.  Bishop (2006) section 4.5; MacKay (1992).
 """

@@ -7,7 +7,6 @@ Posterior.   $N(V_{MAP}, S)$ with $S^{-1}$ the Hessian of the negative log-poste
              evidence as in `supervised.logistic.bayes`.
 Predictive.  The logits of a row are Gaussian; their softmax is averaged over 512 fixed quasi-random points,
              in antithetic pairs.
-Used by.     estimators.logistic.
 Cost.        Newton steps of $O(nd^2K^2 + d^3K^3)$; a prediction $O(d^2K^2 + 512K^2)$ per row.
 References.  Bishop (2006) section 4.5; MacKay (1992); Owen (1998).
 """

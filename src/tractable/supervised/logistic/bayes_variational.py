@@ -9,7 +9,6 @@ Updates.     $S^{-1} = A + 2\sum_i w_i\lambda(\xi_i)\phi_i\phi_i^\top$,
 Evidence.    $\tfrac12\log|S| + \tfrac12\log|A| + \tfrac12 m^\top S^{-1}m
              + \sum_i w_i[\log\sigma(\xi_i) - \tfrac{\xi_i}2 + \lambda(\xi_i)\xi_i^2]$ bounds $\log p(y)$ from
              below ($m_0 = 0$) and never falls.
-Used by.     estimators.logistic.
 Cost.        $O(nd^2)$ per sweep; tens of sweeps, more where evidence chooses the prior.
 References.  Jaakkola and Jordan (2000); Bishop (2006) section 10.6.
 """

@@ -8,7 +8,6 @@ Penalty.     $E + \tfrac\lambda2\|w\|^2$ is the MAP problem under $w \sim N(0, \
              prior on the intercept ($\lambda = 1/C$; $E/N + \alpha\|w\|^2$ has $\alpha = \lambda/2N$).
 Errors.      $(\nabla^2 E + \lambda I)^{-1}$ is the covariance of the coefficients; $e^{w_j}$ is the ratio of
              odds per unit of column $j$.
-Used by.     supervised.logistic.bayes, estimators.logistic.
 Cost.        $O(nd^2)$ per Newton step, about six steps.
 References.  Bishop (2006) section 4.3; McCullagh and Nelder (1989) chapter 4; Albert and Anderson (1984).
 """

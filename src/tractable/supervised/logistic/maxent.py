@@ -6,7 +6,6 @@ Objective.   $L(\lambda) = \frac1N\sum_n w_n[\sum_i\lambda_i f_i(x_n, y_n) - \lo
              covariance of the features. A penalty $\tfrac c2\|\lambda\|^2$ (against the sum, not the mean)
              is a Gaussian prior of precision $c$.
 Separation.  A feature that only ever speaks for the truth has no finite weight: such features are named.
-Used by.     supervised.logistic.maxent_primal, text models.
 Cost.        $O(\mathrm{nonzeros})$ per gradient; Newton $O(m^2NK + m^3)$ for $m$ features.
 References.  Berger, Della Pietra and Della Pietra (1996); Malouf (2002) for the comparison of methods.
 """

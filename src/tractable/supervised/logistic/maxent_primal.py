@@ -7,7 +7,6 @@ Stationary.  $P(y \mid x) = e^{-1 - \mu_x}e^{\sum_i\lambda_i f_i(x, y)}$ with
 Duality.     The dual is the mean log-likelihood $L(\lambda)$, up to sign: at the optimum $H = -L$ and the
              feature expectations match.
 Search.      Newton steps on the stationarity and the constraints; entropy's own slope keeps $P$ positive.
-Used by.     Checks of supervised.logistic.maxent on small problems.
 Cost.        $O((N + m)^3)$ per step for $N$ rows and $m$ features.
 References.  Berger, Della Pietra and Della Pietra (1996); Boyd and Vandenberghe (2004) section 10.3.
 """

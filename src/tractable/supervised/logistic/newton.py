@@ -10,8 +10,6 @@ Stopping.    The decrement $\sqrt{g^\top(H + P)^{-1}g / \sum_i w_i}$ is at most 
              no coefficient by more than $10^{-3}$; the last step is taken then, which squares the error.
              Without a prior, a step that stays long while the decrement vanishes shows separated rows.
 Warm start.  Tables of more than 200,000 rows are fitted on every sixteenth row first.
-Used by.     supervised.logistic.binary, supervised.logistic.softmax, supervised.logistic.probit,
-             supervised.logistic.bayes.
 Cost.        $O(np^2 + p^3)$ per step, about six steps; four for large tables.
 References.  Nocedal and Wright (2006) section 3.3; Bach (2010), "Self-concordant
              analysis for logistic regression".

@@ -6,7 +6,6 @@ Loss.        With $q_i = (2y_i - 1)\eta_i$ and $m = \varphi(q)/\Phi(q)$: $-\sum_
              $-(2y_i - 1)m_i$ and curvature $m_i(m_i + q_i)$ in $\eta_i$: convex.
 Scale.       $\sigma(a) \approx \Phi(\sqrt{\pi/8}\,a)$: probit coefficients are about 0.6
              times the logistic ones.
-Used by.     estimators.logistic.
 Cost.        $O(nd^2)$ per Newton step.
 References.  Bishop (2006) section 4.3.5; McCullagh and Nelder (1989) section 4.3.
 """

@@ -6,7 +6,6 @@ Condition.   With $a_{ik} = x_i \otimes (e_{y_i} - e_k)$ for $k \ne y_i$ (for tw
 Program.     $\max \sum t_{ik}$ with $a_{ik}^\top\beta \ge t_{ik}$, $0 \le t \le 1$: every row that can be
              separated reaches $t = 1$, so one linear program decides. Among the directions that do, one of
              least $\sum_j|\beta_j|$ names the columns.
-Used by.     supervised.logistic.binary, supervised.logistic.softmax, supervised.logistic.probit.
 Cost.        Two linear programs (HiGHS); a direction that is known to separate costs one pass.
 References.  Albert and Anderson (1984); Konis (2007).
 """

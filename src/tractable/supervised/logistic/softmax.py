@@ -6,7 +6,6 @@ Loss.        $E = -\sum_i w_i \log p(y_i \mid x_i)$, $\nabla_{w_k}E = \sum_i w_i
 Freedom.     Adding one vector to all $w_k$ changes nothing: coefficients and intercepts sum to zero over the
              classes. With an orthonormal basis $Q$ of such vectors, $W = VQ^\top$ and $\|W\| = \|V\|$:
              $V$ is free and the penalty $\tfrac\lambda2\|W\|^2$ is $\tfrac\lambda2\|V\|^2$.
-Used by.     estimators.logistic, supervised.logistic.bayes_softmax.
 Cost.        Newton $O(nd^2K^2 + d^3K^3)$ per step; L-BFGS $O(ndK)$.
 References.  Bishop (2006) section 4.3.4; Bohning (1992).
 """

@@ -3,7 +3,6 @@ r"""Sums over rows that Newton steps on log-linear models need, in one pass over
 Sums.        For rows $z_i = (x_i - c)/s$, with a leading one where there is an intercept, and log-odds
              $\eta_i = z_i^\top\beta$: $\sum_i w_i[\log(1 + e^{\eta_i}) - y_i\eta_i]$,
              $\sum_i w_i(\sigma_i - y_i)z_i$ and $\sum_i w_i\sigma_i(1 - \sigma_i)z_iz_i^\top$.
-Used by.     supervised.logistic.newton.
 Cost.        $O(n p^2)$; blocks of rows stay in a cache, and nothing of the size of the table is written.
 """
 

@@ -1,6 +1,5 @@
 """The loop of the neighbour search: the smallest entries of each row in one pass.
 
-Used by.     supervised.neighbours.search.
 Cost.        One comparison per entry; an insertion for each new one of the `count` smallest so far.
 """
 

@@ -7,7 +7,6 @@ Search.      Of each query the $k$ rows of least $(\|x - x_i\|, i)$: equal dista
 Prediction.  $\sum_i v_i y_i / \sum_i v_i$ over the neighbours, or the shares of the classes among them; a row
              of weight two is two neighbours, and $k$ counts weights.
 Uncertainty. The error of predicting each training row from the others: honest on average, also for $k = 1$.
-Used by.     estimators.neighbours; latent (graphs).
 Cost.        $O(nd)$ per query by blocks, about $O(\log n)$ by tree.
 References.  Cover and Hart (1967); Hastie, Tibshirani and Friedman (2009) section 13.3.
 """

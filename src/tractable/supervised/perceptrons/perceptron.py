@@ -8,7 +8,6 @@ Loss.        $f(w) = \frac1N\sum_k[-y_k w^\top x_k]_+$, convex; $-y_k x_k$ is a 
 Bound.       Separable by a unit $u$ with margin $\delta$ and radius $R$: after $k$ mistakes
              $k\delta \le u^\top w$ and $\|w\|^2 \le kR^2$, so $k \le (R/\delta)^2$.
 Kernel.      $w = \sum_n a_n y_n\phi(x_n)$, $a_n \leftarrow a_n + 1$ on a mistake.
-Used by.     estimators.perceptron, theory.margins.
 Cost.        $O(nd)$ per epoch; $O(n^2)$ per epoch for a kernel.
 References.  Rosenblatt (1958); Novikoff (1962); Freund and Schapire (1999).
 """

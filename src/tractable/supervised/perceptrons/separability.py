@@ -6,7 +6,6 @@ Test.        The linear program $\max t$, $y_n(w^\top x_n + b) \ge t$, $|w_i|, |
              columns: positive exactly for separable data, and its dual, weights of both classes whose mixed
              means agree, proves the contrary.
 Mistakes.    The perceptron through the origin makes at most $(R/\delta)^2$ mistakes.
-Used by.     supervised.perceptrons.perceptron, supervised.svm.machine (hard margins), theory.margins.
 Cost.        One linear program with $d + 2$ unknowns and one row per example.
 References.  Novikoff (1962); Boyd and Vandenberghe (2004) section 8.6.
 """
@@ -88,8 +87,8 @@ def radius(X: ArrayLike) -> float:
 
 
 def best_direction(X: ArrayLike, y: ArrayLike) -> np.ndarray:
-    """The unit vector of the largest margin through the origin: $\\min\\|w\\|^2$ with
-    $y_n w^\\top x_n \\ge 1$."""
+    """The unit vector of the largest margin through the origin: $\\min\\|w\\|^2$ with $y_n w^\\top x_n \\ge
+    1$."""
     rows, signs = as_rows("X", X), signs_of(y)
     report = separability(rows, signs, bias=False)
     fix = "Add a column of ones for a bias."

@@ -5,7 +5,6 @@ Identity.    For $y = h(x) + \varepsilon$ and learners $f_D$ fitted to data sets
              squared bias, variance and noise.
 Estimate.    Over $L$ data sets $\mathrm{Var}$ divides by $L$, so that the three parts add up exactly to the
              mean squared error of the fits about $h$, plus noise.
-Used by.     plots.selection, examples.
 Cost.        One fit for each data set and setting.
 References.  Geman, Bienenstock and Doursat (1992); Bishop (2006) section 3.2.
 """

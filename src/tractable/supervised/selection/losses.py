@@ -6,7 +6,6 @@ Noise.       $-\log N(y \mid h, \sigma^2) = (y - h)^2/2\sigma^2 + \frac12\log 2\
              to scale and constant.
 Decisions.   Squared loss: $E[y \mid x]$; absolute: the median; pinball: the quantile; 0-1: the most probable
              class; a matrix $L_{ca}$ of the loss of action $a$ in class $c$: $\arg\min_a\sum_c p_c L_{ca}$.
-Used by.     supervised.selection.validation, supervised.selection.uncertainty, reports.
 Cost.        Linear in the rows.
 References.  Berger (1985) chapter 2; Bishop (2006) section 1.5; Fawcett (2006) for the ROC curve.
 """

@@ -5,7 +5,6 @@ Degrees.     Least-squares polynomials of growing degree: the training error nev
 Flexibility. One nearest neighbour repeats every training row, noise included; a straight line cannot.
              Both for numbers (a noisy line) and for classes (height and weight by sex, a "winding" border
              or a straight one).
-Used by.     Examples and plots; `selection` has the curves for any learner.
 Cost.        One fit per degree or learner.
 References.  Bishop (2006) sections 1.1 and 3.4; Cover and Hart (1967): at most twice the least possible
              error.

@@ -9,8 +9,6 @@ Conformal.   With scores $s_i$ of $n$ calibration rows that are exchangeable wit
              $\{y: s(x, y) \le s_{(k)}\}$, $k = \lceil(n + 1)c\rceil$, holds $y$ with probability at least
              $c$, whatever the model.
 Ensembles.   Members share their distributions equally; their disagreement is what more data would settle.
-Used by.     estimators, plots, examples. Curves over all thresholds are in inference.trust.uncertainty,
-             calibration in inference.trust.calibration.
 Cost.        One sort.
 References.  El-Yaniv and Wiener (2010); Geifman and El-Yaniv (2017); Vovk, Gammerman and Shafer (2005); Lei
              et al. (2018); Lakshminarayanan, Pritzel and Blundell (2017).

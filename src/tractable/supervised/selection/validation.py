@@ -6,7 +6,6 @@ Error.       Cross-validation: the mean loss over rows left out in turn, with it
              leave-one-out $\sum_i L(y_i, f_{-i}(x_i))$ is the case of one row at a time.
 Rule.        Of a grid, the setting of least mean loss; `simplest` is the first in the grid whose loss is
              within one standard error of it.
-Used by.     estimators, plots.selection, examples.
 Cost.        One fit for each fold and setting.
 References.  Stone (1974); Hastie, Tibshirani and Friedman (2009) sections 7.10 and 7.12.
 """

@@ -10,7 +10,6 @@ Span.        $y_p f^{(-p)}(x_p) = y_p f(x_p) - \alpha_p S_p^2$ while the sets on
 Radius.      For hard margins through the origin $L \le D^2/\rho^2 = D^2\|w\|^2$, $D = \max\|\phi(x_i)\|$;
              with a bias $D$ is the diameter of the smallest ball around the rows:
              $R^2 = \max_\beta\sum_i\beta_i k_{ii} - \beta^\top K\beta$, $\beta \ge 0$, $\sum\beta = 1$.
-Used by.     supervised.svm.calibration, estimators.svm, theory.margins.
 Cost.        One factorisation with as many unknowns as vectors on the margin.
 References.  Vapnik and Chapelle (2000); Jaakkola and Haussler (1999); Vapnik (1998) chapter 10.
 """
@@ -146,9 +145,9 @@ def _spans(
 ) -> np.ndarray:
     """Spans with one Cholesky factor of the margin vectors, and a column for each wanted span.
 
-    With $u = A^{-1}1$, $s = 1^\\top u$: $(H^{-1})_{pp} = (A^{-1})_{pp} - u_p^2/s$ and
-    $v^\\top H^{-1}v = k^\\top A^{-1}k - (u^\\top k - 1)^2/s$. A matrix next to singular takes the
-    pseudo-inverse, or, where that would cost too much, leaves $k(x_p, x_p)$.
+    With $u = A^{-1}1$, $s = 1^\\top u$: $(H^{-1})_{pp} = (A^{-1})_{pp} - u_p^2/s$ and $v^\\top H^{-1}v =
+    k^\\top A^{-1}k - (u^\\top k - 1)^2/s$. A matrix next to singular takes the pseudo-inverse, or, where that
+    would cost too much, leaves $k(x_p, x_p)$.
     """
     factorise, solve = sl.get_lapack_funcs(("potrf", "trtrs"), (among,))
     lower, failed = factorise(among, lower=1, clean=1)

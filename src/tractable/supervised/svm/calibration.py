@@ -9,7 +9,6 @@ Isotonic.    The monotone step function of least squares: any shape, for many ro
 Fit.         Least log-loss on decision values that did not see their row: leave-one-out by the span rule, or
              cross-validation. Targets are $(N_+ + 1)/(N_+ + 2)$ and $1/(N_- + 2)$ instead of one and zero, so
              that separable data give finite slopes. Each fit is the zero of one monotone function.
-Used by.     estimators.svm.
 Cost.        $O(n)$ per evaluation, some forty of them.
 References.  Platt (1999); Zadrozny and Elkan (2002).
 """

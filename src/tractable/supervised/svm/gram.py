@@ -4,8 +4,6 @@ Identity.    $\|x - z\|^2 = \|x\|^2 + \|z\|^2 - 2x^\top z$ about a common centre
              and linear kernels are one matrix product and one function of its entries.
 Expansion.   $f(x) = \sum_j c_j k(x_j, x)$ in blocks of rows: memory stays bounded, the product stays a
              product.
-Used by.     supervised.svm.smo, supervised.svm.machine, supervised.svm.regression,
-             supervised.svm.least_squares, supervised.linear.kernel_ridge, supervised.perceptrons.perceptron.
 Cost.        $O(nmd)$ in BLAS; other kernels go through their own `gram`.
 """
 

@@ -11,7 +11,6 @@ Asymmetric.  With $k(x, z) \ne k(z, x)$ there are two feature maps and two funct
              $f_s(x) = \sum_i\beta_i y_i k(x, x_i) + b_1$ and $f_t(x) = \sum_i\alpha_i y_i k(x_i, x) + b_2$,
              from the stationary point of $\omega^\top\nu + \tfrac\gamma2\sum_i(e_i^2 + h_i^2)$: a saddle, not
              a minimum.
-Used by.     estimators.svm, gp (bridge: kernel ridge with a bias).
 Cost.        One Cholesky factor of $n^3/3$; the asymmetric form one LU of $2n + 2$ unknowns.
 References.  Suykens and Vandewalle (1999); Cawley and Talbot (2004); He et al. (2023).
 """
@@ -142,8 +141,8 @@ def solve_asymmetric(
 ) -> tuple[np.ndarray, np.ndarray, float, float]:
     """$(\\alpha, \\beta, b_1, b_2)$ of the saddle: with $H_{ij} = y_i k(x_i, x_j) y_j$,
 
-    $y^\\top\\alpha = y^\\top\\beta = 0$, $b_1 y + \\alpha/\\gamma + H\\beta = 1$ and
-    $b_2 y + H^\\top\\alpha + \\beta/\\gamma = 1$.
+    $y^\\top\\alpha = y^\\top\\beta = 0$, $b_1 y + \\alpha/\\gamma + H\\beta = 1$ and $b_2 y + H^\\top\\alpha
+    + \\beta/\\gamma = 1$.
     """
     n, y = len(signs), signs[:, None]
     H, eye, none = y * table * signs[None], np.eye(n) / gamma, np.zeros((n, 1))

@@ -10,7 +10,6 @@ Pair.        $i$ has the least slope upwards; $j$ the largest gain $(g_j + v_j -
              zero, where $|\beta|$ has its kink. Least slope and largest gain are reductions without branches.
 Rows.        A row of $K$ is computed where it is first needed and kept (`row_loops`); kernels that are not in
              there bring their rows from outside.
-Used by.     supervised.svm.smo, supervised.svm.pair_loops, supervised.svm.primal (linear dual ascent).
 Cost.        Three vectorised passes over the coefficients per step, one more per feature for a new row.
 References.  Platt (1998); Fan, Chen and Lin (2005); Hsieh et al. (2008).
 """

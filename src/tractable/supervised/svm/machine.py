@@ -8,7 +8,6 @@ Recovery.    $w = \sum_i\alpha_i y_i\phi(x_i)$; $b$ from the vectors on the marg
              $f(x) = \sum_i\alpha_i y_i k(x_i, x) + b$; the street between $f = \pm1$ is $2/\|w\|$ wide.
 Proof.       Primal minus dual value is zero at the solution and bounds the error anywhere; `conditions` lists
              the Karush-Kuhn-Tucker residuals, `roles` what each row does.
-Used by.     supervised.svm.multiclass, supervised.svm.bounds, plots.margins, estimators.svm.
 Cost.        About one kernel row per support vector; prediction is one matrix product.
 References.  Cortes and Vapnik (1995); Schölkopf and Smola (2002) chapter 7.
 """

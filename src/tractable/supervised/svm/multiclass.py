@@ -6,7 +6,6 @@ Scores.      $s_c = \mathrm{votes}_c + m_c/(3(|m_c| + 1))$ with $m_c$ the sum of
              the order of the scores is that of the votes, ties broken; their differences are graded.
 Sharing.     The kernel matrix of all rows is computed once where it fits into memory, and each pair takes its
              part; prediction multiplies one kernel matrix with all coefficients.
-Used by.     estimators.svm.
 Cost.        $\binom k2$ machines on $2/k$ of the rows each.
 References.  Knerr, Personnaz and Dreyfus (1990); Hsu and Lin (2002).
 """

@@ -6,7 +6,6 @@ Finish.      Among the coefficients $F$ strictly inside their bounds a minimum h
              $K_{FF}\delta + \lambda 1 = -g_F$, $1^\top\delta = 0$. With $K_{FF} = LL^\top$, $z = -L^{-1}g_F$
              and $u = L^{-1}1$: $\lambda = u^\top z/u^\top u$ and $\delta = L^{-\top}(z - \lambda u)$. Both
              right-hand sides are two more rows of the factorisation.
-Used by.     supervised.svm.multiclass.
 Cost.        As `supervised.svm.loops` for each pair, and $|F|^3/3$ for its finish.
 References.  Fan, Chen and Lin (2005).
 """

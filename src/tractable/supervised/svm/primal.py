@@ -9,7 +9,6 @@ Descent.     With $\lambda = 1/(CN)$ the same minimum as
 Ascent.      Without a bias (or with one that is penalised, a column of ones) the dual has a box alone:
              $\alpha_i \leftarrow \mathrm{clip}(\alpha_i + (1 - y_i f(x_i))/k(x_i, x_i), 0, C)$, keeping $w$
              up to date.
-Used by.     estimators.svm (linear), tests of supervised.svm.machine.
 Cost.        QP: $O((d + n)^3)$; descent and ascent: $O(nd)$ per epoch.
 References.  Shalev-Shwartz et al. (2011); Hsieh et al. (2008).
 """

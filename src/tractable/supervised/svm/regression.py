@@ -8,7 +8,6 @@ Dual.        With $\beta = \alpha - \hat\alpha$:
 Limit.       $\varepsilon = 0$ and large $C$: least absolute deviations (not least squares).
 Nu.          The width $\varepsilon$ is found instead so that at most a share $\nu$ of the rows is outside the
              tube and at least that share are support vectors; classes likewise, $\sum\alpha = \nu N$.
-Used by.     estimators.svm.
 Cost.        As `supervised.svm.machine`.
 References.  Drucker et al. (1997); Schölkopf et al. (2000).
 """

@@ -5,7 +5,6 @@ Rows.        Inner products or squared distances of one point with all, then a f
 Exponential. $e^{-s/2} = 2^k e^r$ with whole $k$ and $|r| \le \tfrac12\log 2$ (single precision: $\log 2$): a
              polynomial in $r$, and $2^k$ as bits. Relative error of some $10^{-15}$, or $10^{-6}$ in single
              precision.
-Used by.     supervised.svm.loops, supervised.svm.smo, supervised.svm.gram.
 Cost.        A fifth of a nanosecond per column and entry, one to two for an exponential. Room for exponents
              comes from outside, as floats and as the same memory in bits: arrays that a loop makes or
              reinterprets cost more to compile than the loop.

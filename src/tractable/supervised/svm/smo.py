@@ -11,7 +11,6 @@ Finish.      At the solution the coefficients strictly inside their bounds solve
              is right, solving it removes what is left of the tolerance.
 Shrinking.   Coefficients at a bound whose slope keeps them there leave the loop with their columns; at the
              end the slopes of all are recomputed, and the loop goes on with all if any is out of order.
-Used by.     supervised.svm.machine, supervised.svm.regression.
 Cost.        About one row of $K$ per support vector, two to four steps each; memory up to `memory` bytes.
 References.  Platt (1998); Fan, Chen and Lin (2005); Joachims (1999).
 """

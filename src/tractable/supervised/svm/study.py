@@ -4,7 +4,6 @@ Rings.       No line separates them, nor XOR; a Gaussian or quadratic kernel doe
 Width.       $k = e^{-\|x - z\|^2/2\ell^2}$: as $\ell \to 0$ distances grow in its units, $K \to I$, and every
              row becomes a support vector: no training errors, and nothing learnt. As $\ell \to \infty$ all
              rows look alike.
-Used by.     plots.margins, examples.
 Cost.        One machine per width.
 """
 

@@ -6,7 +6,6 @@ Split.       All columns of a node at once: codes sorted, class weights (or weig
              them, every boundary scored. Missing entries come last, then first.
 Ties.        Only a strict record can be better by $10^{-12}$ than the best before it: those few are compared
              one by one.
-Used by.     supervised.trees.growth, supervised.trees.tree.
 Cost.        About 200 microseconds for each node.
 References.  Breiman, Friedman, Olshen and Stone (1984).
 """

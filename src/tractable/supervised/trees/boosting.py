@@ -7,7 +7,6 @@ Vote.        $V_k(x) = \sum_m \alpha_m [h_m(x) = k]$, answer $\arg\max_k V_k$; $
              is $\sigma(2 F)$ with $F = \sum_m \alpha_m h_m$, $h_m = \pm 1$, for two classes.
 Bound.       Training error $\le \prod_m Z_m$, $Z_m = \sqrt{e_m (1 - e_m)}\,(\sqrt{K - 1} + 1/\sqrt{K - 1})$,
              with two classes $\prod_m 2 \sqrt{e_m (1 - e_m)}$.
-Used by.     estimators.trees.
 Cost.        One tree for each round.
 References.  Freund and Schapire (1997); Friedman, Hastie and Tibshirani (2000); Zhu et al. (2009).
 """

@@ -8,7 +8,6 @@ Out of bag.  Each row is judged by the trees that did not draw it.
 Repeatable.  Rows are put in an order of their own before any is drawn, and each tree has its own seed: the
              forest depends on the key alone, not on the order of rows or the number of threads, and a row of
              weight two gives the same trees as the row twice.
-Used by.     estimators.trees.
 Cost.        Trees in parallel threads, $O(m\,n)$ for each level of each with $m$ drawn columns.
 References.  Breiman (1996, 2001); Depeweg et al. (2018).
 """
@@ -46,8 +45,8 @@ _MOST_DRAWS = 2**31 - 1
 class Forest(Nodes):
     """Trees with equal votes, all their nodes together; `roots` says where each tree begins.
 
-    `out_of_bag` are the predictions of each training row by the trees that did not see it
-    (NaN where all did).
+    `out_of_bag` are the predictions of each training row by the trees that did not see it (NaN where all
+    did).
     """
 
     roots: Int[np.ndarray, " t"]
@@ -184,8 +183,8 @@ def fit_forest(
 
 
 def canonical_order(columns: Columns, sample: Sample) -> Int[np.ndarray, " n"]:
-    """An order of rows that depends on their contents alone, by a hash; equal rows come
-    next to each other."""
+    """An order of rows that depends on their contents alone, by a hash; equal rows come next to each
+    other."""
     mixed = (sample.targets + 0.0).view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     for codes in columns.codes:
         mixed = (mixed ^ codes.astype(np.uint64)) * np.uint64(0xBF58476D1CE4E5B9)

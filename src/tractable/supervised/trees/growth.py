@@ -7,7 +7,6 @@ Split.       In each node the column and threshold of largest decrease of weight
 Weights.     How often a row counts: two is the row twice, zero is absent;
              `min_samples_leaf` counts weights too.
 Scale.       Columns enter by rank: multiplying one by $10^{12}$ or $10^{-12}$ changes no split.
-Used by.     supervised.trees.forests, supervised.trees.boosting, supervised.trees.rotation, estimators.trees.
 Cost.        One sort for each column, then $O(d\,n)$ for each level.
 References.  Breiman, Friedman, Olshen and Stone (1984).
 """

@@ -4,7 +4,6 @@ Growth.      If all rows have one class, or no attribute is left, a leaf; else s
              \mathrm{Gain}(S, A)$ (of equals the first) into the rows of each value and go on with the other
              attributes. A value that no row of the node has gives a leaf with the node's majority.
 Prediction.  A value never seen (or missing) is answered with the majority of the node where it turns up.
-Used by.     Users with small tables of categories; supervised.trees.tree has thresholds and weights.
 Cost.        $O(d\,n)$ for each level, at most $d$ levels.
 References.  Quinlan (1986); Mitchell (1997) chapter 3.
 """

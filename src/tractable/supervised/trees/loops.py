@@ -4,8 +4,6 @@ Growth.      Nodes wait on a stack (the left child first) or, with a limit on le
              node's rows are a range of one index array, which a split partitions stably.
 Nodes.       Children are made in pairs, so the right child is the left one plus one; a leaf has feature -1.
 Walking.     A row goes left if $x_j \le t$; a missing entry goes where the node says.
-Used by.     supervised.trees.growth, supervised.trees.forests, supervised.trees.boosting,
-             supervised.trees.rotation.
 Cost.        $O(d\,n)$ for each level, and $O(\text{depth})$ for each row that is walked.
 References.  Breiman et al. (1984) chapters 3 and 8.
 """
@@ -213,8 +211,8 @@ def add_leaf_values(X, feature, threshold, left, missing_left, roots, values, sh
 @_compiled
 @no_type_check
 def weakest_links(left, parent, risk):
-    r"""For each inner node, the $\alpha$ at which pruning at the weakest link removes
-    it; leaves have infinity.
+    r"""For each inner node, the $\alpha$ at which pruning at the weakest link removes it; leaves have
+    infinity.
 
     The link of node $t$ with branch $T_t$ is $g(t) = (R(t) - R(T_t)) / (|T_t| - 1)$.
     """

@@ -5,7 +5,6 @@ Rotation.    For each tree the (standardised) columns are dealt at random into d
              are a block-diagonal rotation $R_t$, and tree $t$ is grown on all rows of $X D^{-1} R_t$, $D$
              the columns' deviations.
 Answer.      The mean over trees of the class shares.
-Used by.     estimators.trees.
 Cost.        One sort of the rotated columns and one tree each, in parallel threads.
 References.  Rodriguez, Kuncheva and Alonso (2006).
 """
@@ -115,8 +114,8 @@ def principal_rotation(
 
 
 def _rotate(rows: np.ndarray, rotation: np.ndarray) -> np.ndarray:
-    """`rows @ rotation`, term by term: equal rows stay equal to the last bit, which
-    a blocked product breaks."""
+    """`rows @ rotation`, term by term: equal rows stay equal to the last bit, which a blocked product
+    breaks."""
     found = np.zeros_like(rows)
     for j, k in np.argwhere(rotation != 0):
         found[:, k] += rows[:, j] * rotation[j, k]

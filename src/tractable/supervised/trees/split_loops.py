@@ -9,7 +9,6 @@ Score.       Left and right statistics $s_L, s_R$ with weights $W_L, W_R$: $\|s_
              of weight times impurity.
 Missing.     Missing entries are tried on the right and on the left; of equals the right.
 Ties.        A later split must be better by $10^{-12}$ of the node's scale: rounding does not decide.
-Used by.     supervised.trees.loops.
 Cost.        $O(m)$ for each column of a node with $m$ rows, or $O(m + \text{codes})$ where codes are few.
 References.  Breiman, Friedman, Olshen and Stone (1984).
 """

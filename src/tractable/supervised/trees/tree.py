@@ -6,8 +6,6 @@ Tree.        Inner node: $x_j \le t$ goes left, a missing entry where more was g
              class shares or mean.
 Pruning.     $R_\alpha(T) = R(T) + \alpha |T|$; the weakest link is the inner node $t$ of least
              $(R(t) - R(T_t))/(|T_t| - 1)$, and removing it again and again gives every optimal subtree.
-Used by.     supervised.trees.growth, supervised.trees.forests, supervised.trees.boosting,
-             supervised.trees.rotation, supervised.trees.id3.
 Cost.        Prediction $O(\text{depth})$ for each row; the pruning path $O(\text{nodes}^2)$ at worst.
 References.  Quinlan (1986); Breiman, Friedman, Olshen and Stone (1984).
 """
@@ -117,8 +115,8 @@ class Tree(Nodes):
         return path[::-1]
 
     def feature_importance(self) -> Float[np.ndarray, " d"]:
-        """The decrease of impurity that each column brought, as shares that sum to
-        1 (zeros without splits)."""
+        """The decrease of impurity that each column brought, as shares that sum to 1 (zeros without
+        splits)."""
         inner = np.flatnonzero(self.left >= 0)
         mass, left = self.weight * self.impurity, self.left[inner]
         gains = np.maximum(mass[inner] - mass[left] - mass[left + 1], 0)
