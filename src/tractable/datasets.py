@@ -1,5 +1,4 @@
-"""Small tables with their column names: bundled real ones, public facts, seeded generators. No downloads.
-"""
+"""Small tables with their column names: bundled real ones, public facts, seeded generators. No downloads."""
 
 from dataclasses import dataclass
 from importlib.util import find_spec

@@ -1,5 +1,4 @@
-"""`fit`: one verb for every model and every algorithm.
-"""
+"""`fit`: one verb for every model and every algorithm."""
 
 from typing import Any
 
