@@ -18,7 +18,7 @@ from tractable.core.types import Array, ArrayLike, Bool
 
 __all__ = [
     "ImpossibleEvidence", "as_float", "check", "check_count", "check_finite", "check_length", "check_option",
-    "check_shape", "is_concrete", "is_key", "offender", "to_device",
+    "check_shape", "is_concrete", "is_key", "namespace", "offender", "to_device",
 ]  # fmt: skip
 
 
@@ -144,3 +144,14 @@ def check_count(name: str, value: Any, least: int = 1, most: int | None = None) 
 def check_option(name: str, value: Any, options: tuple[str, ...]) -> None:
     """Check that `value` is one of the named options."""
     check(value in options, name, "one of " + ", ".join(map(repr, options)), repr(value))
+
+
+def namespace(*trees: Any) -> Any:
+    """`numpy` where every leaf has values, `jax.numpy` where one is traced: host arrays compile nothing.
+
+    A method written over it answers at once on the host, and passes through `jit`, `vmap` and `grad`.
+
+    >>> namespace(np.ones(2)).__name__
+    'numpy'
+    """
+    return np if has_values(trees) else jnp

@@ -17,7 +17,7 @@ from tractable.core.checks import as_float, check, is_concrete, offender
 from tractable.core.support import Support, real
 from tractable.core.types import Shape
 
-__all__ = ["Module", "field", "plates", "supports"]
+__all__ = ["HostResult", "Module", "field", "plates", "supports"]
 
 
 class _Parameter:
@@ -63,6 +63,12 @@ class Module(eqx.Module):
                 value.metadata.get("converter"), _Parameter
             ):
                 value.metadata["converter"].name = name
+
+
+class HostResult(Module):
+    """The mark of results that stay on the host on purpose: searches over trees of text, proofs, records of
+    a study. They are pytrees, but their methods need values and do not pass through `jit`, `vmap` or
+    `grad`; every other result does."""
 
 
 def supports(module: Module) -> dict[str, Support]:
