@@ -9,6 +9,7 @@ import pytest
 import scipy.stats as ss
 
 from tests.inference.many_chains import SMALLEST, assert_invariant, hard_density, moved
+from tractable.core.accept import accept
 from tractable.core.iterate import count_traces
 from tractable.core.module import Module
 from tractable.distributions.continuous import Normal, StudentT
@@ -19,7 +20,6 @@ from tractable.inference.samplers.metropolis import (
     Metropolis,
     MultiplicativeWalk,
     RandomWalkMetropolis,
-    accept,
 )
 from tractable.inference.samplers.scale_sweep import scale_sweep
 

@@ -21,9 +21,11 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 
+from tractable.core.accept import accept
 from tractable.core.iterate import Run, run
 from tractable.core.linalg import psd_factor
 from tractable.core.module import Module
+from tractable.core.numerics import safe_log
 from tractable.core.types import Array, Bool, Float, Int, Key, Scalar
 from tractable.distributions.dpp_determinants import eliminated_row, nonzero_spectrum, subset_masks
 
@@ -209,7 +211,7 @@ def _metropolis(
     coefficients, cross = inverse @ near, gone @ near
     residual = L[joining, joining] - near @ coefficients
     ratio = jnp.where(add, share * residual + cross**2, share)
-    accept = possible & (jr.uniform(key_accept) < ratio)
+    accepted, _ = accept(key_accept, jnp.where(possible, safe_log(ratio), -jnp.inf))
 
     def move(state):
         smaller = inverse - jnp.outer(gone, gone) / share
@@ -219,7 +221,7 @@ def _metropolis(
         new = jnp.where(add, new.at[joining].set(True), new)
         return _Subset(new, jnp.where(new[:, None] & new[None, :], larger, 0.0))
 
-    return jax.lax.cond(accept, move, lambda s: s, state), accept
+    return jax.lax.cond(accepted, move, lambda s: s, state), accepted
 
 
 def _kept_draw(vectors: Array, keep: Array, uniforms: Array) -> Array:

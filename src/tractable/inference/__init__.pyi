@@ -138,7 +138,6 @@ from tractable.inference.samplers.metropolis import IndependenceMetropolis as In
 from tractable.inference.samplers.metropolis import Metropolis as Metropolis
 from tractable.inference.samplers.metropolis import MultiplicativeWalk as MultiplicativeWalk
 from tractable.inference.samplers.metropolis import RandomWalkMetropolis as RandomWalkMetropolis
-from tractable.inference.samplers.metropolis import accept as accept
 from tractable.inference.samplers.nuts import NUTS as NUTS
 from tractable.inference.samplers.sampler import ChainState as ChainState
 from tractable.inference.samplers.sampler import Info as Info

@@ -28,7 +28,7 @@ __all__ = ["gibbs_kernel", "gibbs_matrix", "metropolis_matrix"]
 def metropolis_matrix(target: ArrayLike, proposal: ArrayLike) -> Float[Array, "n n"]:
     r"""The Metropolis-Hastings matrix for weights `target` and a proposal $Q_{x'x}$, columns summing to one.
 
-    The rule is that of `inference.samplers.metropolis.accept`: from a state of probability zero every
+    The rule is that of `core.accept.accept`: from a state of probability zero every
     possible state is accepted, and a ratio $0/0$ never.
 
     >>> metropolis_matrix([1.0, 2.0], [[0.5, 0.5], [0.5, 0.5]]).round(6).tolist()

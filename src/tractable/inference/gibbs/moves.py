@@ -21,12 +21,12 @@ import jax.numpy as jnp
 import jax.random as jr
 
 from tractable.bijections.support import Rebuild, unconstrain
+from tractable.core.accept import accept
 from tractable.core.checks import check, check_count
 from tractable.core.iterate import run, run_until
 from tractable.core.module import Module, field
 from tractable.core.types import Key, Scalar
 from tractable.distributions.base import Distribution
-from tractable.inference.samplers.metropolis import accept
 from tractable.inference.samplers.sampler import Info, LogDensity, Sampler
 
 __all__ = ["Block", "ExactDraw", "FromConditional", "Move", "RejectionWithinGibbs", "WithinGibbs"]

@@ -19,12 +19,13 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 
+from tractable.core.accept import accept
 from tractable.core.checks import check_count, check_option
 from tractable.core.module import Module, field
 from tractable.core.support import positive, unit_interval
 from tractable.core.types import Array, Bool, Float, Key, Scalar
 from tractable.inference.samplers.leapfrog import Mass, Phase, follow, leapfrog
-from tractable.inference.samplers.metropolis import accept, check_acceptance
+from tractable.inference.samplers.metropolis import check_acceptance
 from tractable.inference.samplers.sampler import ChainState, Info, LogDensity, Sampler, chain_state
 
 __all__ = ["HMC", "conclude"]

@@ -1,4 +1,4 @@
-r"""Metropolis-Hastings: the accept-reject rule that makes any proposal leave a density invariant.
+r"""Metropolis-Hastings: proposals that the accept-reject rule makes leave a density invariant.
 
 Identity.    $x' \sim q(\cdot \mid x)$ is accepted with probability
              $\min\{1, \tilde p(x')\,q(x \mid x') / (\tilde p(x)\,q(x' \mid x))\}$, else $x$ is kept. The flow
@@ -16,34 +16,17 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
+from tractable.core.accept import accept
 from tractable.core.checks import as_float, check, check_finite, is_concrete
 from tractable.core.module import Module, field
 from tractable.core.support import positive
-from tractable.core.types import Array, ArrayLike, Bool, Float, Key, PyTree, Scalar
+from tractable.core.types import Array, ArrayLike, Float, Key, PyTree, Scalar
 from tractable.inference.samplers.sampler import ChainState, Info, LogDensity, Sampler
 
 __all__ = [
-    "IndependenceMetropolis", "Metropolis", "MultiplicativeWalk", "RandomWalkMetropolis", "accept",
-    "valued_state", "vector_state",
+    "IndependenceMetropolis", "Metropolis", "MultiplicativeWalk", "RandomWalkMetropolis", "valued_state",
+    "vector_state",
 ]  # fmt: skip
-
-
-def accept(key: Key, log_ratio: ArrayLike) -> tuple[Bool[Array, "..."], Float[Array, "..."]]:
-    r"""Whether $\log u \le \log r$ for $u$ uniform on $(0, 1]$, and the probability $\min(1, r)$ of that.
-
-    A ratio of 1 or more is always accepted, a ratio of 0 never; a ratio that is not a number is never
-    accepted and has probability 0. An array of ratios gets independent draws.
-
-    >>> accepted, probability = accept(jr.key(0), 800.0)
-    >>> bool(accepted), float(probability)
-    (True, 1.0)
-    """
-    log_ratio = as_float("log_ratio", log_ratio)
-    # minus an exponential is log(1 - u) with u in [0, 1): at most 0, and never minus infinity, so that in
-    # single precision u = 0 (one draw in eight million) does not accept a point that is nearly impossible
-    log_uniform = -jr.exponential(key, log_ratio.shape, log_ratio.dtype)
-    probability = jnp.where(jnp.isnan(log_ratio), 0.0, jnp.exp(jnp.minimum(log_ratio, 0.0)))
-    return log_uniform <= log_ratio, probability
 
 
 class Metropolis(Sampler):

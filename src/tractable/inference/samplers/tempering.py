@@ -22,10 +22,10 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
+from tractable.core.accept import accept
 from tractable.core.checks import as_float, check, check_count, is_concrete
 from tractable.core.module import Module
 from tractable.core.types import Array, ArrayLike, Float, Int, Key, PyTree, Scalar
-from tractable.inference.samplers.metropolis import accept
 from tractable.inference.samplers.sampler import Info, LogDensity, Sampler
 
 __all__ = ["ParallelTempering", "TemperingState", "temperatures_up_to"]

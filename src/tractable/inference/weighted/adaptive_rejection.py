@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
+from tractable.core.accept import accept
 from tractable.core.checks import as_float, check, check_count, check_finite
 from tractable.core.estimate import Estimate
 from tractable.core.iterate import Ended, run_until
@@ -261,7 +262,7 @@ def _sample(
         x = current.sample(key_draw, block)
         h = jax.vmap(lambda each: jnp.asarray(log_density(each, *args), points.dtype))(x)
         upper, chord = current.bounds(x)
-        keep = jnp.log(jr.uniform(key_accept, (block,), x.dtype)) < h - upper
+        keep, _ = accept(key_accept, h - upper)
         places = jnp.where(keep, state.filled + jnp.cumsum(keep) - 1, num_draws)
         draws = state.draws.at[places].set(x, mode="drop")
         filled, proposed = state.filled + keep.sum(), state.proposed + block

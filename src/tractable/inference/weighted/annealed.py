@@ -18,12 +18,12 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
+from tractable.core.accept import accept
 from tractable.core.checks import as_float, check, check_count, check_finite, is_concrete, offender
 from tractable.core.iterate import run
 from tractable.core.module import Module, field
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
 from tractable.distributions.base import Distribution
-from tractable.inference.samplers.metropolis import accept
 from tractable.inference.weighted.importance import Weighted, as_log_density
 
 __all__ = ["Annealed", "RandomWalk", "annealed_importance", "temperature_ladder"]

@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 
+from tractable.core.accept import accept
 from tractable.core.checks import as_float, check, check_count
 from tractable.core.estimate import Estimate
 from tractable.core.iterate import Ended, Status, run_until
@@ -193,7 +194,7 @@ def _reject(
         key, key_draw, key_accept = jr.split(key, 3)
         points = proposal.sample(key_draw, (block,))
         logs = jax.vmap(lambda x: ratio(x, args))(points) - bound
-        keep = jnp.log(jr.uniform(key_accept, (block,), logs.dtype)) < logs
+        keep, _ = accept(key_accept, logs)
         # accepted points go to the next free places; those past the end, and rejected ones, go nowhere
         places = jnp.where(keep, filled + jnp.cumsum(keep) - 1, num_draws)
         draws = draws.at[places].set(points, mode="drop")
