@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor, kneighbors_graph
 
 from tractable.core import storage
-from tractable.supervised.neighbours.loops import smallest_of_sums
-from tractable.supervised.neighbours.search import NearestNeighbours, nearest, neighbour_graph
+from tractable.core.neighbours import _smallest, nearest, neighbour_graph
+from tractable.supervised.neighbours.search import NearestNeighbours
 
 RNG = np.random.default_rng(0)
 
@@ -38,12 +38,15 @@ def test_search_is_sorting_with_ties_by_index(method, seed, k, kind):
     )
 
 
-def test_the_loop_finds_the_smallest_sums():
-    table, offsets = RNG.normal(size=(5, 40)), RNG.normal(size=40)
-    places, values = smallest_of_sums(table, offsets, 7)
-    expected = np.argsort(table + offsets, 1)[:, :7]
-    np.testing.assert_array_equal(places, expected)
-    np.testing.assert_array_equal(values, np.take_along_axis(table + offsets, expected, 1))
+def test_minima_of_runs_find_the_smallest_entries():
+    table = RNG.normal(size=(5, 403))
+    table[0, ::40] = -9.0  # as many equal entries as fit
+    expected = np.sort(table, 1)[:, :7]
+    places = _smallest(table, 7)
+    assert places is not None
+    np.testing.assert_array_equal(np.take_along_axis(table, places, 1), expected)
+    assert all(len(set(row)) == 7 for row in places.tolist())
+    assert _smallest(np.zeros((5, 403)), 7) is None  # equal entries: partition is faster
 
 
 def test_one_neighbour_reproduces_training_rows_and_breaks_at_midpoints():
@@ -117,7 +120,7 @@ def test_bad_input_is_named_and_models_are_stored(tmp_path):
     X = RNG.normal(size=(6, 2))
     with pytest.raises(ValueError, match=r"`num_neighbours` must be at most the weight of all rows \(6\)"):
         NearestNeighbours(X, np.zeros(6), np.ones(6), 7)
-    with pytest.raises(ValueError, match="`X` must be finite; got nan in column 1, row 0"):
+    with pytest.raises(ValueError, match="`rows` must be finite; got nan in column 1, row 0"):
         nearest([[0.0, np.nan]], [[0.0, 0.0]], 1)
     with pytest.raises(ValueError, match="`method` must be one of"):
         nearest(X, X, 1, method="ball")

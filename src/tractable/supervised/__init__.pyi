@@ -106,9 +106,6 @@ from tractable.supervised.logistic.softmax import fit_softmax as fit_softmax
 from tractable.supervised.logistic.softmax import softmax_gradient as softmax_gradient
 from tractable.supervised.logistic.softmax import softmax_loss as softmax_loss
 from tractable.supervised.neighbours.search import NearestNeighbours as NearestNeighbours
-from tractable.supervised.neighbours.search import Neighbours as Neighbours
-from tractable.supervised.neighbours.search import nearest as nearest
-from tractable.supervised.neighbours.search import neighbour_graph as neighbour_graph
 from tractable.supervised.perceptrons.perceptron import KernelPerceptron as KernelPerceptron
 from tractable.supervised.perceptrons.perceptron import Perceptron as Perceptron
 from tractable.supervised.perceptrons.perceptron import linear_sign as linear_sign

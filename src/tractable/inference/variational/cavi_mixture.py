@@ -16,7 +16,6 @@ References.  Attias (1999); Bishop (2006) section 10.2; Corduneanu and Bishop (2
 
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -24,11 +23,11 @@ import numpy as np
 from jax.scipy.special import digamma
 
 from tractable.core.checks import as_float, check, check_count, check_finite, check_shape
-from tractable.core.geometry import squared_distances
-from tractable.core.iterate import Run, run
+from tractable.core.iterate import Run
 from tractable.core.linalg import psd_factor, symmetrise
 from tractable.core.module import Module
 from tractable.core.numerics import logsumexp, one_hot, softmax
+from tractable.core.seeding import far_apart, nearest_of
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
 from tractable.distributions.divergence import kl
 from tractable.distributions.mixture import Mixture
@@ -61,7 +60,7 @@ class BayesianMixture(Module):
         k = prior_weights.concentration.shape[0]
         check_shape("rows", xs, (None, prior_component.loc.shape[0]))
         check(xs.shape[0] >= k, "rows", f"at least as many as components ({k})", xs.shape[0])
-        shares = one_hot(_nearest(key, xs, k), k)
+        shares = one_hot(nearest_of(xs, xs[far_apart(key, xs, k)]), k)
         repeated: Any = prior_component.expand((k,))
         empty = BayesianMixture(prior_weights, prior_component, prior_weights, repeated)
         return _absorb(empty, xs, shares)
@@ -181,21 +180,6 @@ def default_prior(xs: Array, k: int) -> NormalInverseWishart:
     return NormalInverseWishart(
         xs.mean(0), jnp.asarray(0.05), jnp.asarray(d + 2.0), jnp.diag(spread) * k ** (-2 / d)
     )
-
-
-@eqx.filter_jit
-def _nearest(key: Key, xs: Array, k: int) -> Array:
-    """The index of the nearest of `k` rows, each chosen in proportion to its squared distance from those
-    before."""
-    keys = jr.split(key, k + 1)
-    first = xs[jr.randint(keys[0], (), 0, xs.shape[0])]
-
-    def choose(nearest: Any, key: Key) -> tuple[Any, Array]:
-        centre = xs[jr.categorical(key, jnp.log(nearest))]
-        return jnp.minimum(nearest, squared_distances(xs, centre[None])[:, 0]), centre
-
-    others = run(choose, squared_distances(xs, first[None])[:, 0], keys[2:]).trace
-    return squared_distances(xs, jnp.concatenate([first[None], others])).argmin(1)
 
 
 @jax.jit
