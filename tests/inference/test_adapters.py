@@ -13,7 +13,7 @@ from tractable.core.iterate import count_traces
 from tractable.distributions.continuous import Normal
 from tractable.distributions.positive import HalfCauchy
 from tractable.inference.chains.adapters import from_numpyro, from_stan
-from tractable.inference.chains.target import FlatTarget
+from tractable.inference.target import FlatTarget
 
 EFFECT = np.array([28.0, 8.0, -3.0, 7.0, -1.0, 1.0, 18.0, 12.0])
 ERROR = np.array([15.0, 10.0, 16.0, 11.0, 9.0, 11.0, 10.0, 18.0])

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from tractable.inference.chains.draw_store import DiskStore, MemoryStore
-from tractable.inference.chains.dual_averaging import DualAveraging
 from tractable.inference.chains.mcmc import mcmc
 from tractable.inference.chains.warmup import _windows
+from tractable.inference.samplers.dual_averaging import DualAveraging
 from tractable.inference.trust.smoothness import find_jump
 
 

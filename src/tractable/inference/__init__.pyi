@@ -3,7 +3,6 @@
 from tractable.inference.chains.adapters import NumpyroDensity as NumpyroDensity
 from tractable.inference.chains.adapters import from_numpyro as from_numpyro
 from tractable.inference.chains.adapters import from_stan as from_stan
-from tractable.inference.chains.dual_averaging import DualAveraging as DualAveraging
 from tractable.inference.chains.finite_chains import KernelReport as KernelReport
 from tractable.inference.chains.finite_chains import check_kernel as check_kernel
 from tractable.inference.chains.finite_chains import detailed_balance_error as detailed_balance_error
@@ -120,6 +119,7 @@ from tractable.inference.particles.smoothing import lineages as lineages
 from tractable.inference.samplers.adaptive_metropolis import AdaptiveMetropolis as AdaptiveMetropolis
 from tractable.inference.samplers.adaptive_metropolis import AdaptiveState as AdaptiveState
 from tractable.inference.samplers.chees import ChEES as ChEES
+from tractable.inference.samplers.dual_averaging import DualAveraging as DualAveraging
 from tractable.inference.samplers.elliptical import EllipticalSlice as EllipticalSlice
 from tractable.inference.samplers.hmc import HMC as HMC
 from tractable.inference.samplers.langevin import MALA as MALA

@@ -31,7 +31,6 @@ from tractable.inference.chains.draw_store import DiskStore, MemoryStore
 from tractable.inference.chains.posterior import Posterior
 from tractable.inference.chains.rounds import Continuation, Upkeep, draw, kept_of
 from tractable.inference.chains.starts import approximate_starts, scattered_starts
-from tractable.inference.chains.target import FlatTarget
 from tractable.inference.chains.threads import (
     Chains,
     NativeTarget,
@@ -44,6 +43,7 @@ from tractable.inference.chains.warmup import WarmUp, first_step, first_whitenin
 from tractable.inference.chains.whitening import identity_whitening
 from tractable.inference.samplers.nuts import NUTS
 from tractable.inference.samplers.sampler import Sampler
+from tractable.inference.target import FlatTarget
 
 __all__ = ["mcmc", "resume"]
 

@@ -15,10 +15,10 @@ from tractable.core.iterate import Status
 from tractable.core.module import Module
 from tractable.core.progress import progress_bar
 from tractable.core.types import PyTree
-from tractable.inference.chains.dual_averaging import DualAveraging
 from tractable.inference.chains.posterior import Posterior
 from tractable.inference.chains.threads import BLOCK, Chains, Records, evaluate
 from tractable.inference.chains.whitening import Whitening
+from tractable.inference.samplers.dual_averaging import DualAveraging
 from tractable.inference.samplers.sampler import Info, Sampler
 from tractable.inference.trust.smoothness import find_jump
 

@@ -15,9 +15,9 @@ import jax.random as jr
 import numpy as np
 
 from tractable.core.checks import check
-from tractable.inference.chains.target import FlatTarget
 from tractable.inference.chains.threads import Whitened, evaluate, random_words
 from tractable.inference.samplers.sampler import Sampler
+from tractable.inference.target import FlatTarget
 
 __all__ = ["approximate_starts", "scattered_starts"]
 

@@ -24,10 +24,10 @@ from tractable.core.checks import is_key
 from tractable.core.iterate import run
 from tractable.core.module import Module
 from tractable.core.types import Array, Key
-from tractable.inference.chains.dual_averaging import DualAveraging
-from tractable.inference.chains.target import FlatTarget
 from tractable.inference.chains.whitening import Whitening
+from tractable.inference.samplers.dual_averaging import DualAveraging
 from tractable.inference.samplers.sampler import Info, Sampler
+from tractable.inference.target import FlatTarget
 
 __all__ = [
     "BLOCK",

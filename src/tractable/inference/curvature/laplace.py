@@ -25,7 +25,6 @@ from tractable.core.checks import check, check_count, check_option
 from tractable.core.iterate import Status, run
 from tractable.core.support import Support
 from tractable.core.types import Array, ArrayLike, Bool, PyTree, Scalar
-from tractable.inference.chains.target import FlatTarget
 from tractable.inference.curvature.posterior import NEAR, LaplacePosterior
 from tractable.inference.curvature.precision import (
     DensePrecision,
@@ -35,6 +34,7 @@ from tractable.inference.curvature.precision import (
     hessian_diagonal,
     hessian_product,
 )
+from tractable.inference.target import FlatTarget
 from tractable.optim.minimise import minimise
 from tractable.optim.quasi_newton import LBFGS
 

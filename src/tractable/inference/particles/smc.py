@@ -40,8 +40,8 @@ from tractable.inference.particles.replicates import evidence_of_replicates, mea
 from tractable.inference.particles.stages import Cloud, Plan, Stage, TemperedTarget, as_prior, first_cloud
 from tractable.inference.samplers.metropolis import RandomWalkMetropolis
 from tractable.inference.samplers.sampler import Sampler
+from tractable.inference.target import rebuilt
 from tractable.inference.weighted.annealed import Annealed, as_ladder
-from tractable.inference.weighted.judgement import rebuilt
 from tractable.inference.weighted.weights import effective_sample_size, resampling_schemes
 
 __all__ = ["TemperedParticles", "smc"]

@@ -27,7 +27,7 @@ from tractable.core.checks import check, check_count, check_shape
 from tractable.core.module import Module, field
 from tractable.core.support import positive, unit_interval
 from tractable.core.types import Array, Float, Int, Key, Scalar
-from tractable.inference.chains.dual_averaging import DualAveraging
+from tractable.inference.samplers.dual_averaging import DualAveraging
 from tractable.inference.samplers.hmc import choose, conclude
 from tractable.inference.samplers.leapfrog import Differentiated, Phase, follow
 from tractable.inference.samplers.metropolis import check_acceptance

@@ -27,7 +27,6 @@ from tractable.core.checks import check, check_count
 from tractable.core.iterate import run
 from tractable.core.module import Module, field
 from tractable.core.types import Array, Float, Key, PyTree
-from tractable.inference.samplers.sampler import Sampler
 from tractable.inference.trust.calibration import Uniformity, pit, uniformity
 
 __all__ = ["Calibration", "JointTest", "geweke", "simulation_based_calibration", "transition_of"]
@@ -192,7 +191,7 @@ def simulation_based_calibration(
 
 
 def transition_of(
-    sampler: Sampler,
+    sampler: Any,
     log_joint: Callable[[PyTree, PyTree], Any],
     *,
     supports: Any = None,

@@ -36,7 +36,7 @@ from tractable.core.iterate import Run, Status, run
 from tractable.core.linalg import psd_factor, symmetrise
 from tractable.core.module import Module, field
 from tractable.core.types import Array, Float, Int, Key, Scalar
-from tractable.inference.chains.target import FlatTarget
+from tractable.inference.target import FlatTarget
 from tractable.inference.variational.families import FullRank, MeanField, VariationalFamily
 from tractable.inference.variational.surrogates import surrogate
 from tractable.optim.gradient import Adam

@@ -30,9 +30,9 @@ from tractable.core.iterate import Run, Status, run
 from tractable.core.linalg import psd_factor
 from tractable.core.module import Module
 from tractable.core.types import Array, Float, Key, PyTree, Scalar
-from tractable.inference.chains.target import FlatTarget
+from tractable.inference.target import FlatTarget
 from tractable.inference.variational.families import VariationalFamily
-from tractable.inference.weighted.judgement import (
+from tractable.inference.variational.judgement import (
     JudgedDraws,
     judge_weights,
 )

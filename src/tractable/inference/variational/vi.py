@@ -31,14 +31,14 @@ from tractable.bijections.support import Rebuild, unconstrain
 from tractable.core.checks import check, check_count, check_length, check_option
 from tractable.core.estimate import Estimate
 from tractable.core.types import Array, Key, PyTree, Scalar
-from tractable.inference.chains.target import FlatTarget
+from tractable.inference.target import FlatTarget
 from tractable.inference.variational.ascent import Ascent, climb, moment_matched, solve
 from tractable.inference.variational.families import Flow, FullRank, MeanField, VariationalFamily, make_family
-from tractable.inference.variational.surrogates import check_gradient
-from tractable.inference.weighted.judgement import (
+from tractable.inference.variational.judgement import (
     JudgedDraws,
     judge_weights,
 )
+from tractable.inference.variational.surrogates import check_gradient
 from tractable.inference.weighted.weights import log_mean_weight, mean_estimate
 
 __all__ = ["VariationalPosterior", "vi"]

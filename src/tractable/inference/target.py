@@ -16,9 +16,9 @@ import jax.numpy as jnp
 from tractable.bijections.support import Rebuild, unconstrain
 from tractable.core.checks import check, check_finite
 from tractable.core.module import Module
-from tractable.core.types import Array, Float, Scalar
+from tractable.core.types import Array, Float, PyTree, Scalar
 
-__all__ = ["FlatTarget"]
+__all__ = ["FlatTarget", "rebuilt"]
 
 
 class FlatTarget(Module):
@@ -67,6 +67,12 @@ class FlatTarget(Module):
         x, log_det = self.rebuild(free)
         value = scale * _number("log_density", self.log_density(x, *args)) + log_det
         return value if self.log_prior is None else value + _number("log_prior", self.log_prior(x))
+
+
+@eqx.filter_jit
+def rebuilt(rebuild: Rebuild, points: Float[Array, "n d"]) -> PyTree:
+    """Points of the real vector in the space of the start."""
+    return jax.vmap(lambda free: rebuild(free)[0])(points)
 
 
 def _number(name: str, value: Any) -> Array:

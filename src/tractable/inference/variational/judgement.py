@@ -17,11 +17,12 @@ from tractable.core.checks import check_count
 from tractable.core.iterate import Status
 from tractable.core.module import Module
 from tractable.core.types import Array, Float, Key, PyTree, Scalar, Shape
+from tractable.inference.target import rebuilt
 from tractable.inference.variational.families import VariationalFamily
 from tractable.inference.weighted.pareto import k_threshold, k_verdict, smooth
 from tractable.inference.weighted.weights import effective_sample_size, resample
 
-__all__ = ["JudgedDraws", "efficiency", "judge_weights", "rebuilt", "structured_draws", "weights_verdict"]
+__all__ = ["JudgedDraws", "efficiency", "judge_weights", "structured_draws", "weights_verdict"]
 
 _NEARLY_EQUAL = 0.95  # the share of the draws that nearly equal weights are worth
 
@@ -107,9 +108,3 @@ def structured_draws(family: VariationalFamily, rebuild: Rebuild, key: Key, shap
     points = jax.vmap(family.forward)(noise.reshape((-1, family.noise_dim)))
     draws = rebuilt(rebuild, points)
     return jax.tree.map(lambda leaf: leaf.reshape(shape + leaf.shape[1:]), draws)
-
-
-@eqx.filter_jit
-def rebuilt(rebuild: Rebuild, points: Float[Array, "n d"]) -> PyTree:
-    """Points of the real vector in the space of the start."""
-    return jax.vmap(lambda free: rebuild(free)[0])(points)
