@@ -11,7 +11,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from scipy.integrate import quad
 
 from tractable.core.checks import check
 from tractable.core.estimate import Estimate
@@ -62,6 +61,8 @@ def _adaptive(
     function: Callable[[float], Any], low: float, high: float, points: Sequence[float] | None
 ) -> tuple[float, float]:
     """The integral and its error estimate; infinite where the routine itself gives up."""
+    from scipy.integrate import quad  # half a second to import
+
     value, error, *doubts = quad(
         lambda x: float(function(x)), low, high, points=points, limit=200, full_output=1
     )

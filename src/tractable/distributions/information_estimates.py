@@ -8,7 +8,6 @@ References.  Miller (1955); Kraskov, Stogbauer and Grassberger (2004).
 
 import jax.numpy as jnp
 import numpy as np
-from scipy.spatial import KDTree
 from scipy.special import digamma
 
 from tractable.core.checks import as_float, check, check_length, offender
@@ -46,6 +45,8 @@ def neighbour_mutual_information(x: Numbers, y: Numbers, *, neighbours: int = 3)
     distance). The standard error treats rows as independent terms. Scale the columns alike: the distance
     compares them.
     """
+    from scipy.spatial import KDTree
+
     x_rows, y_rows = _rows("x", x), _rows("y", y)
     check_length("y", y_rows, "x", x_rows)
     n = len(x_rows)

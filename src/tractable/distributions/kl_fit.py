@@ -21,7 +21,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.optimize
 
 from tractable.bijections.support import unconstrain
 from tractable.core.checks import as_float, check, check_count, is_concrete
@@ -256,6 +255,8 @@ def _value_and_slope(objective: Callable[[Any], Scalar]) -> Callable[[Array, Any
 
 def _search(value_and_slope: Callable, start: Distribution, max_steps: int) -> KLFit:
     """A quasi-Newton search over the unconstrained parameters, judged by the gradient where it stopped."""
+    import scipy.optimize
+
     free, rebuild = unconstrain(start)
 
     def host(vector):

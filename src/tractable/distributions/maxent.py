@@ -13,7 +13,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.optimize import linprog
 
 from tractable.core.checks import as_float, check, is_concrete, offender
 from tractable.core.iterate import Run, Status, run_until
@@ -169,6 +168,8 @@ def _possible(features: np.ndarray, targets: np.ndarray) -> np.ndarray:
     Among weights $t + s$ with the right averages (up to scale), as many $t$ as possible reach 1: one linear
     program finds the whole face of the polytope.
     """
+    from scipy.optimize import linprog
+
     m, k = features.shape
     if m == 0:
         return np.ones(k, bool)

@@ -7,6 +7,7 @@ import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -35,9 +36,15 @@ class TableAxes:
     def shape(self) -> Shape:
         return tuple(len(states) for states in self.states)
 
+    @cached_property
+    def place(self) -> dict[str, int]:
+        """The place of each name."""
+        return {name: i for i, name in enumerate(self.names)}
+
     def position(self, name: str) -> int:
-        check(name in self.names, "names", f"among {self.names}", repr(name))
-        return self.names.index(name)
+        if name not in self.place:
+            check(False, "names", f"among {self.names}", repr(name))
+        return self.place[name]
 
     def states_of(self, name: str) -> tuple[Any, ...]:
         return self.states[self.position(name)]

@@ -16,8 +16,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.optimize
-import scipy.sparse
 
 from tractable.core.checks import as_float, check, check_finite, is_concrete, offender
 from tractable.core.geometry import pairwise, squared_euclidean
@@ -233,7 +231,9 @@ def _assignment(cost: Array) -> Array:
     """
 
     def match(values):
-        return scipy.optimize.linear_sum_assignment(np.asarray(values))[1].astype(np.int32)
+        from scipy.optimize import linear_sum_assignment
+
+        return linear_sum_assignment(np.asarray(values))[1].astype(np.int32)
 
     if is_concrete(cost):
         return jnp.asarray(match(cost))
@@ -244,6 +244,9 @@ def _assignment(cost: Array) -> Array:
 
 def _solve_program(cost: Any, a: Any, b: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Plan and potentials from HiGHS, on the host and in float64."""
+    import scipy.optimize
+    import scipy.sparse
+
     cost, a, b = (np.asarray(v, float) for v in (cost, a, b))
     n, m = cost.shape
     rows = scipy.sparse.kron(scipy.sparse.eye_array(n), np.ones((1, m)))

@@ -4,32 +4,36 @@ Network.     Tables in order, each given variables before it: $P(x) = \prod_i P(
 Logic.       Ancestral draws that contradict the evidence are rejected; the accepted share estimates $P(e)$.
 Weighting.   A table that speaks of evidence draws only what agrees with it, and multiplies the weight by
              $P(e_i \mid x_{pa(i)})$: nothing is rejected, and the mean weight estimates $P(e)$.
-Cost.        One categorical draw per table and draw; no joint table is ever made.
+Cost.        One pass over the draws per table, on the host (a compiled program for each new network takes a
+             second per three variables); no joint table is ever made.
 References.  Henrion (1988); Fung and Chang (1990); Koller and Friedman (2009) chapter 12.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import jax
 import jax.numpy as jnp
-import jax.random as jr
 import numpy as np
 
 from tractable.core.checks import check, check_count
 from tractable.core.estimate import Estimate
+from tractable.core.host_random import generator
 from tractable.core.module import field
-from tractable.core.numerics import safe_log
-from tractable.core.types import Array, Key
+from tractable.core.types import Array, Float, Int, Key
 from tractable.distributions.table_axes import Event, TableAxes
 from tractable.distributions.tables import ConditionalTable, JointTable
 from tractable.inference.weighted.importance import Weighted
 from tractable.inference.weighted.pareto import smooth
 from tractable.inference.weighted.weights import weighted_mean
+from tractable.messages.evidence import Evidence, read_evidence
 
-__all__ = ["WeightedStates", "ancestral", "likelihood_weighting", "logic_sampling"]
+__all__ = [
+    "WeightedStates", "ancestral", "draw_rows", "forward_draws", "likelihood_weighting", "logic_sampling",
+]  # fmt: skip
 
 Table = JointTable | ConditionalTable
+Step = tuple[tuple[int, ...], tuple[int, ...], np.ndarray]  # given, targets, and P(targets | given)
+_NOTHING = Evidence({}, {})
 
 
 class WeightedStates(Weighted):
@@ -39,8 +43,9 @@ class WeightedStates(Weighted):
 
     def prob(self, event: Event | None = None, /, **more: Any) -> Estimate:
         """The probability of an event under the target, such as `prob(rain=1)`, with its standard error."""
-        wanted = {**(event or {}), **more}
-        hit = _agree({name: self.axes.mask(name, value) for name, value in wanted.items()}, self.draws)
+        hit = jnp.ones(self.num_draws, bool)
+        for name, value in {**(event or {}), **more}.items():
+            hit &= jnp.asarray(self.axes.mask(name, value))[self.draws[name]]
         return weighted_mean(hit.astype(self.log_weights.dtype), self.log_weights)
 
     def states(self, name: str) -> np.ndarray:
@@ -55,8 +60,9 @@ def ancestral(
 
     `network` holds tables with parents before children (a mapping is taken in its order).
     """
-    tables, _ = _as_network(network)
-    return _forward(tables, tuple({} for _ in tables), key, check_count("num_draws", num_draws))[0]
+    steps, axes = _as_network(network)
+    rows, _ = forward_draws(steps, _NOTHING, generator(key), check_count("num_draws", num_draws))
+    return _columns(axes, rows)
 
 
 def logic_sampling(
@@ -67,13 +73,16 @@ def logic_sampling(
     `log_evidence` is the logarithm of the accepted share. Evidence that no draw agrees with is an error:
     draw more, or use `likelihood_weighting`.
     """
-    tables, axes = _as_network(network)
-    draws = ancestral(tables, key=key, num_draws=num_draws)
-    kept = _agree({name: axes.mask(name, value) for name, value in evidence.items()}, draws)
-    fix = "Take more draws, or use `likelihood_weighting`."
-    check(bool(kept.any()), "evidence", "met by a draw", f"none of {num_draws} draws that agree", fix)
-    logs = jnp.where(kept, 0.0, -jnp.inf)
-    return WeightedStates(draws, logs, smooth(logs).k_hat, False, axes)
+    steps, axes = _as_network(network)
+    observed, count = read_evidence(axes, evidence), check_count("num_draws", num_draws)
+    rows, logs = forward_draws(steps, _NOTHING, generator(key), count)
+    for i, place in observed.hard.items():
+        logs = np.where(rows[:, i] == place, logs, -np.inf)
+    for (i,), log_likelihood in observed.log_factors:
+        logs = logs + log_likelihood[rows[:, i]]
+    fix, got = "Take more draws, or use `likelihood_weighting`.", f"none of {count} draws that agree"
+    check(bool((logs > -np.inf).any()), "evidence", "met by a draw", got, fix)
+    return _weighted(axes, rows, logs)
 
 
 def likelihood_weighting(
@@ -81,22 +90,61 @@ def likelihood_weighting(
 ) -> WeightedStates:
     r"""Draws of the variables given evidence, weighted by $\prod_i P(e_i \mid \text{parents})$.
 
-    Evidence maps names to a state, a set of states, or a predicate of one state. Early evidence guides the
-    draws after it; evidence at the leaves only weights them, so look at `ess`.
+    Evidence is what `messages.evidence` reads: states, sets of states, predicates, likelihoods. Where it is
+    early it guides the draws after it; at the leaves it only weights them, so look at `ess`.
 
+    >>> import jax.random as jr
     >>> rain = JointTable("rain", [0.8, 0.2])
     >>> wet = ConditionalTable("wet", "rain", [[0.9, 0.1], [0.2, 0.8]])
     >>> post = likelihood_weighting([rain, wet], {"wet": 1}, key=jr.key(0), num_draws=10_000)
     >>> round(float(post.prob(rain=1).value), 1)  # 2/3
     0.7
     """
-    tables, axes = _as_network(network)
-    masks = {name: axes.mask(name, value) for name, value in evidence.items()}
-    chosen = tuple({name: masks[name] for name in _roles(table)[0] if name in masks} for table in tables)
-    draws, logs = _forward(tables, chosen, key, check_count("num_draws", num_draws))
+    steps, axes = _as_network(network)
+    observed, count = read_evidence(axes, evidence), check_count("num_draws", num_draws)
+    rows, logs = forward_draws(steps, observed, generator(key), count)
     fix = "The evidence may be impossible; check it in the tables."
-    check(bool((logs > -jnp.inf).any()), "evidence", "of positive weight in a draw", "zero in all", fix)
-    return WeightedStates(draws, logs, smooth(logs).k_hat, False, axes)
+    check(bool((logs > -np.inf).any()), "evidence", "of positive weight in a draw", "zero in all", fix)
+    return _weighted(axes, rows, logs)
+
+
+def forward_draws(
+    tables: Sequence[Step], evidence: Evidence, generator: np.random.Generator, count: int
+) -> tuple[Int[np.ndarray, "draws variables"], Float[np.ndarray, " draws"]]:
+    r"""Draws of numbered variables from parents to children, one row each, and their log-weights.
+
+    Each step `(given, targets, probs)` draws its targets, and is weighed by what evidence says of these: by
+    $P(e_i \mid x_{pa(i)})$ for a state, by $\sum_{x_i} P(x_i \mid x_{pa(i)}) \lambda(x_i)$ for a likelihood.
+    """
+    num_variables = 1 + max(i for _, targets, _ in tables for i in targets)
+    rows, log_weights = np.zeros((count, num_variables), int), np.zeros(count)
+    for given, targets, probs in tables:
+        where = [evidence.hard.get(i, slice(None)) for i in targets]
+        cells = probs[(*[slice(None)] * len(given), *where)]
+        cells = cells[tuple(rows[:, i] for i in given)] if given else cells[None]
+        free = [i for i in targets if i not in evidence.hard]
+        for axis, i in enumerate(free, 1):
+            if i in evidence.soft:
+                cells = cells * evidence.soft[i].reshape([-1 if k == axis else 1 for k in range(cells.ndim)])
+        flat = cells.reshape(len(cells), -1)
+        rows[:, [i for i in targets if i in evidence.hard]] = [k for k in where if isinstance(k, int)]
+        if free:
+            rows[:, free] = np.stack(np.unravel_index(draw_rows(flat, generator, count), cells.shape[1:]), 1)
+        if not evidence.variables.isdisjoint(targets):
+            with np.errstate(divide="ignore"):
+                found = np.log(flat.sum(-1))
+            # after impossible evidence a draw has left the network's support: what follows does not matter
+            log_weights = np.where(log_weights == -np.inf, -np.inf, log_weights + found)
+    return rows, log_weights
+
+
+def draw_rows(probs: np.ndarray, generator: np.random.Generator, count: int) -> Int[np.ndarray, " count"]:
+    """One state for each of `count` rows of probabilities (up to a factor); one row serves them all."""
+    levels = np.cumsum(probs, axis=-1)
+    uniforms = generator.random((count, 1))
+    # a number below the total lies below the first level that passes it: never at a state of probability zero
+    drawn = (uniforms * levels[:, -1:] >= levels).sum(-1)
+    return np.minimum(drawn, probs.shape[-1] - 1)  # a row of zeros: any state, of weight zero
 
 
 def _roles(table: Table) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -104,7 +152,8 @@ def _roles(table: Table) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return (table.names, ()) if isinstance(table, JointTable) else (table.targets, table.given)
 
 
-def _as_network(network: Iterable[Table] | Mapping[Any, Table]) -> tuple[tuple[Table, ...], TableAxes]:
+def _as_network(network: Iterable[Table] | Mapping[Any, Table]) -> tuple[list[Step], TableAxes]:
+    """The tables as steps over numbered variables, and the axes that number them."""
     tables = tuple(network.values()) if isinstance(network, Mapping) else tuple(network)
     check(len(tables) > 0, "network", "at least one table", "none")
     axes, known = TableAxes((), ()), set()
@@ -118,45 +167,17 @@ def _as_network(network: Iterable[Table] | Mapping[Any, Table]) -> tuple[tuple[T
         check(not repeated, "network", "tables of different variables", f"{repeated} drawn twice")
         known |= set(targets)
         axes = axes.join(table.axes)
-    return tables, axes
+    steps = []
+    for table in tables:
+        targets, given = (tuple(axes.place[name] for name in names) for names in _roles(table))
+        steps.append((given, targets, np.asarray(table.probs, float)))
+    return steps, axes
 
 
-def _agree(masks: Mapping[str, np.ndarray], draws: Mapping[str, Array]) -> Array:
-    """Which draws lie in all the events."""
-    unknown = [name for name in masks if name not in draws]
-    check(not unknown, "event", f"about variables among {tuple(draws)}", unknown)
-    hits = [jnp.asarray(mask)[draws[name]] for name, mask in masks.items()]
-    count = next(iter(draws.values())).shape
-    return jnp.stack(hits).all(0) if hits else jnp.ones(count, bool)
+def _weighted(axes: TableAxes, rows: np.ndarray, logs: np.ndarray) -> WeightedStates:
+    log_weights = jnp.asarray(logs)
+    return WeightedStates(_columns(axes, rows), log_weights, smooth(log_weights).k_hat, False, axes)
 
 
-def _forward(tables: tuple, masks: tuple, key: Key, num_draws: int) -> tuple[dict[str, Array], Array]:
-    return _forward_compiled(tables, masks, jr.split(key, len(tables)), num_draws)
-
-
-def _forward_one(table: Table, mask: dict, draws: dict, key: Key, num_draws: int) -> tuple[dict, Array]:
-    """The targets of one table for every draw, and the log-probability of what the evidence says of them."""
-    targets, given = _roles(table)
-    cells = table.probs[tuple(draws[name] for name in given)] if given else table.probs[None]
-    shape = cells.shape[1:]
-    allowed = jnp.ones(shape, bool)
-    for name, states in mask.items():
-        at = targets.index(name)
-        allowed &= jnp.asarray(states).reshape([-1 if i == at else 1 for i in range(len(shape))])
-    cells = jnp.where(allowed[None], cells, 0.0).reshape((cells.shape[0], -1))
-    log_p = safe_log(cells.sum(1)) if mask else jnp.zeros(cells.shape[0], cells.dtype)
-    flat = jr.categorical(key, jnp.broadcast_to(safe_log(cells), (num_draws, cells.shape[1])), axis=1)
-    return dict(zip(targets, jnp.unravel_index(flat, shape))), jnp.broadcast_to(log_p, (num_draws,))
-
-
-def _forward_all(tables: tuple, masks: tuple, keys: Array, num_draws: int) -> tuple[dict[str, Array], Array]:
-    draws, logs = {}, jnp.zeros(num_draws, tables[0].probs.dtype)
-    for i, (table, mask) in enumerate(zip(tables, masks)):
-        drawn, log_p = _forward_one(table, mask, draws, keys[i], num_draws)
-        draws |= drawn
-        # after impossible evidence a draw has left the network's support: what follows does not matter
-        logs = jnp.where(logs == -jnp.inf, -jnp.inf, logs + log_p)
-    return draws, logs
-
-
-_forward_compiled = jax.jit(_forward_all, static_argnums=3)
+def _columns(axes: TableAxes, rows: np.ndarray) -> dict[str, Array]:
+    return {name: jnp.asarray(rows[:, i]) for i, name in enumerate(axes.names)}
