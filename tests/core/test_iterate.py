@@ -110,7 +110,7 @@ def test_run_has_gradients():
 
 def test_a_run_shows_its_verdict():
     result = run(lambda s, _: (s, None), jnp.asarray(0.0), num_steps=2)
-    assert "num_steps=2: Completed the requested number" in repr(result)
+    assert "num_steps=2)\n  Completed the requested number" in repr(result)
     assert "Run(state=" in repr(jax.eval_shape(lambda: result))
 
 

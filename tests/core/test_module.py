@@ -1,11 +1,26 @@
-"""Modules: validation at construction, names in messages, plates, supports, and behaviour as a pytree."""
+"""Modules: validation, names in messages, plates, supports, how they are shown, behaviour as a pytree."""
+
+import functools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
 
-from tractable.core import Module, field, plates, positive, psd, real, simplex, supports
+from tractable.core import (
+    Module,
+    Status,
+    field,
+    plates,
+    positive,
+    psd,
+    real,
+    run_until,
+    simplex,
+    supports,
+)
 
 
 class Model(Module):
@@ -105,3 +120,88 @@ def test_plates_are_the_leading_axes_after_broadcasting():
 
 def test_supports_of_the_fields():
     assert supports(model()) == {"loc": real, "cov": psd, "scale": positive}
+
+
+class Shown(Module):
+    values: Any = field(about="what was measured")
+    hidden: float = field(show=False, default=1.0)
+    absent: Any = None
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.1 + 0.2, "0.3"),
+        (np.array([0.0, 1 / 3]), "[0.0, 0.33333]"),
+        (jnp.eye(2), "[[1.0, 0.0], [0.0, 1.0]]"),
+        (jnp.zeros((1000, 3)), "float64[1000, 3]"),
+        (np.zeros(0), "float64[0]"),
+        (jnp.asarray(3), "3"),
+        (np.array([True, False]), "[True, False]"),
+        (np.array(["a", "b"]), "['a', 'b']"),
+        (np.array([None]), "object[1]"),
+        (jax.random.key(0), "key<fry>[]"),
+        (jax.ShapeDtypeStruct((2,), np.float32), "float32[2]"),
+        ({"a": np.zeros(9), "b": (1, 2.5)}, "{a: float64[9], b: (1, 2.5)}"),
+        (list(range(9)), "[9 entries]"),
+        (("a",), "('a',)"),
+        (jnp.log, "log"),
+        (functools.partial(jnp.sum, axis=0), "partial(sum)"),
+        (Status.converged, "converged"),
+        (float, "float"),
+        (object(), "object()"),
+        ("x" * 100, "'" + "x" * 57 + "...'"),
+        (pd.DataFrame({"a": [1, 2]}), "DataFrame[2, 1]"),
+        (float("nan"), "nan"),
+        (Model(jnp.zeros(1), jnp.eye(1)), "Model(loc=[0.0], cov=[[1.0]], scale=1.0, label='')"),
+    ],
+)
+def test_objects_show_their_values(value, text):
+    assert repr(Shown(value)) == f"Shown(values={text})"
+
+
+def test_objects_are_shown_where_they_have_no_values():
+    seen = []
+    jax.jit(lambda m: seen.append(repr(m)) or m.scale)(model())
+    assert seen == ["Model(loc=float64[2], cov=float64[2, 2], scale=float64[], label='')"]
+    ended = run_until(lambda x: (x / 2, x), jnp.asarray(1.0), max_steps=3, tol=1e-6)
+    jax.jit(lambda m: seen.append(repr(m)) or m.code)(ended)
+    assert seen[1] == "Run(state=float64[], num_steps=int64[])"
+    assert repr(jax.eval_shape(lambda m: m, ended)) == seen[1]
+    assert "No verdict" in repr(jax.tree.map(lambda leaf: None, ended))
+    assert repr(jax.tree.map(lambda leaf: object(), ended)) == "Run(state=object(), num_steps=object())"
+
+
+def test_a_result_always_says_how_it_ended():
+    def step(x):
+        return x / 2, x
+
+    ended = run_until(step, jnp.asarray(1.0), max_steps=3, tol=1e-6)
+    assert repr(ended) == f"Run(state=0.125, num_steps=3)\n  {Status.exhausted.sentence}"
+    stack = jax.vmap(lambda x: run_until(step, x, max_steps=3, tol=1e-6))(jnp.array([0.0, 1.0]))
+    assert repr(stack) == "Run(state=[0.0, 0.125], num_steps=[2, 3])\n  2 runs: 1 converged, 1 exhausted."
+
+
+def test_wide_objects_are_tables():
+    wide = Shown({"first": np.arange(8.0), "second": np.arange(8.0), "third": np.arange(8.0)})
+    name, row = repr(wide).splitlines()
+    assert name == "Shown"
+    assert row.startswith("  values  {first: [0.0, ")
+    assert row.endswith("what was measured")
+    outer = repr(Shown([wide])).splitlines()
+    assert (len(outer), outer[1]) == (3, "  values  [Shown  what was measured")
+
+
+def test_notebooks_see_a_table_with_the_verdict():
+    page = Shown("<b>")._repr_html_()
+    assert "<caption>Shown</caption>" in page
+    assert "&lt;b&gt;" in page
+    assert "<td>what was measured</td>" in page
+    assert "hidden" not in page
+    ended = run_until(lambda x: (x / 2, x), jnp.asarray(1.0), max_steps=3, tol=1e-6)
+    assert Status.exhausted.sentence in ended._repr_html_()
+
+
+def test_showing_large_arrays_does_not_read_them():
+    big = np.broadcast_to(np.zeros(1), (10**9, 1000))
+    assert repr(Shown(big)) == "Shown(values=float64[1000000000, 1000])"

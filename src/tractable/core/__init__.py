@@ -29,6 +29,7 @@ from tractable.core.support import (
     sphere,
     unit_interval,
 )
+from tractable.core.verdict import Verdict
 
 __all__ = [
     "Chunks",
@@ -40,6 +41,7 @@ __all__ = [
     "Status",
     "StorageError",
     "Support",
+    "Verdict",
     "bounded",
     "chunks",
     "correlation",

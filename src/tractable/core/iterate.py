@@ -12,10 +12,9 @@ from typing import Any, Generic, TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 
 from tractable.core.checks import check, check_count, is_concrete, is_key
-from tractable.core.module import Module
+from tractable.core.module import Module, field
 from tractable.core.types import Array, Bool, Float, Int, Scalar
 
 __all__ = ["Ended", "Run", "Status", "TraceCounter", "count_traces", "run", "run_until"]
@@ -76,7 +75,7 @@ class Run(Ended, Module, Generic[State]):
     """What an iterative algorithm returns: the last state, what it recorded, and how it ended."""
 
     state: State
-    trace: Any
+    trace: Any = field(show=False)
     num_steps: Int[Array, ""]
     code: Int[Array, ""]
 
@@ -84,17 +83,6 @@ class Run(Ended, Module, Generic[State]):
     def values(self) -> Any:
         """The recorded values of the steps that were made, without padding."""
         return jax.tree.map(lambda leaf: np.asarray(leaf)[: int(self.num_steps)], self.trace)
-
-    def __repr__(self) -> str:
-        """One line that never hides the verdict."""
-        name = type(self.state).__name__
-        if isinstance(self.code, Tracer) or not isinstance(self.code, jax.Array | np.ndarray):
-            return f"Run(state={name})"
-        if self.code.ndim > 0:
-            codes, counts = np.unique(np.asarray(self.code), return_counts=True)
-            ends = ", ".join(f"{count} {Status(int(code)).name}" for code, count in zip(codes, counts))
-            return f"Run(state={name}, {self.code.size} runs: {ends})"
-        return f"Run(state={name}, num_steps={int(self.num_steps)}: {self.status.sentence})"
 
 
 def run(
@@ -125,7 +113,8 @@ def run_until(
 
     >>> halve = lambda x: (x / 2, x)
     >>> run_until(halve, jnp.asarray(1.0), max_steps=100, tol=1e-6)
-    Run(state=ArrayImpl, num_steps=21: Converged: the objective changed by less than the tolerance.)
+    Run(state=4.7684e-07, num_steps=21)
+      Converged: the objective changed by less than the tolerance.
     """
     max_steps = check_count("max_steps", max_steps)
     check(not is_concrete(tol) or bool(tol >= 0), "tol", "zero or positive", tol)

@@ -3,17 +3,19 @@
 A `Module` is an `equinox.Module`: a frozen dataclass and a pytree. `field(support=positive)` converts the
 value to floats and checks it where the object is made by hand; under `jit` there are no values and only
 shapes are checked. `rank` is the rank of the field in one unit of the object (a mean vector: 1); the leading
-axes of a field are independent units.
+axes of a field are independent units. `show=False` hides a field where the object is printed, and
+`about="..."` says beside it what it is.
 """
 
 import dataclasses
-from typing import Any
+from typing import Any, dataclass_transform
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
 from tractable.core.checks import as_float, check, is_concrete, offender
+from tractable.core.description import as_html, as_text
 from tractable.core.support import Support, real
 from tractable.core.types import Shape
 
@@ -44,16 +46,30 @@ class _Parameter:
         return array
 
 
-def field(*, support: Support | None = None, rank: int = 0, static: bool = False, **options: Any) -> Any:
+def field(
+    *,
+    support: Support | None = None,
+    rank: int = 0,
+    static: bool = False,
+    show: bool = True,
+    about: str = "",
+    **options: Any,
+) -> Any:
     """A dataclass field; with `support`, a parameter: converted to floats and checked on construction."""
+    metadata = {**options.pop("metadata", {}), "show": show, "about": about}
     if support is None:
-        return eqx.field(static=static, **options)
+        return eqx.field(static=static, metadata=metadata, **options)
     rank = max(rank, support.ndim)
-    metadata = {"support": support, "rank": rank}
+    metadata |= {"support": support, "rank": rank}
     return eqx.field(converter=_Parameter(support, rank), metadata=metadata, **options)
 
 
-class Module(eqx.Module):
+@dataclass_transform(field_specifiers=(field, eqx.field, dataclasses.field))
+class _Declared(type(eqx.Module)):
+    """The metaclass of equinox, which tells type checkers that `field` declares a field."""
+
+
+class Module(eqx.Module, metaclass=_Declared):
     """The base of everything that has parameters: distributions, models, states, results."""
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -63,6 +79,13 @@ class Module(eqx.Module):
                 value.metadata.get("converter"), _Parameter
             ):
                 value.metadata["converter"].name = name
+
+    def __repr__(self) -> str:
+        """The fields with their values, and the verdict."""
+        return as_text(self)
+
+    def _repr_html_(self) -> str:
+        return as_html(self)
 
 
 class HostResult(Module):

@@ -1,0 +1,169 @@
+r"""How objects show themselves: values where they are few, shapes where they are many, verdicts always.
+
+Fields.      Each field of a module is shown as `name=value`; `field(show=False)` hides one, and
+             `field(about="...")` says beside it what it is. `None` is not shown where it is the default.
+Arrays.      Up to eight values with five significant digits; beyond that, and for tracers, `float64[9]`.
+Verdict.     What has a `verdict` or a `status` ends with its sentence: a result is never printed without it.
+Shape.       One line where it fits, otherwise one line for each field.
+Cost.        Large arrays are neither read nor moved; nothing is compiled.
+"""
+
+import dataclasses
+import enum
+import functools
+import html
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from tractable.core.checks import has_values
+
+__all__ = ["as_html", "as_text", "describe", "sentence_of"]
+
+_WIDTH = 88
+_SMALL = 8  # values of an array, entries of a container
+
+
+def as_text(module: Any) -> str:
+    """A module on one line, or as a table; the sentence of its verdict ends it."""
+    rows, sentence = _rows(module), sentence_of(module)
+    name = type(module).__name__
+    line = f"{name}({', '.join(f'{key}={text}' for key, text, _ in rows)})"
+    if len(line) > _WIDTH or "\n" in line:
+        width = max(len(key) for key, _, _ in rows)
+        line = "\n".join([name, *(_row(key.ljust(width), text, about) for key, text, about in rows)])
+    return f"{line}\n  {sentence}" if sentence else line
+
+
+def as_html(module: Any) -> str:
+    """A module as a small table: name, value and meaning of each field, and the verdict below it."""
+    rows = "".join(
+        f"<tr><th>{html.escape(key)}</th><td><pre>{html.escape(text)}</pre></td>"
+        f"<td>{html.escape(about)}</td></tr>"
+        for key, text, about in _rows(module)
+    )
+    sentence = sentence_of(module)
+    verdict = f"<p><em>{html.escape(sentence)}</em></p>" if sentence else ""
+    return f"<table><caption>{html.escape(type(module).__name__)}</caption>{rows}</table>{verdict}"
+
+
+def sentence_of(module: Any) -> str:
+    """The sentence of the `verdict`, or else of the `status`; "" where there is none, or no values yet."""
+    names = [name for name in ("verdict", "status") if hasattr(type(module), name) or name in vars(module)]
+    if not names or not _has_numbers(module):
+        return ""
+    try:
+        if np.ndim(getattr(module, "code", 0)):
+            return _endings(module)
+        said = [getattr(module, name) for name in names]
+    except (TypeError, ValueError, AttributeError):  # a stack of results, or a tree that holds other things
+        return "No verdict: the fields do not hold one result."
+    sentences = [getattr(one, "sentence", one) for one in said]
+    return next((text for text in sentences if isinstance(text, str) and text), "")
+
+
+def describe(value: Any) -> str:
+    """One value in few words, whatever it is.
+
+    >>> describe(np.array([0.0, 1 / 3])), describe(np.zeros((1000, 3))), describe({"a": 1})
+    ('[0.0, 0.33333]', 'float64[1000, 3]', '{a: 1}')
+    """
+    if isinstance(value, str):
+        return repr(value if len(value) <= 60 else value[:57] + "...")
+    if isinstance(value, enum.Enum):
+        return value.name
+    if value is None or isinstance(value, bool | int | float | complex | np.generic):
+        return _number(value)
+    if _is_array(value):
+        return _array(value)
+    if isinstance(value, Mapping):
+        return _joined("{", (f"{key}: {describe(value[key])}" for key in value), len(value), "}")
+    if isinstance(value, tuple | list | set | frozenset) and type(value).__repr__ in _PLAIN:
+        opening, closing = "()" if isinstance(value, tuple) else "[]" if isinstance(value, list) else "{}"
+        return _joined(opening, (describe(entry) for entry in value), len(value), closing)
+    return _object(value)
+
+
+_PLAIN = {kind.__repr__ for kind in (tuple, list, set, frozenset)}
+
+
+def _rows(module: Any) -> list[tuple[str, str, str]]:
+    ended = hasattr(type(module), "status")
+    rows = []
+    for f in dataclasses.fields(module):
+        value = getattr(module, f.name, None)
+        hidden = not f.metadata.get("show", True) or f.name.startswith("_") or not f.repr
+        if hidden or (value is None and f.default is None) or f.name == "verdict":
+            continue
+        if not (ended and f.name in ("code", "status")):
+            rows.append((f.name, describe(value), f.metadata.get("about", "")))
+    return rows
+
+
+def _row(key: str, text: str, about: str) -> str:
+    first, *rest = text.split("\n")
+    return "\n".join([f"  {key}  {first}{'  ' + about if about else ''}", *(f"    {line}" for line in rest)])
+
+
+def _has_numbers(module: Any) -> bool:
+    """Whether the leaves have values: neither tracers nor the placeholders of a transformed tree."""
+    leaves = jax.tree.leaves(module)
+    return has_values(leaves) and not any(type(leaf) in (object, jax.ShapeDtypeStruct) for leaf in leaves)
+
+
+def _endings(module: Any) -> str:
+    """How each of a stack of runs ended, counted."""
+    codes, counts = np.unique(np.asarray(module.code), return_counts=True)
+    names = [eqx.tree_at(lambda m: m.code, module, code).status.name for code in codes]
+    ends = ", ".join(f"{count} {name}" for count, name in zip(counts, names))
+    return f"{counts.sum()} runs: {ends}."
+
+
+def _is_array(value: Any) -> bool:
+    return hasattr(value, "shape") and hasattr(value, "dtype") and not hasattr(value, "to_frame")
+
+
+def _array(value: Any) -> str:
+    known = isinstance(value, np.ndarray) or (isinstance(value, jax.Array) and has_values(value))
+    if known and getattr(value.dtype, "kind", "?") in "biufcUS" and 0 < int(value.size) <= _SMALL:
+        return _nested(np.asarray(value).tolist())
+    return f"{value.dtype}[{', '.join(str(size) for size in value.shape)}]"
+
+
+def _nested(values: Any) -> str:
+    if isinstance(values, list):
+        return f"[{', '.join(_nested(entry) for entry in values)}]"
+    return repr(values) if isinstance(values, str) else _number(values)
+
+
+def _number(value: Any) -> str:
+    value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, float):
+        return repr(float(f"{value:.5g}"))
+    return f"{value:.5g}" if isinstance(value, complex) else str(value)
+
+
+def _joined(opening: str, entries: Iterable[str], count: int, closing: str) -> str:
+    if count > _SMALL:
+        return f"{opening}{count} entries{closing}"
+    texts = list(entries)
+    end = "," if opening == "(" and count == 1 else ""
+    return f"{opening}{', '.join(texts)}{end}{closing}"
+
+
+def _object(value: Any) -> str:
+    if isinstance(value, functools.partial):
+        return f"partial({describe(value.func)})"
+    if isinstance(value, type) or (callable(value) and not dataclasses.is_dataclass(value)):
+        return getattr(value, "__name__", type(value).__name__)
+    if type(value).__repr__ is object.__repr__:
+        return f"{type(value).__name__}()"
+    if dataclasses.is_dataclass(value):
+        return repr(value)
+    if hasattr(value, "shape"):  # frames, sparse matrices
+        return f"{type(value).__name__}[{', '.join(str(size) for size in value.shape)}]"
+    first = repr(value).split("\n")[0]
+    return first if len(first) <= 60 else first[:57] + "..."
