@@ -7,12 +7,10 @@ from scipy.stats import norm
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process import kernels as peers
 
-from tractable.core.iterate import Status
 from tractable.distributions.continuous import Normal
 from tractable.distributions.gaussian import Gaussian
 from tractable.gp import hyperparameters
 from tractable.gp.hyperparameter_posterior import sample_hyperparameters
-from tractable.gp.hyperparameter_search import search, whitening
 from tractable.gp.hyperparameters import default_process, evidence_surface, fit_hyperparameters, free_process
 from tractable.gp.means import BasisMean, ConstantMean
 from tractable.gp.regression import GaussianProcess
@@ -170,38 +168,3 @@ def test_draws_of_hyperparameters_match_quadrature(rows):
 def test_a_real_leaf_needs_a_prior_of_its_own(rows):
     with pytest.raises(ValueError, match=r"`priors` must be given for `mean\.value`"):
         sample_hyperparameters(GaussianProcess(RBF(1.0), 0.1, 0.5), *rows, key=jr.key(0))
-
-
-def bowl(point):
-    """A quadratic with curvatures 1 and 400, and nothing (NaN) to the left of -3."""
-    x = np.asarray(point)
-    inside = x[0] > -3
-    value = 0.5 * (x[0] + 1) ** 2 + 200 * (x[1] - 2) ** 2 if inside else np.nan
-    return value, np.array([x[0] + 1, 400 * (x[1] - 2)])
-
-
-def test_search_finds_a_minimum_beside_a_wall():
-    run = search(bowl, np.array([8.0, -5.0]), max_steps=80, tol=1e-9)
-    np.testing.assert_allclose(run.state, [-1.0, 2.0], atol=1e-6)
-    assert run.status is Status.converged
-    assert int(run.evaluations) == len(run.values) < 40
-    assert search(bowl, np.array([8.0, -5.0]), max_steps=3, tol=1e-9).status is Status.exhausted
-    with pytest.raises(ValueError, match="finite evidence at its start"):
-        search(bowl, np.array([-4.0, 0.0]), max_steps=3, tol=1e-9)
-
-
-def test_search_in_coordinates_of_unit_curvature_takes_two_evaluations():
-    spread = whitening(bowl, np.array([0.0, 1.5]), 1.0)
-    np.testing.assert_allclose(spread, np.diag([1.0, 0.05]), atol=1e-6)
-    run = search(bowl, np.array([0.0, 1.95]), spread, max_steps=20, tol=1e-6)
-    np.testing.assert_allclose(run.state, [-1.0, 2.0], atol=1e-6)
-    assert int(run.evaluations) == 2
-    np.testing.assert_allclose(whitening(bowl, np.array([0.0, 1.5]), 0.01)[0, 0], 2.0)  # no longer than that
-
-
-def test_search_without_any_descent_says_so():
-    """The gradient promises what no step keeps, as where rounding has the last word."""
-    run = search(lambda x: (1.0 + np.abs(x).sum(), np.ones(2)), np.zeros(2), max_steps=500, tol=1e-9)
-    assert run.status is Status.stalled
-    np.testing.assert_allclose(run.state, np.zeros(2), atol=1e-12)
-    assert int(run.evaluations) < 100

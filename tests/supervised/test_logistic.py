@@ -23,7 +23,7 @@ from tractable.supervised.logistic.binary import (
     logistic_hessian,
     logistic_loss,
 )
-from tractable.supervised.logistic.newton import StandardRows, newton, solve_psd
+from tractable.supervised.logistic.newton import StandardRows, newton
 from tractable.supervised.logistic.sums import gram_pass, logistic_pass
 
 X3 = np.array([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]])
@@ -218,12 +218,6 @@ def test_large_tables_start_from_a_part_and_end_at_the_whole(monkeypatch):
     part = fit_logistic(x, y, penalty=1.0)
     np.testing.assert_allclose(part.coefficients, whole.coefficients, atol=1e-9)
     assert int(part.num_steps) < int(whole.num_steps)
-
-
-def test_solve_leaves_silent_directions_alone():
-    a = np.diag([1e24, 1.0, 1e-24])
-    np.testing.assert_allclose(solve_psd(a, np.diag(a)), np.ones(3), rtol=1e-12)
-    np.testing.assert_allclose(solve_psd(np.ones((2, 2)), np.array([2.0, 2.0])), [1.0, 1.0], rtol=1e-10)
 
 
 def test_new_row_counts_use_the_same_program():

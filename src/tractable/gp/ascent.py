@@ -5,7 +5,7 @@ Problem.     $\max_u \log q(y \mid u)$, where an evaluation looks for a mode or 
 Prior.       With `spread` $s$ the objective has $-\frac12\|u - u_0\|^2/s^2$ besides: normal free numbers
              about the start. The evidence of classes that can be separated rises with the variance of the
              function without end; a weak prior ends it.
-Cost.        That of `gp.hyperparameter_search`: one call of one program per step.
+Cost.        That of `optim.host`: one call of one program per step.
 References.  Rasmussen and Williams (2006) section 5.5.
 """
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from tractable.core.checks import check, check_count, check_option, to_device
 from tractable.core.types import Array, ArrayLike
-from tractable.gp.hyperparameter_search import search
+from tractable.optim.host import minimise_on_host
 from tractable.optim.minimise import Minimum
 
 __all__ = ["ascend"]
@@ -49,14 +49,14 @@ def ascend(
     precision = 0.0 if spread is None else spread**-2
     best = _Best(np.inf, memory)
 
-    def down(point: Any) -> tuple[float, np.ndarray]:
-        value, slope, left = evaluate(point, best.memory)
-        gap = np.asarray(point) - origin
+    def down(point: np.ndarray) -> tuple[float, np.ndarray]:
+        value, slope, left = evaluate(to_device(point), best.memory)
+        gap = point - origin
         height = 0.5 * precision * float(gap @ gap) - float(value)
         best.offer(height, left)
         return height, precision * gap - np.asarray(slope)
 
-    run = search(down, origin, max_steps=max_steps, tol=float(tol), stop=stop)
+    run = minimise_on_host(down, origin, max_steps=max_steps, tol=float(tol), stop=stop)
     gap = np.asarray(run.state) - origin
     value = 0.5 * precision * float(gap @ gap) - float(run.value)
     return run, to_device(np.asarray(value)), best.memory

@@ -30,13 +30,13 @@ from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
 from tractable.distributions.base import Distribution
 from tractable.distributions.gaussian import Gaussian
 from tractable.gp.conjugate_gradients import Iterative
-from tractable.gp.hyperparameter_search import search, whitening
 from tractable.gp.iterative import iterative_evidence
 from tractable.gp.means import BasisMean
 from tractable.gp.noise import ConstantNoise, RowNoise
 from tractable.gp.points import Observed, as_observed, as_points, observe
 from tractable.gp.regression import MANY, GaussianProcess, evidence_of
 from tractable.kernels.stationary import RBF
+from tractable.optim.host import minimise_on_host, whitening
 from tractable.optim.minimise import Minimum
 
 __all__ = [
@@ -144,17 +144,17 @@ def fit_hyperparameters(
     probes = _probes(observed, key)
     few = observed if small is None else small
 
-    def at(free: Array) -> tuple[Scalar, Array]:
-        return _value_and_slope(free, rebuild, few, prior, probes if small is None else None)
+    def at(free: Any) -> tuple[Scalar, Array]:
+        return _value_and_slope(jnp.asarray(free), rebuild, few, prior, probes if small is None else None)
 
     stop = "gradient" if probes is None else "value"  # an estimate is rough in the small
     rough = tol if small is None else max(tol, 1e-3)
-    runs = [search(at, start, max_steps=max_steps, tol=rough) for start in starts]
+    runs = [minimise_on_host(at, start, max_steps=max_steps, tol=rough) for start in starts]
     best = min(runs, key=lambda run: float(run.value))
     if small is not None:
         spread = whitening(at, best.state, observed.num_rows / small.num_rows)
-        best = search(
-            lambda free: _value_and_slope(free, rebuild, observed, prior, probes),
+        best = minimise_on_host(
+            lambda free: _value_and_slope(jnp.asarray(free), rebuild, observed, prior, probes),
             best.state, spread, max_steps=max_steps, tol=tol, stop=stop,
         )  # fmt: skip
     found, evidence = _finished(best.state, best.value, rebuild, observed, prior, probes)

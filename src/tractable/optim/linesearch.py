@@ -10,6 +10,7 @@ References.  Nocedal and Wright (2006) chapter 3; Lewis and Overton (2013); Hage
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +18,9 @@ import jax.numpy as jnp
 from tractable.core.module import Module
 from tractable.core.types import Array, Bool, Float, Int, Scalar
 
-__all__ = ["Trial", "backtracking", "wolfe"]
+__all__ = ["Trial", "backtracking", "falls_enough", "wolfe"]
+
+DECREASE = 1e-4  # of what the slope promises: the least fall that is taken
 
 ValueAndGrad = Callable[[Array], tuple[Scalar, Array]]
 
@@ -38,13 +41,22 @@ class Trial(Module):
         return Trial(jnp.zeros_like(value), point, value, gradient, jnp.asarray(True), jnp.asarray(0))
 
 
+def falls_enough(rise: Any, slope: Any, steep: Any, rounding: Any, decrease: float = DECREASE) -> Any:
+    r"""Whether a move with slope $g^\top d$ at its start and `steep` at its end lowers the value enough.
+
+    The value falls by $c_1 g^\top d$ at least; or it has not risen beyond `rounding`, and the slope says that
+    the move is short of the minimum or not far beyond. For NumPy and JAX alike.
+    """
+    return (rise <= decrease * slope) | ((rise <= rounding) & (steep <= (2 * decrease - 1) * slope))
+
+
 def backtracking(
     fun: ValueAndGrad,
     start: Trial,
     direction: Float[Array, " n"],
     first: Scalar,
     *,
-    decrease: float = 1e-4,
+    decrease: float = DECREASE,
     shrink: float = 0.5,
     max_trials: int = 50,
 ) -> Trial:
@@ -55,12 +67,10 @@ def backtracking(
     def probe(length, count):
         point = start.point + length * direction
         value, gradient = fun(point)
-        bound = start.value + decrease * length * slope
-        # A bound that rounds to the value at the start would accept steps that go nowhere, for ever.
-        visible = (value <= bound) & (bound < start.value)
-        flat = (value <= start.value + rounding) & (gradient @ direction <= (2 * decrease - 1) * slope)
-        moved = (slope < 0) & jnp.any(point != start.point)
-        return Trial(length, point, value, gradient, visible | (flat & moved), count)
+        promised, steep = length * slope, length * (gradient @ direction)
+        moved = (slope < 0) & jnp.any(point != start.point)  # else steps that go nowhere are taken for ever
+        fine = falls_enough(value - start.value, promised, steep, rounding, decrease)
+        return Trial(length, point, value, gradient, fine & moved, count)
 
     def shorter(carry):
         length, trial = carry
@@ -75,7 +85,7 @@ def wolfe(
     direction: Float[Array, " n"],
     first: Scalar,
     *,
-    decrease: float = 1e-4,
+    decrease: float = DECREASE,
     curvature: float = 0.9,
     max_trials: int = 30,
 ) -> Trial:
@@ -92,9 +102,8 @@ def wolfe(
         point = start.point + length * direction
         value, gradient = fun(point)
         steep = gradient @ direction
-        sufficient = value <= start.value + decrease * length * slope
-        flat = (value <= start.value + rounding) & (steep <= (2 * decrease - 1) * slope)
-        fine = (sufficient | flat) & jnp.isfinite(value)
+        promised, end = length * slope, length * steep
+        fine = falls_enough(value - start.value, promised, end, rounding, decrease) & jnp.isfinite(value)
         return Trial(length, point, value, gradient, fine & (steep >= curvature * slope), count), fine, steep
 
     def narrow(carry):

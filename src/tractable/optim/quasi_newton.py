@@ -20,7 +20,7 @@ from tractable.core.types import Array, Float, Scalar
 from tractable.optim.linesearch import wolfe
 from tractable.optim.objective import Iterate, Method, Objective
 
-__all__ = ["BFGS", "LBFGS", "History", "inverse_update", "two_loop"]
+__all__ = ["BFGS", "LBFGS", "History", "inverse_update", "is_curved", "two_loop"]
 
 
 class History(Module):
@@ -57,9 +57,9 @@ def inverse_update(inverse: Any, s: Any, y: Any) -> Any:
     return left @ inverse @ left.T + rho * s[:, None] * s[None]
 
 
-def _curved(s: Array, y: Array) -> Array:
-    """Whether the pair shows positive curvature beyond rounding."""
-    return y @ s > 1e-12 * jnp.linalg.norm(s) * jnp.linalg.norm(y)
+def is_curved(s: Any, y: Any) -> Any:
+    """Whether the pair shows positive curvature beyond rounding; for NumPy and JAX arrays alike."""
+    return y @ s > 1e-12 * ((s @ s) * (y @ y)) ** 0.5
 
 
 def _first_length(iterate: Iterate, fresh: Array) -> Array:
@@ -86,7 +86,7 @@ class LBFGS(Method):
 
 
 def _remember(past: History, s: Array, y: Array) -> History:
-    keep = _curved(s, y)
+    keep = is_curved(s, y)
     inner = jnp.where(keep, y @ s, 1.0)
 
     def push(rows, row):
@@ -108,7 +108,7 @@ class BFGS(Method):
         first = _first_length(iterate, fresh)
         trial = wolfe(objective.value_and_grad, iterate.trial, -inverse @ iterate.gradient, first)
         s, y = trial.point - iterate.point, trial.gradient - iterate.gradient
-        keep = _curved(s, y)
+        keep = is_curved(s, y)
         safe_s, safe_y = jnp.where(keep, s, 1.0), jnp.where(keep, y, 1.0)
         scaled = jnp.where(fresh, (safe_y @ safe_s) / (safe_y @ safe_y), 1.0) * inverse
         memory = jnp.where(keep, inverse_update(scaled, safe_s, safe_y), inverse)

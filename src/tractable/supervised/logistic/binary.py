@@ -27,7 +27,7 @@ from tractable.core.numerics import sigmoid, sigmoid_derivative, softplus
 from tractable.core.types import Array, ArrayLike, Float, Int, Key, Scalar
 from tractable.optim.gradient import FirstOrder, GradientDescent, LineSearchDescent
 from tractable.optim.minimise import minimise
-from tractable.optim.newton import Newton
+from tractable.optim.newton import Newton, newton_direction
 from tractable.optim.objective import Method
 from tractable.optim.quasi_newton import LBFGS
 from tractable.optim.schedules import inverse_time
@@ -38,7 +38,6 @@ from tractable.supervised.logistic.newton import (
     binary_rows,
     logistic_start,
     newton,
-    solve_psd,
 )
 from tractable.supervised.logistic.separation import (
     LikelihoodFit,
@@ -241,12 +240,11 @@ def _by_method(
         beta, status, count = np.asarray(run.state) * steps, run.status, int(run.num_steps)
     loss, gradient, hessian = rows.logistic(beta)
     full, slope = hessian + np.diag(prior), gradient + prior * beta
-    direction = -solve_psd(full, slope)
-    decrement = float(np.sqrt(max(-float(slope @ direction), 0.0) / total))
+    direction = newton_direction(full, slope)
     vanishing = not prior.any() and float(np.abs(direction).max()) > 0.1
     # a flat likelihood passes for a minimum: separated rows are told by steps that stay long
     status = Status.stalled if vanishing else status
-    return NewtonFit(beta, loss, full, status, count, decrement, direction, np.zeros(0))
+    return NewtonFit(beta, loss, full, status, count, direction)
 
 
 def _by_batches(rows: StandardRows, prior: np.ndarray, steps: np.ndarray, method: Any, key: Any) -> tuple:

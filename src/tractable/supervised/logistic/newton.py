@@ -3,8 +3,8 @@ r"""Newton's method on log-linear likelihoods with a Gaussian prior: one pass ov
 Problem.     $\min_\beta \sum_i w_i\,\ell(y_i, z_i^\top\beta)
              + \tfrac12(\beta - \beta_0)^\top P(\beta - \beta_0)$ over standardised rows
              $z = (x - c)/s$, with a leading one for the intercept.
-Step.        $\beta \leftarrow \beta - t\,(H + P)^{-1} g$; $t$ is halved until the objective falls.
-             Iteratively reweighted least squares is this step with $t = 1$.
+Step.        $\beta \leftarrow \beta - t\,(H + P)^{-1} g$ by `optim.host`, $t$ shrunk until the objective
+             falls. Iteratively reweighted least squares is this step with $t = 1$.
 Stopping.    The decrement $\sqrt{g^\top(H + P)^{-1}g / \sum_i w_i}$ is at most $10^{-7}$ ($10^{-6}$ for
              200,000 rows or more: the errors of the coefficients are far larger) and the step moves
              no coefficient by more than $10^{-3}$; the last step is taken then, which squares the error.
@@ -16,16 +16,15 @@ References.  Nocedal and Wright (2006) section 3.3; Bach (2010), "Self-concordan
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.linalg as sl
 from scipy.special import log_ndtr
 
-from tractable.core.blocks import run_in_blocks
 from tractable.core.checks import as_float, check, check_finite, check_length, offender
 from tractable.core.iterate import Status
 from tractable.core.types import ArrayLike
+from tractable.optim.host import Walk, minimise_on_host
 from tractable.supervised.linear.products import over_rows
 from tractable.supervised.logistic.sums import gram_pass, logistic_pass
 
@@ -36,11 +35,9 @@ __all__ = [
     "checked_rows",
     "logistic_start",
     "newton",
-    "solve_psd",
 ]
 
 _DECREMENT = 1e-7
-_LONGEST = 1e-3  # of the last step, in standardised coefficients
 _MANY = 200_000
 _SHARE = 16
 _LOG_2PI = float(np.log(2 * np.pi))
@@ -56,9 +53,7 @@ class NewtonFit(NamedTuple):
     hessian: np.ndarray
     status: Status
     num_steps: int
-    decrement: float
     direction: np.ndarray
-    trace: np.ndarray
 
 
 class StandardRows(NamedTuple):
@@ -221,50 +216,24 @@ def newton(
     centre = np.zeros_like(start) if mean is None else mean
     free = not prior.any()
 
-    def look(beta):
+    def objective(beta: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
         loss, gradient, hessian = sweep(beta)
-        pull = prior @ (beta - centre)
-        direction = -solve_psd(hessian + prior, gradient + pull)
-        slope = float((gradient + pull) @ direction)
-        value = loss + 0.5 * float((beta - centre) @ pull)
-        return {"beta": beta, "loss": loss, "value": value, "slope": slope, "hessian": hessian + prior,
-                "direction": direction, "length": np.array(1.0)}  # fmt: skip
+        away = beta - centre
+        pull = prior @ away
+        return (loss + 0.5 * float(away @ pull)) / total, (gradient + pull) / total, (hessian + prior) / total
 
-    def step(state, _):
-        at = {name: np.asarray(value) for name, value in state.items()}
-        seen = look(at["beta"] + at["length"] * at["direction"])
-        slack = 1e-13 * (1 + abs(float(at["value"])))
-        fine = seen["value"] <= at["value"] + 1e-4 * float(at["length"] * at["slope"]) + slack
-        return (seen if fine else at | {"length": at["length"] / 2}), np.asarray(seen["value"])
+    def judge(walk: Walk) -> Status | None:
+        runs_away = free and walk.decrement <= 1e-4 and walk.longest > 0.1
+        return Status.stalled if runs_away else None  # long steps for no gain: no maximum that way
 
-    def judge(state, _):
-        decrement = np.sqrt(max(-float(state["slope"]), 0.0) / total)
-        longest = float(np.abs(np.asarray(state["direction"])).max(initial=0.0))
-        if float(state["length"]) < 1e-10:
-            return Status.stalled
-        if free and decrement <= 1e-4 and longest > 0.1:
-            return Status.stalled  # long steps for no gain: the likelihood has no maximum that way
-        small = _DECREMENT * (10 if total >= _MANY else 1)
-        return Status.converged if decrement <= small and longest <= _LONGEST else None
-
-    first = look(start)
-    begun = judge(first, np.asarray(0.0))
-    if begun is not None:
-        return _finished(first, begun, total, 0, [first["value"]])
-    found = run_in_blocks(step, first, num_steps=max_steps, judge=judge, compiled=False)
-    last = {name: np.asarray(value) for name, value in found.state.items()}
-    status = Status.exhausted if found.status is Status.completed else found.status
-    return _finished(last, status, total, int(found.num_steps), [first["value"], *np.ravel(found.trace)])
-
-
-def _finished(last: dict, status: Status, total: float, count: int, trace: list) -> NewtonFit:
-    """The last step is taken where the search has converged: it squares what is left of the error."""
-    decrement = float(np.sqrt(max(-float(last["slope"]), 0.0) / total))
-    beta = last["beta"] + last["direction"] if status is Status.converged else last["beta"]
-    loss, direction = float(last["loss"]), last["direction"]
-    return NewtonFit(
-        beta, loss, last["hessian"], status, count, decrement, direction, np.asarray(trace, float)
-    )
+    tol = _DECREMENT * (10 if total >= _MANY else 1)
+    options: Any = {"max_steps": max_steps + 1, "tol": tol, "stop": "decrement", "judge": judge}
+    found = minimise_on_host(objective, start, **options)
+    beta, direction = np.asarray(found.state), np.asarray(found.direction)
+    seen = beta - direction - centre if found.status is Status.converged else beta - centre
+    loss = total * float(found.value) - 0.5 * float(seen @ prior @ seen)
+    hessian = total * np.asarray(found.curvature)
+    return NewtonFit(beta, loss, hessian, found.status, int(found.evaluations) - 1, direction)
 
 
 def logistic_start(rows: StandardRows, precision: np.ndarray) -> np.ndarray:
@@ -275,29 +244,6 @@ def logistic_start(rows: StandardRows, precision: np.ndarray) -> np.ndarray:
     some = rows.every(_SHARE)
     share = some.total / rows.total
     return newton(some.logistic, zero, precision * share, some.total, max_steps=8).beta
-
-
-def solve_psd(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
-    r"""$A^{-1}b$ for a symmetric positive semi-definite $A$, of least norm where $A$ is singular.
-
-    The matrix is scaled to a unit diagonal first: columns of very different size lose nothing. Directions
-    with less than $10^{-13}$ of the curvature are left alone.
-    """
-    diagonal = np.diag(matrix)
-    inverse = 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
-    scaled = matrix * inverse[:, None] * inverse[None]
-    side = right * (inverse if right.ndim == 1 else inverse[:, None])
-    try:
-        factor = np.linalg.cholesky(scaled)
-    except np.linalg.LinAlgError:
-        factor = np.zeros((1, 1))
-    if factor.min(initial=1.0, where=np.eye(len(factor), dtype=bool)) > 1e-5:
-        answer = sl.cho_solve((factor, True), side)
-    else:
-        values, vectors = np.linalg.eigh(scaled)
-        kept = values > 1e-13 * max(values[-1], 0.0)
-        answer = vectors[:, kept] @ ((vectors[:, kept].T @ side).T / values[kept]).T
-    return answer * (inverse if right.ndim == 1 else inverse[:, None])
 
 
 def _parts(x: np.ndarray, weights: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:

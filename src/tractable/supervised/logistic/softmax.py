@@ -207,7 +207,7 @@ def _by_method(rows: StandardRows, codes: np.ndarray, basis: np.ndarray, prior: 
     runaway = not prior.any() and (status is not Status.converged or float(own.max()) > -1e-4)
     status = Status.stalled if runaway and status is Status.converged else status
     loss = -float(rows.weights @ own)
-    return NewtonFit(flat, loss, np.zeros((0, 0)), status, int(run.num_steps), 0.0, flat, np.zeros(0))
+    return NewtonFit(flat, loss, np.zeros((0, 0)), status, int(run.num_steps), flat)
 
 
 def _mean_loss(v: Array, z: Array, y: Array, w: Array, prior: Array, steps: Array, basis: Array) -> Scalar:
