@@ -26,8 +26,8 @@ def sampler(problem: Problem, variant: str) -> Callable[..., Answer]:
     options = {
         "args": (problem.data,),
         "supports": dict.fromkeys(names, positive),
-        "chains": CHAINS,
-        "draws": DRAWS,
+        "num_chains": CHAINS,
+        "num_draws": DRAWS,
         "progress": False,
     }
 

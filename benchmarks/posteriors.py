@@ -49,7 +49,7 @@ def compare(entry: dict[str, Any], seed: int = 0, num_draws: int | None = None) 
         model.start(data),
         NUTS(),
         key=jr.key(seed),
-        draws=num_draws or model.num_draws,
+        num_draws=num_draws or model.num_draws,
         supports=model.supports,
         args=(data,),
         progress=False,

@@ -21,7 +21,7 @@ def log_density(x):
 
 
 def main():
-    post = tr.mcmc(log_density, START, key=jr.key(0), draws=500, supports={"tau": positive})
+    post = tr.mcmc(log_density, START, key=jr.key(0), num_draws=500, supports={"tau": positive})
     path = Path(tempfile.mkdtemp()) / "half"
     post.save(path)
     post = tr.resume(path, log_density)

@@ -13,7 +13,7 @@ from tractable.core.storage import StorageError
 from tractable.core.support import positive
 from tractable.distributions.gaussian import Gaussian
 from tractable.inference.chains.mcmc import mcmc, resume
-from tractable.inference.chains.threads import Chains, random_words
+from tractable.inference.chains.threads import Chains, stream
 from tractable.inference.samplers.adaptive_metropolis import AdaptiveMetropolis
 from tractable.inference.samplers.elliptical import EllipticalSlice
 from tractable.inference.samplers.nuts import NUTS
@@ -37,7 +37,7 @@ def sample(**options):
         "key": jr.key(0),
         "supports": SUPPORTS,
         "args": (ROWS,),
-        "draws": 200,
+        "num_draws": 200,
         "progress": False,
     } | options
     return mcmc(log_density, START, **settings)
@@ -45,12 +45,12 @@ def sample(**options):
 
 @pytest.fixture(scope="module")
 def whole():
-    return sample(draws=400)
+    return sample(num_draws=400)
 
 
 def test_draws_meet_the_exact_posterior(whole):
     """Mean: Student's t with n - 1 degrees of freedom; variance: scaled inverse chi-squared."""
-    long = sample(draws=2000)
+    long = sample(num_draws=2000)
     n, mean, variance = ROWS.size, ROWS.mean(), ROWS.var(ddof=1)
     table = long.summary()
     assert abs(table.loc["mean", "mean"] - mean) < 4 * table.loc["mean", "mcse"]
@@ -65,7 +65,7 @@ def test_draws_meet_the_exact_posterior(whole):
 
 
 def test_half_and_half_is_the_whole(whole, tmp_path):
-    half = sample(draws=200)
+    half = sample(num_draws=200)
     half.save(tmp_path / "half")
     both = resume(tmp_path / "half", log_density, args=(ROWS,), progress=False)
     assert both.num_draws == 400
@@ -73,18 +73,18 @@ def test_half_and_half_is_the_whole(whole, tmp_path):
         np.testing.assert_array_equal(both.draws[name], whole.draws[name])
     np.testing.assert_array_equal(both.info.energy, whole.info.energy)
     assert both.num_gradients == whole.num_gradients
-    more = tr.resume(tmp_path / "half", log_density, args=(ROWS,), draws=57, progress=False)
+    more = tr.resume(tmp_path / "half", log_density, args=(ROWS,), num_draws=57, progress=False)
     np.testing.assert_array_equal(more.draws["mean"], whole.draws["mean"][:, :257])
 
 
 def test_thinning_keeps_every_second_draw(whole):
-    thinned = sample(draws=200, thin=2)
+    thinned = sample(num_draws=200, thin=2)
     np.testing.assert_array_equal(thinned.draws["mean"], whole.draws["mean"][:, 1::2])
     assert thinned.num_gradients == whole.num_gradients
 
 
 def test_streamed_draws_are_the_same_and_live_on_disk(whole, tmp_path):
-    streamed = sample(draws=400, stream=tmp_path / "draws")
+    streamed = sample(num_draws=400, stream=tmp_path / "draws")
     np.testing.assert_array_equal(streamed.draws["scale"], whole.draws["scale"])
     assert isinstance(streamed.draws["scale"], np.memmap)
     assert (tmp_path / "draws" / "draws.scale.npy").exists()
@@ -96,50 +96,53 @@ class _Interrupting:
     def __init__(self, turn):
         self.turn, self.calls, self.real = turn, 0, Chains.advance
 
-    def __call__(self, chains, steps):
-        if chains.phase == 1 and steps > 0:
+    def __call__(self, chains, target, steps):
+        if chains.phase == "draws" and steps > 0:
             self.calls += 1
             if self.calls == self.turn:
                 raise KeyboardInterrupt
-        return self.real(chains, steps)
+        return self.real(chains, target, steps)
 
 
 @pytest.mark.parametrize("streams", [False, True])
 def test_an_interrupted_run_is_partial_and_goes_on_from_its_checkpoint(whole, tmp_path, monkeypatch, streams):
-    options = {"draws": 400, "checkpoint": tmp_path / "run", "seconds": 0.0}
+    options = {"num_draws": 400, "checkpoint": tmp_path / "run", "seconds": 0.0}
     if streams:
         options["stream"] = tmp_path / "draws"
     with monkeypatch.context() as patch:
         interrupting = _Interrupting(3)
-        patch.setattr(Chains, "advance", lambda chains, steps: interrupting(chains, steps))
+        patch.setattr(Chains, "advance", lambda chains, target, steps: interrupting(chains, target, steps))
         part = sample(**options)
     assert 0 < part.num_draws < 400
     np.testing.assert_array_equal(part.draws["mean"], whole.draws["mean"][:, : part.num_draws])
     assert "artial" in part.verdict.sentence
     again = sample(**options)
     np.testing.assert_array_equal(again.draws["mean"], whole.draws["mean"])
-    resumed = resume(tmp_path / "run", log_density, args=(ROWS,), draws=20, progress=False)
+    resumed = resume(tmp_path / "run", log_density, args=(ROWS,), num_draws=20, progress=False)
     assert resumed.num_draws == 420
     np.testing.assert_array_equal(resumed.draws["mean"][:, :400], whole.draws["mean"])
 
 
-def test_interrupted_in_warm_up_there_are_no_draws(monkeypatch):
+def test_interrupted_in_warm_up_there_are_no_draws_and_it_begins_anew(whole, tmp_path, monkeypatch):
     def stop(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sys.modules[mcmc.__module__], "warm_up", stop)
-    post = sample()
+    with monkeypatch.context() as patch:
+        patch.setattr(sys.modules[mcmc.__module__], "warm_up", stop)
+        post = sample(num_draws=400, checkpoint=tmp_path / "run")
     assert post.num_draws == 0
     assert not post.verdict.ok
+    again = resume(tmp_path / "run", log_density, args=(ROWS,), progress=False)
+    np.testing.assert_array_equal(again.draws["mean"], whole.draws["mean"])
 
 
 def test_a_checkpoint_of_another_run_is_refused(tmp_path):
-    sample(draws=20, checkpoint=tmp_path / "run")
+    sample(num_draws=20, checkpoint=tmp_path / "run")
     with pytest.raises(ValueError, match=r"checkpoint.*of this very run"):
-        sample(draws=20, checkpoint=tmp_path / "run", key=jr.key(1))
+        sample(num_draws=20, checkpoint=tmp_path / "run", key=jr.key(1))
     (tmp_path / "run").write_bytes(b"nonsense")
     with pytest.raises(StorageError):
-        sample(draws=20, checkpoint=tmp_path / "run")
+        sample(num_draws=20, checkpoint=tmp_path / "run")
 
 
 def test_new_data_of_the_same_shape_compile_nothing():
@@ -151,7 +154,7 @@ def test_new_data_of_the_same_shape_compile_nothing():
             key=jr.key(seed),
             supports=SUPPORTS,
             args=(rows,),
-            draws=20 + 7 * seed,
+            num_draws=20 + 7 * seed,
             warmup=30,
             progress=False,
         )
@@ -161,33 +164,34 @@ def test_new_data_of_the_same_shape_compile_nothing():
 
 @pytest.mark.parametrize(
     "options",
-    [{"chains": 1}, {"metric": "diagonal"}, {"metric": "low_rank"}, {"metric": "none"}, {"warmup": 60}],
+    [{"num_chains": 1}, {"metric": "diagonal"}, {"metric": "low_rank"}, {"metric": "none"}, {"warmup": 60}],
 )
 def test_options_leave_the_answer(options):
-    post = sample(draws=500, **options)
+    post = sample(num_draws=500, **options)
     report = post.summary()
     assert abs(report.loc["mean", "mean"] - ROWS.mean()) < 4.5 * report.loc["mean", "mcse"]
-    assert post.num_chains == options.get("chains", 4)
+    assert post.num_chains == options.get("num_chains", 4)
 
 
 @pytest.mark.parametrize("begin", ["pathfinder", "laplace"])
 def test_chains_may_begin_at_an_approximation(begin):
-    post = sample(draws=300, begin=begin, supports=SUPPORTS)
+    post = sample(num_draws=300, begin=begin, supports=SUPPORTS)
     report = post.summary()
     assert abs(report.loc["mean", "mean"] - ROWS.mean()) < 4.5 * report.loc["mean", "mcse"]
 
 
 def test_without_warm_up_the_sampler_is_taken_as_it_is():
-    post = sample(draws=50, warmup=0, sampler=NUTS(0.05))
+    post = sample(num_draws=50, warmup=0, sampler=NUTS(0.05))
     assert post.warmup.num_steps == 0
     assert float(post.sampler.step_size) == pytest.approx(0.05)
 
 
 def test_words_of_a_stream_do_not_depend_on_the_cut():
     words = np.array([1, 2], np.uint32)
-    whole = random_words(words, (0, 3), 0, 50)
-    np.testing.assert_array_equal(random_words(words, (0, 3), 20, 30), whole[20:])
-    assert not np.array_equal(random_words(words, (0, 4), 0, 50), whole)
+    whole = stream(words, "warmup", 3, 0, 50)
+    np.testing.assert_array_equal(stream(words, "warmup", 3, 20, 30), whole[20:])
+    assert not np.array_equal(stream(words, "warmup", 4, 0, 50), whole)
+    assert not np.array_equal(stream(words, "draws", 3, 0, 50), whole)
 
 
 def test_a_start_outside_its_support_is_refused_by_name():
@@ -209,8 +213,8 @@ def test_a_start_of_zero_density_names_the_variable_its_value_and_support():
 @pytest.mark.parametrize(
     ("option", "value"),
     [
-        ("chains", 0),
-        ("draws", 0),
+        ("num_chains", 0),
+        ("num_draws", 0),
         ("thin", 0),
         ("warmup", "long"),
         ("warmup", -1),
@@ -247,7 +251,7 @@ def test_a_file_that_is_no_run_is_refused(tmp_path):
 
 def test_jumps_are_found_and_named():
     density = lambda x: -0.5 * (x["a"] ** 2 + x["b"] ** 2) + 1.0 * (x["a"] > 0.3)  # noqa: E731
-    post = mcmc(density, {"a": 0.0, "b": 0.0}, key=jr.key(3), draws=100, progress=False)
+    post = mcmc(density, {"a": 0.0, "b": 0.0}, key=jr.key(3), num_draws=100, progress=False)
     assert not post.verdict.ok
     assert "jumps by 1 along `a`" in post.verdict.sentence
 
@@ -258,7 +262,12 @@ def test_a_million_draws_in_ten_dimensions_stay_small(tmp_path):
 
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     post = mcmc(
-        lambda x: -0.5 * x @ x, np.zeros(10), key=jr.key(0), draws=250_000, stream=tmp_path, progress=False
+        lambda x: -0.5 * x @ x,
+        np.zeros(10),
+        key=jr.key(0),
+        num_draws=250_000,
+        stream=tmp_path,
+        progress=False,
     )
     assert post.verdict.ok
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1_000_000  # kilobytes

@@ -175,7 +175,7 @@ def test_independence_proposals_with_heavier_tails():
 def test_acceptance_of_a_random_walk_on_a_normal():
     """In one dimension it is (2/pi) atan(2/s) for steps of standard deviation s."""
     sizes = np.array([0.2, 1.0, 4.0])
-    sweep = scale_sweep(normal_density, [0.3], sizes, key=jr.key(7), num_draws=4000, chains=8)
+    sweep = scale_sweep(normal_density, [0.3], sizes, key=jr.key(7), num_draws=4000, num_chains=8)
     expected = 2 / np.pi * np.arctan(2 / (2.38 * sizes))
     np.testing.assert_allclose(sweep.acceptance, expected, atol=0.02)  # five errors of correlated draws
     assert float(sweep.best) == 1.0

@@ -12,7 +12,7 @@ from tractable.inference.samplers.nuts import NUTS
 
 def sample(log_density, start, **options):
     """A short run."""
-    settings = {"key": jr.key(0), "draws": 200, "progress": False, **options}
+    settings = {"key": jr.key(0), "num_draws": 200, "progress": False, **options}
     return mcmc(log_density, start, NUTS(), **settings)
 
 
@@ -37,7 +37,7 @@ def test_a_discontinuous_density(height):
     def log_density(x):  # a step through a Gaussian
         return -0.5 * (x["a"] ** 2 + x["b"] ** 2) - height * (x["a"] > 0.3)
 
-    post = sample(log_density, {"a": -1.0, "b": 0.0}, draws=1000)
+    post = sample(log_density, {"a": -1.0, "b": 0.0}, num_draws=1000)
     assert not post.verdict.ok
     assert "jump" in post.verdict.sentence
 

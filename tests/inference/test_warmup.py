@@ -6,8 +6,8 @@ import jax.random as jr
 import numpy as np
 import pytest
 
-from tractable.inference.chains.draw_store import DiskStore, MemoryStore
 from tractable.inference.chains.mcmc import mcmc
+from tractable.inference.chains.rounds import DiskStore, MemoryStore
 from tractable.inference.chains.warmup import _windows
 from tractable.inference.samplers.dual_averaging import DualAveraging
 from tractable.inference.trust.smoothness import find_jump
@@ -38,7 +38,7 @@ def test_windows_fill_the_warm_up_but_for_the_last(limit, pace):
 def test_warm_up_finds_scales_a_thousandfold_apart():
     scales = np.array([1e-3, 1.0, 1e3])
     post = mcmc(
-        lambda x: -0.5 * jnp.sum((x / scales) ** 2), np.zeros(3), key=jr.key(0), draws=250, progress=False
+        lambda x: -0.5 * jnp.sum((x / scales) ** 2), np.zeros(3), key=jr.key(0), num_draws=250, progress=False
     )
     assert post.warmup.agreed
     assert post.warmup.num_steps <= 300
@@ -53,12 +53,10 @@ def test_stores_give_back_what_was_put_in(tmp_path):
     blocks = [{"a": np.arange(12.0).reshape(2, 3, 2) + k, "b": np.ones((2, 3), int) * k} for k in range(4)]
     memory, disk = MemoryStore(), DiskStore(tmp_path, 12)
     for block in blocks:
-        memory.append(block)
-        disk.append(block)
+        memory, disk = memory.append(block), disk.append(block)
     for name in "ab":
         np.testing.assert_array_equal(memory.joined()[name], disk.joined()[name])
-    longer = DiskStore(tmp_path, 15, done=12)
-    longer.append(blocks[0])
+    longer = DiskStore(tmp_path, 15, done=12).append(blocks[0])
     np.testing.assert_array_equal(longer.joined()["a"][:, :12], memory.joined()["a"])
     np.testing.assert_array_equal(longer.joined()["a"][:, 12:], blocks[0]["a"])
 
@@ -81,7 +79,7 @@ def _look(log_density):
 @pytest.mark.parametrize("size", [0.2, 3.0])
 def test_jumps_are_measured_and_placed(size):
     draws = np.random.default_rng(0).normal(size=(50, 3))
-    jump = find_jump(_look(lambda x: -0.5 * x @ x + size * (x[1] > 0.5)), draws, seconds=10.0)
+    jump = find_jump(_look(lambda x: -0.5 * x @ x + size * (x[1] > 0.5)), draws, num_looks=1000)
     assert jump is not None
     assert jump.size == pytest.approx(size, rel=1e-3)
     assert jump.coordinates == (1,)
@@ -99,17 +97,30 @@ def test_jumps_are_measured_and_placed(size):
 )
 def test_smooth_densities_and_kinks_do_not_jump(log_density):
     draws = np.random.default_rng(1).normal(size=(50, 3))
-    assert find_jump(_look(log_density), draws, seconds=10.0) is None
+    assert find_jump(_look(log_density), draws, num_looks=1000) is None
 
 
 def test_many_short_chains_are_judged_by_groups_that_began_together():
     post = mcmc(
-        lambda x: -0.5 * x @ x, np.zeros(2), key=jr.key(1), chains=32, draws=60, warmup=60, progress=False
+        lambda x: -0.5 * x @ x,
+        np.zeros(2),
+        key=jr.key(1),
+        num_chains=32,
+        num_draws=60,
+        warmup=60,
+        progress=False,
     )
     assert post.warmup.superchains == 8
     assert post.verdict.ok
     modes = lambda x: jnp.logaddexp(-0.5 * (x[0] - 9) ** 2, -0.5 * (x[0] + 9) ** 2)  # noqa: E731
     stuck = mcmc(
-        modes, np.zeros(1), key=jr.key(1), chains=32, draws=60, warmup=60, spread=8.0, progress=False
+        modes,
+        np.zeros(1),
+        key=jr.key(1),
+        num_chains=32,
+        num_draws=60,
+        warmup=60,
+        spread=8.0,
+        progress=False,
     )
     assert not stuck.verdict.ok

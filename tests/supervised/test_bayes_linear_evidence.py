@@ -291,7 +291,7 @@ def test_half_cauchy_density_is_that_of_the_standard_deviations():
 
 def test_chains_draw_from_the_grid_posterior():
     found = full_bayes_linear(DATA)
-    post = sample_precisions(DATA, jr.key(0), draws=1000, chains=4, progress=False)
+    post = sample_precisions(DATA, jr.key(0), num_draws=1000, num_chains=4, progress=False)
     table = post.summary()
     for name, values in (("alpha", found.alphas), ("beta", found.betas)):
         probs = np.asarray(found.probs)

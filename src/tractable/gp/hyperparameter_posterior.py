@@ -81,7 +81,7 @@ def sample_hyperparameters(
     observed = as_observed(X, y, weights)
     start = dict(zip(rebuild.names, np.asarray(free), strict=True))
     args = (rebuild, observed, prior)
-    found = mcmc(_log_density, start, key=key, chains=chains, draws=draws, args=args, **options)
+    found = mcmc(_log_density, start, key=key, num_chains=chains, num_draws=draws, args=args, **options)
     flat = np.stack([np.asarray(found.draws[name]).reshape(-1) for name in rebuild.names], axis=1)
     places = np.linspace(0, len(flat) - 1, min(check_count("kept", kept), len(flat))).astype(int)
     processes = eqx.filter_jit(eqx.filter_vmap(lambda row: rebuild(row)[0]))(jnp.asarray(flat[places]))

@@ -1,8 +1,12 @@
 r"""Markov chain Monte Carlo: draws from any log-density, with a verdict, that can be stopped and resumed.
 
 Run.         Scattered starts, warm-up until the chains agree, then draws; each chain on its own thread.
+Files.       In the order of a run: `mcmc` (here), `starts`, `warmup`, `threads` (a block of steps; the named
+             random streams), `rounds` (draws, kept and saved), `posterior`, `trust.chain_report` (the
+             summary) and `trust.verdict`.
 Exactness.   A run that was interrupted, saved and resumed gives the draws of the uninterrupted one, bit for
-             bit: 500 draws and 500 more are the same as 1000.
+             bit: 500 draws and 500 more are the same as 1000; one that was stopped in its warm-up warms up
+             anew.
 Cost.        The sampler's; two programs are compiled (a gradient, a block of steps), once per model. With
              `stream`, memory is that of one block.
 References.  Gelman et al. (2013), "Bayesian data analysis", chapter 11, for the protocol.
@@ -24,22 +28,32 @@ import jax.numpy as jnp
 import numpy as np
 
 from tractable.core import storage
-from tractable.core.checks import check, check_count, check_option
-from tractable.core.progress import Bar, progress_bar
+from tractable.core.checks import check, check_count
+from tractable.core.host_random import key_words
+from tractable.core.iterate import Status
+from tractable.core.progress import progress_bar
 from tractable.core.types import Key, PyTree
-from tractable.inference.chains.draw_store import DiskStore, MemoryStore
 from tractable.inference.chains.posterior import Posterior
-from tractable.inference.chains.rounds import Continuation, Upkeep, draw, kept_of
-from tractable.inference.chains.starts import approximate_starts, scattered_starts
+from tractable.inference.chains.rounds import (
+    Continuation,
+    DiskStore,
+    MemoryStore,
+    Plan,
+    Upkeep,
+    draw,
+    kept_of,
+)
+from tractable.inference.chains.starts import starts
 from tractable.inference.chains.threads import (
     Chains,
     NativeTarget,
     Records,
     Whitened,
     as_arrays,
-    key_words,
+    compile_block,
+    is_tuned,
 )
-from tractable.inference.chains.warmup import WarmUp, first_step, first_whitening, num_superchains, warm_up
+from tractable.inference.chains.warmup import first_step, first_whitening, num_superchains, warm_up
 from tractable.inference.chains.whitening import identity_whitening
 from tractable.inference.samplers.nuts import NUTS
 from tractable.inference.samplers.sampler import Sampler
@@ -47,8 +61,6 @@ from tractable.inference.target import FlatTarget
 
 __all__ = ["mcmc", "resume"]
 
-_BEGINNINGS = ("scattered", "pathfinder", "laplace")
-_METRICS = ("auto", "dense", "diagonal", "low_rank", "none")
 _DENSE_UP_TO = 100  # coordinates: beyond, products with a dense matrix cost more than most gradients
 _SCATTERED = 8  # points at least, for the first map
 
@@ -59,8 +71,8 @@ def mcmc(
     sampler: Sampler | None = None,
     *,
     key: Key,
-    chains: int = 4,
-    draws: int = 1000,
+    num_chains: int = 4,
+    num_draws: int = 1000,
     warmup: str | int = "auto",
     supports: Any = None,
     args: tuple = (),
@@ -78,8 +90,7 @@ def mcmc(
 
     - `sampler` is `NUTS()` unless given. Leaves that are not any real number have their support in `supports`
       (`{"tau": positive}`); the log-determinants are added for you. Arrays in `args` are data: other arrays
-      of
-      the same shapes use the same program.
+      of the same shapes use the same program.
     - Chains begin at `start` and at points within `spread` of it in real space, or (`begin`) at draws of a
       `"pathfinder"` or `"laplace"` approximation. `warmup="auto"` goes on until
       the chains agree; a number fixes its steps; 0 takes the sampler as it is, with the identity as `metric`.
@@ -88,44 +99,33 @@ def mcmc(
       run is saved every so many `seconds`; the same call goes on from it. Ctrl-C ends with the draws so far.
 
     >>> import jax.random as jr
-    >>> post = mcmc(lambda x: -0.5 * (x["a"] - 1.0) ** 2, {"a": 0.0}, key=jr.key(0), draws=500)
+    >>> post = mcmc(lambda x: -0.5 * (x["a"] - 1.0) ** 2, {"a": 0.0}, key=jr.key(0), num_draws=500)
     >>> post.draws["a"].shape, bool(abs(post.draws["a"].mean() - 1) < 0.1)
     ((4, 500), True)
     """
-    begun, sampler = time.monotonic(), NUTS() if sampler is None else sampler
-    plan = _checked(chains, draws, thin, warmup, metric, begin, spread)
-    _refuse_idle(sampler, supports, plan)
-    target, free = _target(log_density, start, args, supports, sampler)
-    words = key_words(key)
-    mark = _mark(start, free, sampler, words, plan, args)
+    begun, moving = time.monotonic(), as_arrays(NUTS() if sampler is None else sampler)
+    plan = Plan(num_chains, num_draws, thin, warmup, metric, begin, spread)
+    _refuse_idle(moving, supports, plan)
+    target, free = _target(log_density, start, args, supports, moving)
+    words, upkeep = key_words(key), Upkeep(checkpoint, seconds, progress, begun)
+    mark = _mark(start, free, moving, words, plan, args)
     if checkpoint is not None and Path(checkpoint).exists():
         saved = _load(checkpoint)
         fix = "Give another path, or delete the file to begin anew."
         check(saved.continuation.mark == mark, "checkpoint", "of this very run", f"{checkpoint}", fix)
-        return _go_on(saved, target, draws, Upkeep(checkpoint, seconds, progress, begun))
-    group = Chains(Whitened(target, None), sampler, words)
-    interrupted = False
-    with progress_bar(None, "Warming up", progress=progress) as bar:
-        try:
-            warm = _warmed(group, free, plan, bar)
-        except KeyboardInterrupt:
-            interrupted, warm = True, WarmUp(0, 0, group.step_sizes, 0.0, False)
-    group.thin = thin
-    store = MemoryStore() if stream is None else DiskStore(stream, draws)
-    store.append(kept_of(group.advance(0)))
-    kept = Continuation(
-        start, supports, group.sampler, group.target.whitening, group.states, group.tunings, words, warm, 0,
-        thin, draws, store.path, mark,
-    )  # fmt: skip
-    upkeep = Upkeep(checkpoint, seconds, progress, begun, interrupted)
-    return draw(group, store, kept, 0 if interrupted else draws, upkeep)
+        return _go_on(saved, target, num_draws, upkeep)
+    chains = _begun(target, moving, free, words, plan)
+    folder = None if stream is None else str(stream)
+    kept = Continuation(plan, start, supports, chains, None, folder, mark)
+    store = MemoryStore() if folder is None else DiskStore(folder, num_draws)
+    return _complete(target, kept, store, num_draws, upkeep)
 
 
 def resume(
     path: str | os.PathLike,
     log_density: Callable[..., Any],
     *,
-    draws: int | None = None,
+    num_draws: int | None = None,
     args: tuple = (),
     checkpoint: str | os.PathLike | None = None,
     seconds: float | int = 30.0,
@@ -134,48 +134,29 @@ def resume(
     """Go on with a run from its checkpoint or its saved posterior: the same draws as if it had not stopped.
 
     A run that was stopped early completes the draws that it was asked for; a complete one makes as many
-    again. `draws` asks for so many more instead. The density and its `args` must be those of the run.
+    again. `num_draws` asks for so many more instead. The density and its `args` must be those of the run.
     """
     begun, saved = time.monotonic(), _load(path)
     kept = saved.continuation
-    done = saved.continuation.count // kept.thin
-    more = (kept.planned - done or kept.planned) if draws is None else check_count("draws", draws)
-    target, _ = _target(log_density, kept.start, args, kept.supports, kept.sampler)
+    done, planned = _done(kept), kept.plan.num_draws
+    more = (planned - done or planned) if num_draws is None else check_count("num_draws", num_draws)
+    target, _ = _target(log_density, kept.start, args, kept.supports, kept.chains.sampler)
     return _go_on(saved, target, done + more, Upkeep(checkpoint, seconds, progress, begun))
 
 
-def _checked(
-    chains: Any, draws: Any, thin: Any, warmup: Any, metric: Any, begin: Any, spread: Any
-) -> dict[str, Any]:
-    chains, thin = check_count("chains", chains), check_count("thin", thin)
-    check_count("draws", draws)
-    check_option("metric", metric, _METRICS)
-    check_option("begin", begin, _BEGINNINGS)
-    known = warmup == "auto" or (isinstance(warmup, int) and not isinstance(warmup, bool) and warmup >= 0)
-    check(known, "warmup", 'a number of steps or "auto"', repr(warmup))
-    check(spread >= 0, "spread", "zero or positive", spread)
-    plan = {"chains": chains, "thin": thin, "warmup": warmup, "metric": metric}
-    return plan | {"begin": begin, "spread": float(spread)}
-
-
-def _refuse_idle(sampler: Sampler, supports: Any, plan: dict[str, Any]) -> None:
+def _refuse_idle(sampler: Sampler, supports: Any, plan: Plan) -> None:
     """Options that this sampler would not heed are errors, not silence."""
     name = type(sampler).__name__
     if sampler.space == "native":
         idle = {"metric": "auto", "begin": "scattered", "spread": 1.0}
-        changed = [option for option, default in idle.items() if plan[option] != default]
+        changed = [option for option, default in idle.items() if getattr(plan, option) != default]
         changed += ["supports"] if supports is not None else []
         must = f"left out: {name} sees the start as it is, in its own space"
         check(not changed, changed[0] if changed else "", must, "a value", "Choose another sampler for it.")
     elif hasattr(sampler, "adapting"):
         fix = "Leave it out, or choose a sampler that the warm-up tunes, such as NUTS."
-        check(
-            plan["metric"] in ("auto", "none"),
-            "metric",
-            f"left out: {name} tunes itself",
-            plan["metric"],
-            fix,
-        )
+        idle = plan.metric in ("auto", "none")
+        check(idle, "metric", f"left out: {name} tunes itself", plan.metric, fix)
 
 
 def _target(
@@ -189,59 +170,69 @@ def _target(
     return target, np.asarray(free)
 
 
-def _warmed(group: Chains, free: Any, plan: dict[str, Any], bar: Bar) -> WarmUp:
-    """Put the chains at their starts and warm them up."""
-
-    def report(steps: int, chains: Chains, _: Records) -> None:
-        bar.advance(steps, step_size=float(np.mean(chains.step_sizes)))
-
-    if group.sampler.space == "native":
-        group.begin(jax.tree.map(lambda leaf: np.stack([leaf] * plan["chains"]), free))
-        return warm_up(group, plan["warmup"], report=report)
-    together, tunes_itself = (
-        group.sampler.ensemble,
-        hasattr(group.sampler, "adapting"),
-    )  # a new map would make it forget
-    learns = plan["warmup"] != 0 and plan["metric"] != "none" and not tunes_itself
+def _begun(target: Any, sampler: Sampler, free: Any, words: np.ndarray, plan: Plan) -> Chains:
+    """The chains at their starts, behind the first map."""
+    if sampler.space == "native":
+        positions = jax.tree.map(lambda leaf: np.stack([leaf] * plan.num_chains), free)
+        return Chains.at(target, sampler, words, positions)
+    tunes_itself = hasattr(sampler, "adapting")  # a new map would make it forget
+    learns = plan.warmup != 0 and plan.metric != "none" and not tunes_itself
     by_itself = "dense" if free.size <= _DENSE_UP_TO else "diagonal"
-    kind = by_itself if plan["metric"] in ("auto", "none") else plan["metric"]
+    kind = by_itself if plan.metric in ("auto", "none") else plan.metric
     identity = identity_whitening(free, kind) if learns else None
-    groups = num_superchains(plan["chains"])
-    distinct = groups or plan["chains"]
-    count = max(distinct, _SCATTERED) if learns else distinct
-    target = Whitened(group.target.target, identity)
-    group.target = target
+    distinct = num_superchains(plan.num_chains) or plan.num_chains
+    count, behind = max(distinct, _SCATTERED) if learns else distinct, Whitened(target, identity)
     with ThreadPoolExecutor(2) as aside:  # the block compiles while the starts are looked at
-        compiled = aside.submit(group.compile, np.stack([free] * plan["chains"]) if together else free)
+        lane = np.stack([free] * plan.num_chains) if sampler.ensemble else free
+        compiled = aside.submit(compile_block, behind, sampler, lane)
         aside.submit(importlib.import_module, "pandas")  # for the summary: half a second gained
-        single = NUTS() if together else group.sampler  # looks at one point
-        if plan["begin"] == "scattered":
-            points, slopes = scattered_starts(target, single, free, group.words, count, plan["spread"])
-        else:
-            points, slopes = approximate_starts(plan["begin"], target, single, free, group.words, count)
+        single = NUTS() if sampler.ensemble else sampler  # looks at one point
+        points, slopes = starts(plan.begin, behind, single, free, words, count, float(plan.spread))
         compiled.result()
-    positions, step = np.repeat(points[:distinct], plan["chains"] // distinct, axis=0), None
-    if identity is not None:
-        whitening = first_whitening(identity, points, slopes)
-        group.target = Whitened(target.target, whitening)
-        positions, step = whitening.inverse(positions), first_step(free.size, slopes is not None)
-    group.begin(positions, step if group.is_tuned else None)
-    return warm_up(group, plan["warmup"], report=report)
+    positions = np.repeat(points[:distinct], plan.num_chains // distinct, axis=0)
+    if identity is None:
+        return Chains.at(target, sampler, words, positions)
+    whitening = first_whitening(identity, points, slopes)
+    step = first_step(free.size, slopes is not None) if is_tuned(sampler) else None
+    return Chains.at(target, sampler, words, whitening.inverse(positions), whitening, step)
+
+
+def _complete(
+    target: Any, kept: Continuation, store: MemoryStore | DiskStore, left: int, upkeep: Upkeep
+) -> Posterior:
+    """Warm the chains up, if they are not warm, and draw `left` times."""
+    status = Status.completed
+    if kept.warmup is None:
+        with progress_bar(None, "Warming up", progress=upkeep.progress) as bar:
+
+            def report(steps: int, chains: Chains) -> None:
+                bar.advance(steps, step_size=float(np.mean(chains.step_sizes)))
+
+            try:
+                chains, warm = warm_up(kept.chains, target, kept.plan.warmup, report=report)
+                chains = dataclasses.replace(chains, thin=kept.plan.thin)
+                kept = dataclasses.replace(kept, chains=chains, warmup=warm)
+            except KeyboardInterrupt:
+                left, status = 0, Status.interrupted
+    store = store.append(kept_of(kept.chains.advance(target, 0)[1]))
+    return draw(target, kept, store, left, upkeep, status)
 
 
 def _go_on(saved: Posterior, target: Any, total: int, upkeep: Upkeep) -> Posterior:
-    """Restore the chains of a saved posterior and draw until there are `total` draws."""
-    kept = dataclasses.replace(saved.continuation, planned=total)
-    group = Chains(Whitened(target, kept.whitening), kept.sampler, np.asarray(kept.words))
-    group.phase, group.count, group.states, group.tunings = 1, kept.count, kept.states, kept.tunings
-    group.num_chains, group.thin = saved.num_chains, kept.thin
-    done = kept.count // kept.thin
+    """Draw on from a saved posterior until there are `total` draws."""
+    kept, done = saved.continuation, _done(saved.continuation)
+    kept = dataclasses.replace(kept, plan=dataclasses.replace(kept.plan, num_draws=total))
     if kept.stream is None:
-        store = MemoryStore(kept_of(Records(saved.draws, None, None, saved.log_density, saved.info)))
+        store = MemoryStore((kept_of(Records(saved.draws, None, None, saved.log_density, saved.info)),))
     else:
         store = DiskStore(kept.stream, total, done)
-        store.append(kept_of(group.advance(0)))
-    return draw(group, store, kept, total - done, upkeep._replace(begun=upkeep.begun - saved.seconds))
+    upkeep = upkeep._replace(begun=upkeep.begun - saved.seconds)
+    return _complete(target, kept, store, total - done, upkeep)
+
+
+def _done(kept: Continuation) -> int:
+    """Draws of each chain so far."""
+    return 0 if kept.warmup is None else kept.chains.count // kept.plan.thin
 
 
 def _load(path: str | os.PathLike) -> Posterior:
@@ -251,11 +242,10 @@ def _load(path: str | os.PathLike) -> Posterior:
     return saved
 
 
-def _mark(
-    start: PyTree, free: Any, sampler: Sampler, words: np.ndarray, plan: dict[str, Any], args: tuple
-) -> str:
+def _mark(start: PyTree, free: Any, sampler: Sampler, words: np.ndarray, plan: Plan, args: tuple) -> str:
     """A digest of what a run begins with; the density itself cannot be compared."""
-    digest = hashlib.sha256(f"{jax.tree.structure(start)} {type(sampler).__name__} {plan}".encode())
+    options = [getattr(plan, field.name) for field in dataclasses.fields(plan) if field.name != "num_draws"]
+    digest = hashlib.sha256(f"{jax.tree.structure(start)} {type(sampler).__name__} {options}".encode())
     for leaf in jax.tree.leaves((free, as_arrays(sampler), words, args)):
         if eqx.is_array_like(leaf):
             digest.update(np.ascontiguousarray(leaf).tobytes())

@@ -10,7 +10,6 @@ References.  Vehtari, Gelman, Simpson, Carpenter and Buerkner (2021).
 import dataclasses
 import importlib
 import os
-import weakref
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -44,7 +43,6 @@ __all__ = ["Posterior"]
 
 _BLOCK = 1 << 14  # draws of one chain that a derived quantity is computed of at once
 
-_ANSWERS: dict[int, dict[str, Any]] = {}  # of the posteriors that are alive, by identity
 _ARVIZ_RECORDS = {
     "acceptance_rate": "acceptance",
     "n_steps": "num_gradients",
@@ -56,6 +54,8 @@ _ARVIZ_RECORDS = {
 
 class Posterior(Ended, Module):
     """Draws of Markov chains with their records; prints as the table of its variables and the verdict."""
+
+    __slots__ = ("_answers",)  # beside the fields, so that what was computed is no part of the tree
 
     draws: PyTree  # arrays (chains, draws, ...)
     log_density: Any  # (chains, draws)
@@ -197,14 +197,12 @@ class Posterior(Ended, Module):
 
 
 def _remembered(post: Posterior, name: str, compute: Callable[[], Any]) -> Any:
-    """Computed once per object, and kept outside: what a module holds beside its fields alters its tree."""
-    if id(post) not in _ANSWERS:
-        _ANSWERS[id(post)] = {}
-        weakref.finalize(post, _ANSWERS.pop, id(post))
-    answers = _ANSWERS[id(post)]
-    if name not in answers:
-        answers[name] = compute()
-    return answers[name]
+    """Computed once per object, which keeps it."""
+    if not hasattr(post, "_answers"):
+        object.__setattr__(post, "_answers", {})
+    if name not in post._answers:
+        post._answers[name] = compute()
+    return post._answers[name]
 
 
 @eqx.filter_jit

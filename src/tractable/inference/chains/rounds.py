@@ -1,30 +1,73 @@
 """The draws of a run: in rounds, kept and saved as they come, judged at the end.
 
-Cost.        That of the chains; a checkpoint rewrites all draws so far, unless they are streamed.
+Interrupted. A round gives chains and store together, or nothing: whenever a run is stopped, the two agree.
+Files.       With `stream`, one NumPy file per array, `draws.tau.npy` and the like, of shape
+             `(chains, draws, ...)`, written in place: what is on disk after a crash is whole up to the last
+             block that was counted.
+Cost.        That of the chains; a checkpoint rewrites all draws so far, unless they are streamed. Memory is
+             the draws twice while they are joined; with `stream`, one block.
 """
 
 import dataclasses
+import os
 import time
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import numpy as np
 
+from tractable.core.checks import check, check_count, check_option
 from tractable.core.iterate import Status
 from tractable.core.module import Module
 from tractable.core.progress import progress_bar
 from tractable.core.types import PyTree
 from tractable.inference.chains.posterior import Posterior
-from tractable.inference.chains.threads import BLOCK, Chains, Records, evaluate
-from tractable.inference.chains.whitening import Whitening
-from tractable.inference.samplers.dual_averaging import DualAveraging
-from tractable.inference.samplers.sampler import Info, Sampler
+from tractable.inference.chains.threads import BLOCK, Chains, Records, Whitened, evaluate, stream
+from tractable.inference.samplers.sampler import Info
 from tractable.inference.trust.smoothness import find_jump
 
-__all__ = ["Continuation", "Upkeep", "draw", "kept_of"]
+__all__ = ["Continuation", "DiskStore", "MemoryStore", "Plan", "Upkeep", "draw", "kept_of"]
 
+_BEGINNINGS = ("scattered", "pathfinder", "laplace")
+_METRICS = ("auto", "dense", "diagonal", "low_rank", "none")
 _ROUND_SECONDS = 0.5  # between two looks at the clock and the keyboard
+
+
+class Plan(Module):
+    """What a run was asked for."""
+
+    num_chains: int
+    num_draws: int
+    thin: int
+    warmup: str | int
+    metric: str
+    begin: str
+    spread: float | int
+
+    def __check_init__(self) -> None:
+        check_count("num_chains", self.num_chains)
+        check_count("num_draws", self.num_draws)
+        check_count("thin", self.thin)
+        check_option("metric", self.metric, _METRICS)
+        check_option("begin", self.begin, _BEGINNINGS)
+        number = isinstance(self.warmup, int) and not isinstance(self.warmup, bool) and self.warmup >= 0
+        known = self.warmup == "auto" or number
+        check(known, "warmup", 'a number of steps or "auto"', repr(self.warmup))
+        check(self.spread >= 0, "spread", "zero or positive", self.spread)
+
+
+class Continuation(Module):
+    """What a run needs to go on: all but the density and its data."""
+
+    plan: Plan
+    start: PyTree
+    supports: Any
+    chains: Chains
+    warmup: Any  # how it went; nothing before its end
+    stream: str | None
+    mark: str
 
 
 class Upkeep(NamedTuple):
@@ -34,51 +77,104 @@ class Upkeep(NamedTuple):
     seconds: float
     progress: bool
     begun: float  # by the clock of `time.monotonic`
-    cut_short: bool = False  # interrupted before the first draw
 
 
-class Continuation(Module):
-    """What a run needs to go on: all but the density and its data."""
+@dataclasses.dataclass(frozen=True)
+class MemoryStore:
+    """Blocks of draws in memory, each a pytree of arrays `(chains, steps, ...)`."""
 
-    start: PyTree
-    supports: Any
-    sampler: Sampler
-    whitening: Whitening | None
-    states: list
-    tunings: list[DualAveraging]
-    words: np.ndarray
-    warmup: Any
-    count: int
-    thin: int
-    planned: int
-    stream: str | None
-    mark: str
+    parts: tuple = ()
+
+    def append(self, block: Any) -> "MemoryStore":
+        """The store with another block."""
+        return MemoryStore((*self.parts, block))
+
+    def joined(self) -> Any:
+        """All blocks as one."""
+        return jax.tree.map(lambda *leaves: np.concatenate(leaves, 1), *self.parts)
 
 
-def draw(group: Chains, store: Any, kept: Continuation, left: int, upkeep: Upkeep) -> Posterior:
+@dataclasses.dataclass(frozen=True)
+class DiskStore:
+    """Blocks in files below a folder; `total` draws per chain in all, of which `done` are there already."""
+
+    path: str | os.PathLike
+    total: int
+    done: int = 0
+    files: Any = None  # a pytree of memory maps, once there is a block
+
+    def append(self, block: Any) -> "DiskStore":
+        """The store after a block was written behind what is there."""
+        files = self._opened(block) if self.files is None else self.files
+        done = self.done + jax.tree.leaves(block)[0].shape[1]
+
+        def write(file: np.memmap, leaf: np.ndarray) -> None:
+            file[:, self.done : done] = leaf
+            file.flush()
+
+        jax.tree.map(write, files, block)
+        return DiskStore(self.path, self.total, done, files)
+
+    def joined(self) -> Any:
+        """What has been written, as memory maps for reading."""
+        return jax.tree.map(
+            lambda file: np.load(str(file.filename), mmap_mode="r")[:, : self.done], self.files
+        )
+
+    def _opened(self, block: Any) -> Any:
+        Path(self.path).mkdir(parents=True, exist_ok=True)
+        return jax.tree_util.tree_map_with_path(self._file, block)
+
+    def _file(self, place: tuple, leaf: np.ndarray) -> np.memmap:
+        """A file with room for all draws; one that holds earlier draws keeps them."""
+        name = ".".join(str(getattr(k, "name", getattr(k, "key", getattr(k, "idx", k)))) for k in place)
+        path = Path(self.path) / f"{name}.npy"
+        shape = (leaf.shape[0], self.total, *leaf.shape[2:])
+        if self.done == 0:
+            return np.lib.format.open_memmap(path, "w+", leaf.dtype, shape)
+        got = f"{self.path} without {path.name}"
+        check(path.exists(), "stream", "the folder of the run that goes on", got)
+        old = np.load(path, mmap_mode="r+")
+        if old.shape == shape:
+            return old
+        longer = path.with_suffix(".longer")
+        made = np.lib.format.open_memmap(longer, "w+", leaf.dtype, shape)
+        made[:, : self.done] = old[:, : self.done]
+        made.flush()
+        os.replace(longer, path)
+        return np.load(path, mmap_mode="r+")
+
+
+def draw(
+    target: Any,
+    kept: Continuation,
+    store: MemoryStore | DiskStore,
+    left: int,
+    upkeep: Upkeep,
+    status: Status = Status.completed,
+) -> Posterior:
     """Draw `left` times in rounds; between them look at the clock and the keyboard."""
-    size, divergences, saved_at, last, status = 25, 0, time.monotonic(), None, Status.completed
+    chains, size, divergences, saved_at, last = kept.chains, 25, 0, time.monotonic(), None
+    count = chains.num_chains
     try:
-        with progress_bar(left * group.num_chains, "Sampling", progress=upkeep.progress) as bar:
+        with progress_bar(left * count, "Sampling", progress=upkeep.progress) as bar:
             while left > 0:
                 size, begun = min(size, left), time.monotonic()
-                records = group.advance(size)
-                last = records.position
-                store.append(kept_of(records))
-                left -= size
+                chains, store, records = _round(chains, target, store, size)
+                left, last = left - size, records.position
                 divergences += int(np.sum(records.info.diverging))
-                bar.advance(size * group.num_chains, divergences=divergences, **_step_field(group))
+                step = {"step_size": float(chains.step_sizes.mean())} if chains.is_tuned else {}
+                bar.advance(size * count, divergences=divergences, **step)
                 now = time.monotonic()
                 size = _next_size(size, now - begun)
                 if upkeep.checkpoint is not None and now - saved_at >= upkeep.seconds:
-                    _save(_posterior(group, store, kept, upkeep.begun, Status.interrupted), upkeep.checkpoint)
+                    here = dataclasses.replace(kept, chains=chains)
+                    _save(_posterior(here, store, upkeep, Status.interrupted), upkeep.checkpoint)
                     saved_at = now
     except KeyboardInterrupt:
         status = Status.interrupted
-    remarks = _jump_remarks(group, last)
-    post = _posterior(
-        group, store, kept, upkeep.begun, Status.interrupted if upkeep.cut_short else status, remarks
-    )
+    remarks = _jump_remarks(chains, target, last)
+    post = _posterior(dataclasses.replace(kept, chains=chains), store, upkeep, status, remarks)
     if upkeep.checkpoint is not None:
         _save(post, upkeep.checkpoint)
     return post
@@ -89,36 +185,34 @@ def kept_of(records: Records) -> dict[str, Any]:
     return {"draws": records.draws, "log_density": records.log_density, "info": records.info}
 
 
-def _step_field(group: Chains) -> dict[str, float]:
-    """The step size, for the progress bar, where there is one."""
-    return {"step_size": float(group.step_sizes.mean())} if group.is_tuned else {}
+def _posterior(
+    kept: Continuation,
+    store: MemoryStore | DiskStore,
+    upkeep: Upkeep,
+    status: Status,
+    remarks: tuple[str, ...] = (),
+) -> Posterior:
+    """The draws so far, with what is needed to go on."""
+    parts, chains = store.joined(), kept.chains
+    shape = np.shape(parts["log_density"])
+    info = jax.tree.map(lambda leaf: np.broadcast_to(leaf, shape), parts["info"])
+    tuned = chains.sampler
+    if chains.is_tuned:
+        tuned = eqx.tree_at(lambda s: s.step_size, tuned, np.asarray(chains.step_sizes.mean()))
+    made = parts["draws"], parts["log_density"], info, tuned, kept.warmup
+    return Posterior(*made, time.monotonic() - upkeep.begun, status, _remarks(info) + remarks, kept)
+
+
+def _round(
+    chains: Chains, target: Any, store: MemoryStore | DiskStore, size: int
+) -> tuple[Chains, MemoryStore | DiskStore, Records]:
+    chains, records = chains.advance(target, size)
+    return chains, store.append(kept_of(records)), records
 
 
 def _next_size(size: int, seconds: float) -> int:
     """So many draws that a round takes about half a second, as far as a block reaches."""
     return int(np.clip(size * _ROUND_SECONDS / max(seconds, 1e-6), 1, BLOCK))
-
-
-def _posterior(
-    group: Chains,
-    store: Any,
-    kept: Continuation,
-    begun: float,
-    status: Status,
-    remarks: tuple[str, ...] = (),
-) -> Posterior:
-    parts = store.joined()
-    shape = np.shape(parts["log_density"])
-    info = jax.tree.map(lambda leaf: np.broadcast_to(leaf, shape), parts["info"])
-    here = {"states": group.states, "tunings": group.tunings, "count": group.count}
-    goes_on = dataclasses.replace(kept, **here)
-    tuned = group.sampler
-    if group.is_tuned:
-        tuned = eqx.tree_at(lambda s: s.step_size, tuned, np.asarray(group.step_sizes.mean()))
-    return Posterior(
-        parts["draws"], parts["log_density"], info, tuned, kept.warmup, time.monotonic() - begun, status,
-        _remarks(info) + remarks, goes_on,
-    )  # fmt: skip
 
 
 def _remarks(info: Info) -> tuple[str, ...]:
@@ -132,18 +226,19 @@ def _remarks(info: Info) -> tuple[str, ...]:
     )
 
 
-def _jump_remarks(group: Chains, last: Any) -> tuple[str, ...]:
+def _jump_remarks(chains: Chains, target: Any, last: Any) -> tuple[str, ...]:
     """A jump of the density between the chains, which a sampler that follows gradients cannot see."""
-    follows = getattr(group.states[0], "gradient", None) is not None
-    if last is None or group.sampler.space != "real" or group.sampler.ensemble or not follows:
+    follows = getattr(chains.states[0], "gradient", None) is not None
+    if last is None or chains.sampler.space != "real" or chains.sampler.ensemble or not follows:
         return ()
-    target, whitening, word = group.target.target, group.target.whitening, group.words[:2]
+    whitening, key = chains.whitening, stream(chains.words, "looks")[0]
     rows = np.asarray(last).reshape((-1, np.shape(last)[-1]))
     points = rows if whitening is None else whitening.points(rows)
 
     def look(x: np.ndarray) -> tuple[float, np.ndarray]:
         # behind the map of the chains, for which the density is compiled already
-        state = evaluate(group.target, group.sampler, x if whitening is None else whitening.inverse(x), word)
+        z = x if whitening is None else whitening.inverse(x)
+        state = evaluate(Whitened(target, whitening), chains.sampler, z, key)
         slope = np.asarray(state.gradient)
         return float(state.log_density), slope if whitening is None else whitening.solve_transposed(slope)
 

@@ -7,6 +7,7 @@ Approximate. Or at draws of a Pathfinder or Laplace approximation, for densities
 Cost.        A few evaluations of the density per chain; an approximation compiles a program of its own.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -15,69 +16,76 @@ import jax.random as jr
 import numpy as np
 
 from tractable.core.checks import check
-from tractable.inference.chains.threads import Whitened, evaluate, random_words
+from tractable.core.module import Module
+from tractable.inference.chains.threads import Whitened, evaluate, stream
 from tractable.inference.samplers.sampler import Sampler
 from tractable.inference.target import FlatTarget
 
-__all__ = ["approximate_starts", "scattered_starts"]
+__all__ = ["starts"]
 
 _TRIES = 20
 _MOST_NAMED = 8
 
 
-def scattered_starts(
-    target: Whitened, sampler: Sampler, free: np.ndarray, words: np.ndarray, count: int, spread: float
+def starts(
+    kind: str,
+    target: Whitened,
+    sampler: Sampler,
+    free: np.ndarray,
+    words: np.ndarray,
+    count: int,
+    spread: float,
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """`count` points and the gradients there; `target` must not move them (a map that changes nothing)."""
-    evaluate_at = _Evaluation(target, sampler, words)
-    first = evaluate_at(free)
+    """`count` points and the gradients there, by the `kind` of beginning (`scattered`, `pathfinder` or
+    `laplace`); `target` must not move them (a map that changes nothing)."""
+    look = _Look(target, sampler, words)
+    first = look(free)
     if not _is_usable(first):
-        _refuse_start(target.target, free, first, evaluate_at)
-    generator = np.random.default_rng(random_words(words, (9, 0), 0, 1).ravel())
-    states, points = [first], [free]
-    for _ in range(count - 1):
-        noise = generator.uniform(-spread, spread, free.shape)
-        tries = (free + noise * 0.5**k for k in range(_TRIES))
-        point, state = next(((p, s) for p in tries if _is_usable(s := evaluate_at(p))), (free, first))
-        points.append(point)
-        states.append(state)
-    gradients = None if _slope(first) is None else np.stack([np.asarray(s.gradient) for s in states])
-    return np.stack(points), gradients
-
-
-def approximate_starts(
-    kind: str, target: Whitened, sampler: Sampler, free: np.ndarray, words: np.ndarray, count: int
-) -> tuple[np.ndarray, np.ndarray | None]:
-    """`count` draws of an approximation of the density (`pathfinder` or `laplace`), and the gradients
-    there."""
-    key = jr.wrap_key_data(random_words(words, (7, 0), 0, 1)[0])
-    evaluate_at = _Evaluation(target, sampler, words)
-    first = evaluate_at(free)
-    if not _is_usable(first):
-        _refuse_start(target.target, free, first, evaluate_at)
-    if kind == "pathfinder":
-        from tractable.inference.variational.pathfinder import pathfinder
-
-        key_path, key_draw = jr.split(key)
-        points = pathfinder(target.target, jnp.asarray(free), key=key_path, num_paths=4).resample(
-            key_draw, count
-        )
+        _refuse_start(target.target, free, first, look)
+    if kind == "scattered":
+        found = [(free, first), *_scattered((free, first), words, count - 1, spread, look)]
     else:
-        from tractable.inference.curvature.laplace import laplace
-
-        points = laplace(target.target, jnp.asarray(free)).sample(key, (count,))
-    found = [(point, evaluate_at(point)) for point in np.asarray(points)]
+        found = [(point, look(point)) for point in _approximate(kind, target, free, words, count)]
     usable = [pair if _is_usable(pair[1]) else (free, first) for pair in found]
     slopes = None if _slope(first) is None else np.stack([np.asarray(_slope(state)) for _, state in usable])
     return np.stack([point for point, _ in usable]), slopes
 
 
-class _Evaluation:
-    def __init__(self, target: Whitened, sampler: Sampler, words: np.ndarray):
-        self.target, self.sampler, self.words = target, sampler, random_words(words, (8, 0), 0, 1)[0]
+def _scattered(
+    first: tuple[np.ndarray, Any], words: np.ndarray, count: int, spread: float, look: "_Look"
+) -> Iterator[tuple[np.ndarray, Any]]:
+    """Points about the `first`, each nearer to it until the density is positive there."""
+    free = first[0]
+    generator = np.random.default_rng(stream(words, "scatter").ravel())
+    for _ in range(count):
+        noise = generator.uniform(-spread, spread, free.shape)
+        tries = ((point, look(point)) for point in (free + noise * 0.5**k for k in range(_TRIES)))
+        yield next((pair for pair in tries if _is_usable(pair[1])), first)
+
+
+def _approximate(kind: str, target: Whitened, free: np.ndarray, words: np.ndarray, count: int) -> np.ndarray:
+    """Draws of an approximation of the density."""
+    key = jr.wrap_key_data(stream(words, "approximation")[0])
+    if kind == "pathfinder":
+        from tractable.inference.variational.pathfinder import pathfinder
+
+        key_path, key_draw = jr.split(key)
+        found = pathfinder(target.target, jnp.asarray(free), key=key_path, num_paths=4)
+        return np.asarray(found.resample(key_draw, count))
+    from tractable.inference.curvature.laplace import laplace
+
+    return np.asarray(laplace(target.target, jnp.asarray(free)).sample(key, (count,)))
+
+
+class _Look(Module):
+    """What a sampler sees at a point."""
+
+    target: Whitened
+    sampler: Sampler
+    words: np.ndarray
 
     def __call__(self, point: np.ndarray) -> Any:
-        return evaluate(self.target, self.sampler, point, self.words)
+        return evaluate(self.target, self.sampler, point, stream(self.words, "looks")[0])
 
 
 def _is_usable(state: Any) -> bool:
@@ -90,12 +98,12 @@ def _slope(state: Any) -> Any:
     return getattr(state, "gradient", None)
 
 
-def _refuse_start(target: FlatTarget, free: np.ndarray, state: Any, evaluate_at: _Evaluation) -> None:
+def _refuse_start(target: FlatTarget, free: np.ndarray, state: Any, look: _Look) -> None:
     """Say which variables are to blame, with the values and supports that they have."""
     slots, names = target.rebuild.slots, target.rebuild.names
     value = float(state.log_density)
     bad = np.zeros(free.size, bool) if _slope(state) is None else ~np.isfinite(np.asarray(_slope(state)))
-    blamed = [names[i] for i in np.flatnonzero(bad)] or _cured_by_moving(slots, free, evaluate_at)
+    blamed = [names[i] for i in np.flatnonzero(bad)] or _cured_by_moving(slots, free, look)
     words = [_words_of(target, free, name) for name in (blamed or names)[:_MOST_NAMED]]
     what = "a finite log-density" if not np.isfinite(value) else "a finite gradient"
     got = f"log-density {value:.6g} with " + ", ".join(words)
@@ -103,14 +111,14 @@ def _refuse_start(target: FlatTarget, free: np.ndarray, state: Any, evaluate_at:
     check(False, "start", f"a point with {what}", got, fix)
 
 
-def _cured_by_moving(slots: tuple, free: np.ndarray, evaluate_at: _Evaluation) -> list[str]:
+def _cured_by_moving(slots: tuple, free: np.ndarray, look: _Look) -> list[str]:
     """The variables of which one alone, moved a little or a lot, makes the density positive."""
     cured, low = [], 0
     for slot in slots:
         for shift in (-4.0, -1.0, -0.25, 0.25, 1.0, 4.0):
             moved = free.copy()
             moved[low : low + slot.size] += shift
-            if _is_usable(evaluate_at(moved)):
+            if _is_usable(look(moved)):
                 cured.append(slot.path or "start")
                 break
         low += slot.size

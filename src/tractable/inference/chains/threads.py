@@ -3,13 +3,17 @@ r"""Several chains of one sampler, each on its own thread, all running one compi
 Program.     A block of at most `BLOCK` steps of one chain: whiten, step, tune the step size while adapting,
              record. It is compiled once per model and serves warm-up and sampling, any number of draws and
              any metric.
-Randomness.  Step $t$ of chain $c$ uses the $t$-th word of a counter-based stream of its own (Philox), made on
-             the host: blocks may be cut anywhere, and a run that was stopped goes on bit for bit.
+State.       `Chains` is immutable: `advance` gives the chains further on and what they recorded, and the
+             chains from which it began are still there. A run that is interrupted goes on from them.
+Randomness.  Every random number of a run belongs to a stream of its key with a name (`stream`). Number $t$
+             of the stream of a chain is the key of its step $t$, made on the host by a counter (Philox):
+             blocks may be cut anywhere, and a run that was stopped goes on bit for bit.
 Cost.        Nothing per step beyond the sampler's; one dispatch per block and chain. Compiled programs
              release the interpreter, so chains use as many cores as there are; no chain waits for
              another's tree.
 """
 
+import dataclasses
 import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -20,28 +24,38 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from tractable.core.checks import is_key
 from tractable.core.iterate import run
 from tractable.core.module import Module
-from tractable.core.types import Array, Key
+from tractable.core.types import Array
 from tractable.inference.chains.whitening import Whitening
 from tractable.inference.samplers.dual_averaging import DualAveraging
 from tractable.inference.samplers.sampler import Info, Sampler
 from tractable.inference.target import FlatTarget
 
-__all__ = [
-    "BLOCK",
-    "Chains",
-    "NativeTarget",
-    "Records",
-    "Whitened",
-    "as_arrays",
-    "evaluate",
-    "key_words",
-    "random_words",
-]
+__all__ = ["BLOCK", "Chains", "NativeTarget", "Records", "Whitened", "as_arrays", "evaluate", "stream"]
 
 BLOCK = 250  # steps in a block
+
+_STREAMS = {
+    "warmup": 0,  # the steps of one chain while it is tuned
+    "draws": 1,  # the steps of one chain after that
+    "states": 2,  # what a sampler needs to begin at a point, by the step at which it begins there
+    "approximation": 7,  # the draws of an approximation, from which chains begin
+    "looks": 8,  # states that are only looked at
+    "scatter": 9,  # the points about the start, from which chains begin
+}
+
+
+def stream(words: np.ndarray, name: str, chain: int = 0, low: int = 0, count: int = 1) -> np.ndarray:
+    """Keys number `low` to `low + count` of a stream of the run whose key has these `words`, as pairs of
+    words.
+
+    A stream is known by its name, and for steps by the number of the chain; all are independent.
+    """
+    entropy = [*(int(w) for w in words), _STREAMS[name], chain]
+    generator = np.random.Philox(key=np.random.SeedSequence(entropy).generate_state(2, np.uint64))
+    generator.advance(low)  # one counter gives four words of 64 bits, of which the first is used
+    return generator.random_raw(4 * count)[::4].copy().view(np.uint32).reshape((count, 2))
 
 
 class NativeTarget(Module):
@@ -82,111 +96,124 @@ class Records(Module):
     info: Info
 
 
-class Chains:
-    """The chains of a run: where they are, how they move, and how far they have come."""
+class Chains(Module):
+    """The chains of a run at one moment: where they are, how they move, and how far they have come.
 
-    def __init__(self, target: Whitened, sampler: Sampler, words: np.ndarray):
-        self.target, self.sampler, self.words, self.thin = target, as_arrays(sampler), words, 1
-        self.phase, self.count, self.adapting = 0, 0, False
-        self.states: list = []
-        self.tunings: list[DualAveraging] = []
+    A *lane* is what one thread moves: a chain, or all of them where the sampler is an ensemble.
+    """
 
-    def begin(self, positions: Any, step_size: float | None = None) -> None:
-        """Put the chains at `positions`, with a leading axis of chains, in the space in which they move."""
-        self.num_chains = jax.tree.leaves(positions)[0].shape[0]
-        self.states = self._begin(positions)
-        own = np.mean(getattr(self.sampler, "step_size", 1.0))
-        self.tunings = [DualAveraging.of(own if step_size is None else step_size) for _ in self.states]
+    sampler: Sampler
+    whitening: Whitening | None
+    words: np.ndarray  # of the key of the run
+    states: tuple  # of each lane
+    tunings: tuple[DualAveraging, ...]  # of each lane
+    num_chains: int
+    phase: str = "warmup"  # or "draws": the name of the stream of the steps
+    count: int = 0  # steps in this phase
+    thin: int = 1  # steps between two records
+    adapting: bool = False
 
-    @property
-    def num_lanes(self) -> int:
-        """How many threads of work there are: one per chain, or one for an ensemble."""
-        return 1 if self.sampler.ensemble else self.num_chains
+    @staticmethod
+    def at(
+        target: Any,
+        sampler: Sampler,
+        words: np.ndarray,
+        positions: Any,
+        whitening: Whitening | None = None,
+        step_size: float | None = None,
+    ) -> "Chains":
+        """Chains that begin at `positions`, with a leading axis of chains, in the space in which they
+        move."""
+        sampler, num_chains = as_arrays(sampler), jax.tree.leaves(positions)[0].shape[0]
+        lanes = 1 if sampler.ensemble else num_chains
+        own = np.mean(getattr(sampler, "step_size", 1.0)) if step_size is None else step_size
+        made = Chains(sampler, whitening, words, (), (DualAveraging.of(own),) * lanes, num_chains)
+        return made.restarted(target, positions, whitening, None)
 
     @property
     def is_tuned(self) -> bool:
         """Whether the step size is for the warm-up to find."""
-        return (
-            hasattr(self.sampler, "step_size")
-            and getattr(self.sampler, "target_acceptance", None) is not None
-        )
-
-    def advance(self, steps: int) -> Records:
-        """Move every chain by `steps` recorded steps, at most a block."""
-        words = [self._words(lane, steps) for lane in range(self.num_lanes)]
-        made = _in_threads(self._block, list(zip(self.states, self.tunings, words, [steps] * self.num_lanes)))
-        self.states, self.tunings = [m[0] for m in made], [m[1] for m in made]
-        self.count += steps * self.thin
-        stack = self._join if self.sampler.ensemble else lambda *leaves: np.stack(leaves)
-        return jax.tree.map(
-            lambda *leaves: stack(*[np.asarray(leaf)[:steps] for leaf in leaves]), *[m[2] for m in made]
-        )
-
-    def compile(self, position: Any) -> None:
-        """Compile the block for a chain at a `position` like this; a thread may do it beside other work."""
-        shapes = eqx.filter_eval_shape(evaluate, self.target, self.sampler, position, self.words[:2])
-        blank = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes)
-        self._block(blank, DualAveraging.of(1.0), np.zeros((BLOCK, self.thin, 2), np.uint32), 0)
-
-    def restart(self, positions: Any, whitening: Whitening | None, step_size: float | None) -> None:
-        """Go on from `positions` behind another map, and search the step size anew from `step_size`."""
-        self.target = Whitened(self.target.target, whitening)
-        self.states = self._begin(positions)
-        self.search(step_size)
-
-    def freeze(self, step_size: float | None) -> None:
-        """End the warm-up: nothing is tuned any more, and the draws begin."""
-        self.adapting, self.phase, self.count = False, 1, 0
-        self.search(step_size)
-        if hasattr(self.sampler, "adapting"):
-            self.sampler = eqx.tree_at(lambda s: s.adapting, self.sampler, np.asarray(False))
-
-    def search(self, step_size: float | None) -> None:
-        """Begin the search of the step size anew, from `step_size` if there is one."""
-        if step_size is not None:
-            self.tunings = [DualAveraging.of(step_size) for _ in self.states]
+        return is_tuned(self.sampler)
 
     @property
     def step_sizes(self) -> np.ndarray:
-        """The step size of each chain."""
+        """The step size of each lane."""
         return np.exp([float(tuning.log_step) for tuning in self.tunings])
 
-    def _block(self, state: Any, tuning: DualAveraging, words: np.ndarray, steps: int) -> Any:
-        """One block of one lane, to its end."""
-        counts = {"count": np.asarray(steps), "adapting": np.asarray(self.adapting), "tuned": self.is_tuned}
-        return jax.block_until_ready(_advance(self.target, self.sampler, state, tuning, words, **counts))
+    def advance(self, target: Any, steps: int) -> tuple["Chains", Records]:
+        """The chains after `steps` recorded steps, at most a block, and the records."""
+        behind, lanes = Whitened(target, self.whitening), zip(self.states, self.tunings, self._keys(steps))
+        work = [(behind, self.sampler, *lane, steps, self.adapting) for lane in lanes]
+        made = _in_threads(run_block, work)
+        states, tunings, records = zip(*made)
+        join = _turned if self.sampler.ensemble else lambda *leaves: np.stack(leaves)
+        whole = jax.tree.map(lambda *leaves: join(*[np.asarray(leaf)[:steps] for leaf in leaves]), *records)
+        count = self.count + steps * self.thin
+        return dataclasses.replace(self, states=states, tunings=tunings, count=count), whole
 
-    def _begin(self, positions: Any) -> list:
-        words = self._words_at(2 + self.phase, self.count, self.num_lanes)
-        if self.sampler.ensemble:
-            return [evaluate(self.target, self.sampler, positions, words[0])]
-        lanes = [jax.tree.map(lambda leaf, c=c: leaf[c], positions) for c in range(self.num_chains)]
-        return [evaluate(self.target, self.sampler, lane, word) for lane, word in zip(lanes, words)]
+    def restarted(
+        self, target: Any, positions: Any, whitening: Whitening | None, step_size: float | None
+    ) -> "Chains":
+        """The chains at `positions` behind another map; they search the step size anew from `step_size`."""
+        behind, lanes = Whitened(target, whitening), [positions]
+        if not self.sampler.ensemble:
+            lanes = [jax.tree.map(lambda leaf, c=c: leaf[c], positions) for c in range(self.num_chains)]
+        keys = stream(self.words, "states", 0, self.count, len(lanes))
+        states = tuple(evaluate(behind, self.sampler, lane, key) for lane, key in zip(lanes, keys))
+        return dataclasses.replace(self._searching(step_size), states=states, whitening=whitening)
 
-    def _words(self, lane: int, steps: int) -> np.ndarray:
-        words = random_words(self.words, (self.phase, lane), self.count, steps * self.thin)
-        room = np.zeros((BLOCK * self.thin, 2), np.uint32)
-        room[: len(words)] = words
-        return room.reshape((BLOCK, self.thin, 2))
+    def frozen(self, step_size: float | None) -> "Chains":
+        """The chains after their warm-up: nothing is tuned any more, and the draws begin."""
+        sampler = self.sampler
+        if hasattr(sampler, "adapting"):
+            sampler = eqx.tree_at(lambda s: s.adapting, sampler, np.asarray(False))
+        after = {"sampler": sampler, "phase": "draws", "count": 0, "adapting": False}
+        return dataclasses.replace(self._searching(step_size), **after)
 
-    def _words_at(self, purpose: int, low: int, count: int) -> np.ndarray:
-        return random_words(self.words, (purpose, 0), low, count)
+    def _searching(self, step_size: float | None) -> "Chains":
+        """The search of the step size anew, from `step_size` if there is one."""
+        if step_size is None:
+            return self
+        return dataclasses.replace(self, tunings=(DualAveraging.of(step_size),) * len(self.tunings))
 
-    def _join(self, *leaves: np.ndarray) -> np.ndarray:
-        return np.swapaxes(leaves[0], 0, 1)  # (steps, chains, ...) of the one lane
+    def _keys(self, steps: int) -> list[np.ndarray]:
+        """The keys of the next steps of each lane, in a room of one size."""
+        rooms = [np.zeros((BLOCK * self.thin, 2), np.uint32) for _ in self.states]
+        for lane, room in enumerate(rooms):
+            keys = stream(self.words, self.phase, lane, self.count, steps * self.thin)
+            room[: len(keys)] = keys
+        return [room.reshape((BLOCK, self.thin, 2)) for room in rooms]
 
 
-def key_words(key: Key) -> np.ndarray:
-    """The words of a key, on the host."""
-    return np.asarray(jr.key_data(key) if is_key(key) else key, np.uint32).reshape(-1)
+def is_tuned(sampler: Sampler) -> bool:
+    """Whether the step size of a sampler is for the warm-up to find."""
+    return hasattr(sampler, "step_size") and getattr(sampler, "target_acceptance", None) is not None
 
 
-def random_words(words: np.ndarray, stream: tuple[int, int], low: int, count: int) -> np.ndarray:
-    """Pairs of random words number `low` to `low + count` of a stream: keys for so many steps."""
-    seed = np.random.SeedSequence([*(int(w) for w in words), *stream]).generate_state(2, np.uint64)
-    generator = np.random.Philox(key=seed)
-    generator.advance(low)  # one counter gives four words of 64 bits, of which the first is used
-    return generator.random_raw(4 * count)[::4].copy().view(np.uint32).reshape((count, 2))
+def compile_block(target: Whitened, sampler: Sampler, position: Any) -> None:
+    """Compile the block for a chain at a `position` like this; a thread may do it beside other work."""
+    keys = np.zeros((BLOCK, 1, 2), np.uint32)
+    shapes = eqx.filter_eval_shape(evaluate, target, sampler, position, keys[0, 0])
+    blank = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes)
+    run_block(target, sampler, blank, DualAveraging.of(1.0), keys, 0, False)
+
+
+def run_block(
+    target: Whitened,
+    sampler: Sampler,
+    state: Any,
+    tuning: DualAveraging,
+    keys: np.ndarray,
+    steps: int,
+    adapting: bool,
+) -> tuple[Any, DualAveraging, Records]:
+    """One block of one lane, to its end."""
+    counts = {"count": np.asarray(steps), "adapting": np.asarray(adapting), "tuned": is_tuned(sampler)}
+    return jax.block_until_ready(_advance(target, sampler, state, tuning, keys, **counts))
+
+
+def _turned(leaf: np.ndarray) -> np.ndarray:
+    return np.swapaxes(leaf, 0, 1)  # (steps, chains, ...) of the one lane
 
 
 def _in_threads(work: Any, items: list[tuple]) -> list:

@@ -14,9 +14,10 @@ References.  Margossian et al. (2024), for stopping by nested $\hat R$; Seyboldt
              (2024).
 """
 
+import dataclasses
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -59,89 +60,69 @@ class WarmUp(Module):
 
 def warm_up(
     chains: Chains,
+    target: Any,
     steps: int | str,
     *,
     max_steps: int = 500,
-    report: Callable[[int, Chains, Records], None] | None = None,
-) -> WarmUp:
-    """Tune `chains` in place; `steps` is a number, or `"auto"` to go on until the chains agree."""
-    begun, learner = time.monotonic(), _Learner(chains)
+    report: Callable[[int, Chains], None] | None = None,
+) -> tuple[Chains, WarmUp]:
+    """The chains tuned and ready to draw; `steps` is a number, or `"auto"` to go on until they agree."""
+    begun, history = time.monotonic(), _History()
     slow = getattr(chains.states[0], "gradient", None) is None or hasattr(chains.sampler, "adapting")
-    pace = (
-        5 if slow else 1
-    )  # random walks see less per step; samplers that tune themselves learn step by step
+    pace = 5 if slow else 1  # random walks see less per step; what tunes itself learns step by step
     limit = max_steps * pace if steps == "auto" else int(steps)
-    chains.adapting = True
-    agreed = steps != "auto"
+    chains, agreed = dataclasses.replace(chains, adapting=True), steps != "auto"
     for size in _windows(limit, pace):
-        learner.see(_advance(chains, size, report))
-        learner.teach(chains)
-        if steps == "auto" and learner.num_steps >= sum(_FIRST_WINDOWS) * pace and learner.agrees():
+        chains, history = _window(chains, target, size, history, report)
+        chains = _taught(chains, target, history)
+        if steps == "auto" and history.num_steps >= sum(_FIRST_WINDOWS) * pace and history.agrees():
             agreed = True
             break
     last = min(_LAST_WINDOW * pace, limit)
     if last:
-        learner.see(_advance(chains, last, report))
-    steps_found = np.exp([float(tuning.log_average) for tuning in chains.tunings])
-    chains.freeze(float(np.exp(np.log(steps_found).mean())) if chains.is_tuned and limit else None)
-    return WarmUp(
-        learner.num_steps,
-        learner.num_gradients,
-        chains.step_sizes,
-        time.monotonic() - begun,
-        agreed,
-        num_superchains(chains.num_chains),
-    )
+        chains, history = _window(chains, target, last, history, report)
+    found = np.exp([float(tuning.log_average) for tuning in chains.tunings])
+    chains = chains.frozen(float(np.exp(np.log(found).mean())) if chains.is_tuned and limit else None)
+    work, groups = (history.num_steps, history.num_gradients), num_superchains(chains.num_chains)
+    return chains, WarmUp(*work, chains.step_sizes, time.monotonic() - begun, agreed, groups)
 
 
-class _Learner:
-    """What the windows have shown so far."""
+class _Window(NamedTuple):
+    """The steps of one window, in the space of the density."""
 
-    def __init__(self, chains: Chains):
-        self.num_steps, self.num_gradients = 0, 0
-        self.windows: list[tuple[np.ndarray, np.ndarray | None, np.ndarray]] = []
-        self.whitening = chains.target.whitening
+    draws: np.ndarray
+    slopes: np.ndarray | None
+    values: np.ndarray
 
-    def see(self, records: Records) -> None:
-        """Keep a window in the space of the density."""
-        self.num_steps += records.log_density.shape[1]
-        self.num_gradients += int(np.sum(records.info.num_gradients))
+    @staticmethod
+    def of(records: Records, whitening: Whitening | None) -> "_Window":
         draws, slopes, values = records.position, records.gradient, np.asarray(records.log_density)
-        if self.whitening is not None:
-            draws = self.whitening.points(np.asarray(draws))
-            slopes = None if slopes is None else self.whitening.solve_transposed(np.asarray(slopes))
+        if whitening is not None:
+            draws = whitening.points(np.asarray(draws))
+            slopes = None if slopes is None else whitening.solve_transposed(np.asarray(slopes))
         elif not isinstance(draws, np.ndarray):
             draws = values[..., None]  # of a structure of its own kind only the log-density is compared
-        self.windows.append((draws, slopes, values))
+        return _Window(draws, slopes, values)
 
-    def later(self) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
+
+class _History(NamedTuple):
+    """What the windows have shown so far."""
+
+    windows: tuple[_Window, ...] = ()
+    num_steps: int = 0
+    num_gradients: int = 0
+
+    def later(self) -> _Window:
         """The windows that make up the later half of all steps so far."""
         kept, total = [], 0
         for window in reversed(self.windows):
             kept.insert(0, window)
-            total += window[0].shape[1]
+            total += window.draws.shape[1]
             if total >= self.num_steps / 2:
                 break
         draws, slopes, values = zip(*kept)
         joined = None if slopes[0] is None else np.concatenate(slopes, 1)
-        return np.concatenate(draws, 1), joined, np.concatenate(values, 1)
-
-    def teach(self, chains: Chains) -> None:
-        """Give the chains the map that fits the later windows."""
-        if self.whitening is None:
-            return
-        draws, slopes, _ = self.later()
-        dim = draws.shape[-1]
-        flat = draws.reshape((-1, dim))
-        slopes = None if slopes is None else slopes.reshape((-1, dim))
-        known = _within_reach(flat) if slopes is None else _within_reach(flat) & _within_reach(slopes)
-        if known.sum() > 1:  # chains of an improper density run away: nothing is learnt there
-            some = None if slopes is None else slopes[known]
-            settled = self.num_steps >= sum(_FIRST_WINDOWS[:3])
-            self.whitening = self.whitening.learn(flat[known], some, settled=settled)
-        step = first_step(dim, slopes is not None)
-        last = self.windows[-1][0][:, -1]
-        chains.restart(self.whitening.inverse(last), self.whitening, step if chains.is_tuned else None)
+        return _Window(np.concatenate(draws, 1), joined, np.concatenate(values, 1))
 
     def agrees(self) -> bool:
         """Whether the chains have forgotten their starts, as far as so few draws can say."""
@@ -150,6 +131,25 @@ class _Learner:
         r_hats = np.append(split_rhat(flat), split_rhat(values[..., None]))
         r_hats = np.where(np.isnan(r_hats), 1.0, r_hats)  # of what never moves nothing is to be said
         return bool(np.quantile(r_hats, 0.9) < _AGREE and r_hats[-1] < _AGREE)
+
+
+def _taught(chains: Chains, target: Any, history: _History) -> Chains:
+    """The chains behind the map that fits the later windows."""
+    whitening = chains.whitening
+    if whitening is None:
+        return chains
+    draws, slopes, _ = history.later()
+    dim = draws.shape[-1]
+    flat = draws.reshape((-1, dim))
+    slopes = None if slopes is None else slopes.reshape((-1, dim))
+    known = _within_reach(flat) if slopes is None else _within_reach(flat) & _within_reach(slopes)
+    if known.sum() > 1:  # chains of an improper density run away: nothing is learnt there
+        some = None if slopes is None else slopes[known]
+        settled = history.num_steps >= sum(_FIRST_WINDOWS[:3])
+        whitening = whitening.learn(flat[known], some, settled=settled)
+    last = whitening.inverse(history.windows[-1].draws[:, -1])
+    step = first_step(dim, slopes is not None) if chains.is_tuned else None
+    return chains.restarted(target, last, whitening, step)
 
 
 def _within_reach(rows: np.ndarray) -> np.ndarray:
@@ -184,15 +184,19 @@ def _windows(limit: int, pace: int) -> Iterator[int]:
         left -= size
 
 
-def _advance(chains: Chains, steps: int, report: Callable | None) -> Records:
+def _window(
+    chains: Chains, target: Any, steps: int, history: _History, report: Callable | None
+) -> tuple[Chains, _History]:
     """A window of any length, in blocks."""
     parts, left = [], steps
     while left > 0:
         size = min(BLOCK, left)
-        parts.append(chains.advance(size))
+        chains, records = chains.advance(target, size)
+        parts.append(records)
         left -= size
         if report is not None:
-            report(size, chains, parts[-1])
-    if len(parts) == 1:
-        return parts[0]
-    return jax.tree.map(lambda *leaves: np.concatenate(leaves, 1), *parts)
+            report(size, chains)
+    whole = jax.tree.map(lambda *leaves: np.concatenate(leaves, 1), *parts)
+    seen = (*history.windows, _Window.of(whole, chains.whitening))
+    gradients = history.num_gradients + int(np.sum(whole.info.num_gradients))
+    return chains, _History(seen, history.num_steps + steps, gradients)

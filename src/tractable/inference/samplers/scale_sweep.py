@@ -72,7 +72,7 @@ def scale_sweep(
     sampler: Sampler | None = None,
     num_draws: int = 1000,
     num_warmup: int = 200,
-    chains: int = 4,
+    num_chains: int = 4,
     args: tuple = (),
 ) -> ScaleSweep:
     """Chains at each of `step_sizes`, all at once: too small a step explores slowly, too large is rejected.
@@ -89,9 +89,9 @@ def scale_sweep(
     sampler = RandomWalkMetropolis() if sampler is None else sampler
     check(hasattr(sampler, "step_size"), "sampler", "a sampler with a `step_size`", type(sampler).__name__)
     counts = check_count("num_draws", num_draws, 4), check_count("num_warmup", num_warmup, 0)
-    chains = check_count("chains", chains)
-    found = _sweep(log_density, sampler, as_float("start", start), sizes, key, (*counts, chains), args)
-    return ScaleSweep(sizes, *found, num_draws=chains * counts[0])
+    num_chains = check_count("num_chains", num_chains)
+    found = _sweep(log_density, sampler, as_float("start", start), sizes, key, (*counts, num_chains), args)
+    return ScaleSweep(sizes, *found, num_draws=num_chains * counts[0])
 
 
 @eqx.filter_jit

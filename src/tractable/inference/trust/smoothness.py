@@ -4,10 +4,9 @@ Test.        Between two points the log-density $\ell$ is compared with the sum 
              $\ell(b) - \ell(a) - \frac12(g_a + g_b)^\top(b - a)$: for a smooth density this falls as the cube
              of the distance when the interval is halved, at a jump it stays. The interval with the largest
              remainder is halved until it is tiny; what is left is a jump.
-Cost.        About twenty evaluations on each of at most fifteen lines, within a budget of time.
+Cost.        About twenty evaluations on each of at most fifteen lines, within a budget.
 """
 
-import time
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
@@ -37,16 +36,21 @@ class Jump(Module):
 def find_jump(
     value_and_slope: Callable[[np.ndarray], tuple[float, np.ndarray]],
     draws: np.ndarray,
-    seconds: float = 0.2,
+    num_looks: int = 250,
 ) -> Jump | None:
-    """A jump on one of a few lines through `draws`, shape `(n, d)`, or `None` if none is met."""
-    begun = time.monotonic()
+    """A jump on one of a few lines through `draws`, shape `(n, d)`, or `None` if none is met; no line is
+    begun after `num_looks` evaluations."""
+    looks = 0
+
+    def look(x: np.ndarray) -> tuple[float, np.ndarray]:
+        nonlocal looks
+        looks += 1
+        return value_and_slope(x)
+
     for a, b in _lines(draws):
-        jump = _between(value_and_slope, a, b)
+        jump = _between(look, a, b) if looks < num_looks else None
         if jump is not None:
             return jump
-        if time.monotonic() - begun > seconds:
-            return None
     return None
 
 

@@ -182,7 +182,7 @@ def sample_precisions(
 ) -> Posterior:
     r"""Draws of `{"alpha": ..., "beta": ...}` from their posterior by Markov chains, with their verdict.
 
-    `options` go to `inference.mcmc` (`chains`, `draws`, `progress`, ...).
+    `options` go to `inference.mcmc` (`num_chains`, `num_draws`, `progress`, ...).
     """
     spectrum = spectrum_of(statistics, intercept=intercept, standardise=standardise)
     prior = _default_prior(statistics, intercept) if log_prior is None else log_prior

@@ -191,7 +191,13 @@ def sample_logistic(
     (z, targets), w = pad_rows((rows.design(), rows.y), rows.weights)
     start = np.asarray(approximate.posterior.mean)
     posterior = mcmc(
-        log_joint, start, key=key, args=(z, targets, w, prior), draws=draws, chains=chains, progress=False
+        log_joint,
+        start,
+        key=key,
+        args=(z, targets, w, prior),
+        num_draws=draws,
+        num_chains=chains,
+        progress=False,
     )
     return approximate, posterior
 
