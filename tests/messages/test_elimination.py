@@ -96,7 +96,7 @@ def test_a_thousand_variables_take_less_than_a_fifth_of_a_second():
         for i in range(1, 1000)
     ]
     scopes = [tuple(dict.fromkeys(scope)) for scope in scopes]
-    elimination_order(scopes[:5], [2] * 1000)  # compiled
+
     seconds = []
     for _ in range(3):
         start = time.process_time()
@@ -272,5 +272,5 @@ def test_bad_input_is_named(call, says):
 
 
 def test_tables_that_are_too_large_are_refused():
-    with pytest.raises(MemoryError, match=r"at most 134217728 cells; got 1.07e\+09"):
+    with pytest.raises(MemoryError, match=r"the table of 30 variables, 2e\+09 bytes; got 8.59e\+09"):
         sum_out([(i,) for i in range(30)], [np.zeros(2)] * 30, [2] * 30, keep=range(30))

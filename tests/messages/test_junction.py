@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from tests.oracles import table_products as oracle
 from tractable.messages import junction as junction_module
-from tractable.messages.junction import TooLarge, junction_tree
+from tractable.messages.cost import Budget, TooLarge
+from tractable.messages.junction import junction_tree
 from tractable.messages.junction_axes import apply_operand, merge_axes, sum_into
 from tractable.messages.variable_elimination import enumerate_assignments
 
@@ -327,7 +328,7 @@ def memory_used(tree, tables):
 def test_memory_is_predicted_within_a_fifth(scopes, sizes):
     tree = junction_tree(scopes, sizes)
     used = memory_used(tree, [np.zeros([sizes[v] for v in scope]) for scope in scopes])
-    assert tree.order.predicted_bytes == pytest.approx(used, rel=0.2)
+    assert tree.order.cost.predicted_bytes == pytest.approx(used, rel=0.2)
 
 
 def test_what_does_not_fit_is_refused():
@@ -336,10 +337,10 @@ def test_what_does_not_fit_is_refused():
     tables = [np.zeros((2, 2))] * len(grid_scopes(n))
     found = tree.calibrate(tables)
     np.testing.assert_allclose(found.log_total, n * n * np.log(2), rtol=1e-12)
-    with pytest.raises(TooLarge, match=r"`memory_limit` must be .*treewidth 1\d, .*messages.loopy"):
-        tree.calibrate(tables, memory_limit=1e6)
+    with pytest.raises(TooLarge, match=r"`budget` must be .*treewidth 1\d, .*messages.loopy"):
+        tree.calibrate(tables, budget=Budget(1e6))
     wide = junction_tree([tuple(range(40))[i : i + 39] for i in range(2)], [4] * 40)
-    assert wide.order.predicted_bytes > 1e20
+    assert wide.order.cost.predicted_bytes > 1e20
     with pytest.raises(TooLarge, match="prediction of"):
         wide.calibrate([])  # refused before the tables are looked at
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from tractable.core.checks import ImpossibleEvidence, check
 from tractable.distributions.table_axes import TableAxes
+from tractable.messages.cost import Budget
 from tractable.messages.junction import JunctionTree, junction_tree
 
 __all__ = [
@@ -138,7 +139,9 @@ class Posterior:
         part, self._number = _part(potentials, kept)
         self.potentials, self.observed = potentials, observed
         evidence = {self._at(i): value for i, value in {**observed.soft, **observed.hard}.items()}
-        self.calibrated = part.tree.calibrate(part.loaded, evidence, np.inf)  # the cost was judged before
+        self.calibrated = part.tree.calibrate(
+            part.loaded, evidence, Budget(np.inf, np.inf)
+        )  # the cost was judged before
         self.log_total = float(self.calibrated.log_total)
 
     def require_possible(self) -> "Posterior":
@@ -291,7 +294,7 @@ def _is_likelihood(value: Any) -> bool:
 
 def _kept(potentials: Potentials, relevant: Iterable[int] | None) -> tuple[int, ...] | None:
     """The variables to keep; all of them where that is cheap, so that one plan serves every query."""
-    if relevant is None or potentials.tree.order.predicted_seconds <= _CHEAP_SECONDS:
+    if relevant is None or potentials.tree.order.cost.predicted_seconds <= _CHEAP_SECONDS:
         return None
     return tuple(sorted(relevant))
 

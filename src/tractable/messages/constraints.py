@@ -19,14 +19,16 @@ import numpy as np
 
 from tractable.core.checks import check
 from tractable.distributions.table_axes import TableAxes
+from tractable.messages.cost import Budget, require_fit
 from tractable.messages.elimination import elimination_order
-from tractable.messages.potentials import Table, multiplied, summed
-from tractable.messages.semirings import Semiring, as_semiring
+from tractable.messages.potentials import Table, multiplied
+from tractable.messages.semirings import as_semiring
+from tractable.messages.variable_elimination import eliminate
 
 __all__ = ["Constraints", "from_clauses"]
 
+SMALL_BUDGET = Budget(max_bytes=2**27)  # whole numbers of any size take longer than doubles
 Rule = Callable[..., Any] | Iterable[Sequence[Any]]
-MOST_CELLS = 2**24
 
 
 class Constraints:
@@ -102,16 +104,11 @@ class Constraints:
         sizes = [len(own) for own in self.states.values()]
         scopes = [tuple(names.index(n) for n in t.names) for t in self.tables.values()]
         plan = elimination_order([*scopes, *((i,) for i in range(len(names)))], sizes)
-        largest = plan.cost.largest_table
-        fix = "The rules tie too many variables together for an exact answer."
-        check(largest <= MOST_CELLS, "rules", f"of width below {MOST_CELLS} cells", f"{largest:.3g}", fix)
+        require_fit(plan.cost, SMALL_BUDGET)
         factors = [(t.names, semiring.lift(t.log_values)) for t in self.tables.values()]
         factors += [((n,), semiring.lift(np.zeros(len(own)))) for n, own in self.states.items()]
-        buckets = []
-        for position in plan.order:
-            factors, bucket = _without(names[position], self.states, factors, semiring)
-            buckets.append((names[position], bucket))
-        return multiplied(TableAxes((), ()), factors, semiring), buckets
+        left, buckets = eliminate(factors, [names[v] for v in plan.order], semiring)
+        return multiplied((), left, semiring), buckets
 
 
 def from_clauses(clauses: Iterable[Iterable[int]], num_variables: int | None = None) -> Constraints:
@@ -135,16 +132,6 @@ def from_clauses(clauses: Iterable[Iterable[int]], num_variables: int | None = N
 
 def _clause(literals: list[int]) -> Callable[..., bool]:
     return lambda *values: any(value == (literal > 0) for value, literal in zip(values, literals))
-
-
-def _without(name: str, states: dict, factors: list, semiring: Semiring) -> tuple[list, list]:
-    """The factors after `name` is summed out, and those that held it."""
-    held = [factor for factor in factors if name in factor[0]]
-    scope = tuple(dict.fromkeys(n for names, _ in held for n in names))
-    axes = TableAxes(scope, tuple(states[n] for n in scope))
-    rest = tuple(n for n in scope if n != name)
-    new = summed(axes, multiplied(axes, held, semiring), rest, semiring)
-    return [*(factor for factor in factors if name not in factor[0]), (rest, np.asarray(new))], held
 
 
 def _extensions(buckets: list, start: dict[str, int]) -> Iterator[dict[str, int]]:

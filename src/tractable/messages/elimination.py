@@ -1,51 +1,33 @@
-r"""Elimination orders of discrete models, and what they will cost, known before anything is computed.
+r"""Elimination orders of discrete models: greedy search on the graph of who shares a factor with whom.
 
 Step.        To sum out $x_v$, the factors that hold it are multiplied into one table over its bag
              $\{v\} \cup N(v)$; afterwards the neighbours $N(v)$ are joined. The bags are all that costs.
 Rules.       Greedy: least fill, least degree or least weight (states of the bag) goes next; equal scores go
              to the smaller table, then to the lower index. `best` compares them and, where tables are large,
              a band order and random tie-breaks, and keeps the fewest cells. The optimum is NP-hard.
-Cost.        Cells of all bags $\sum_b \prod_{v \in b} K_v$: eight bytes each, separators beside them.
+Cost.        Common neighbours are counted on rows of bits: 1000 variables in a tenth of a second. What
+             the order will cost is predicted by messages.cost.
 References.  Kjaerulff (1990); Koller and Friedman (2009) section 9.4; Cuthill and McKee (1969).
 """
 
+import heapq
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import pairwise
+from typing import Any, no_type_check
 
 import numpy as np
 
 from tractable.core.checks import check, check_option
-from tractable.messages import elimination_sets as sets
+from tractable.messages.cost import Cost, cost_of_bags
 from tractable.messages.elimination_bags import Bags, bag_tree
 
-__all__ = ["Bags", "Cost", "Order", "bags_of_order", "elimination_order", "index_scopes", "relevant_factors"]
+__all__ = ["Order", "bags_of_order", "elimination_order", "index_scopes", "relevant_factors"]
 
 RULES = ("min_fill", "min_degree", "min_weight", "best")
-_CODES = {"min_fill": sets.FILL, "min_degree": sets.DEGREE, "min_weight": sets.WEIGHT}
 LARGE = 1_000_000  # cells from which a search among random tie-breaks takes less time than it saves
-NUM_RESTARTS = 30
-BYTES_AT_LEAST, BYTES_PER_VARIABLE = 7_000, 220  # what Python itself needs for arrays and answers
-SECONDS_AT_LEAST, SECONDS_PER_BAG, SECONDS_PER_PASS = 1.5e-4, 1e-6, 1.2e-9
-SECONDS_PER_NEW_BYTE, BYTES_AT_HAND = 5e-10, 4e6  # large tables live in pages that the system clears first
-
-
-@dataclass(frozen=True)
-class Cost:
-    """What a calibration will take: cells of all bags, the largest bag, bytes and seconds."""
-
-    treewidth: int
-    num_cells: float
-    largest_table: float
-    predicted_bytes: float
-    predicted_seconds: float
-
-    def __str__(self) -> str:
-        return (
-            f"treewidth {self.treewidth}, {self.num_cells:.3g} cells "
-            f"(largest table {self.largest_table:.3g}), "
-            f"{self.predicted_bytes / 1e6:.3g} MB, {self.predicted_seconds:.2g} s"
-        )
+NUM_RESTARTS = 10
+Eliminated = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -66,24 +48,17 @@ class Order:
         """The cells of the tables of all maximal bags."""
         return self.cost.num_cells
 
-    @property
-    def predicted_bytes(self) -> float:
-        """Memory that a calibration will take, factors included."""
-        return self.cost.predicted_bytes
-
-    @property
-    def predicted_seconds(self) -> float:
-        """Rough time of all marginals on one core."""
-        return self.cost.predicted_seconds
-
 
 def elimination_order(
-    scopes: Sequence[Sequence[int]], sizes: Sequence[int] | np.ndarray, rule: str = "min_fill"
+    scopes: Sequence[Sequence[int]],
+    sizes: Sequence[int] | np.ndarray,
+    rule: str = "min_fill",
+    keep: Iterable[int] = (),
 ) -> Order:
-    """An order in which to sum out all variables, and its cost.
+    """An order in which to sum out all variables but `keep`, and its cost.
 
     `scopes` lists the variables (0, 1, ...) of each factor and `sizes` the number of states of each variable;
-    variables with one state (clamped ones) join nothing.
+    variables with one state (clamped ones) join nothing. The cost includes a junction tree of those kept.
 
     >>> cycle = [(0, 1), (1, 2), (2, 3), (3, 0)]
     >>> found = elimination_order(cycle, [2, 2, 2, 2])
@@ -92,25 +67,34 @@ def elimination_order(
     """
     check_option("rule", rule, RULES)
     starts, flat, sizes = index_scopes(scopes, sizes)
-    return best_order(starts, flat, sizes, rule)[0]
+    kept = {int(v) for v in keep}
+    check(kept <= set(range(sizes.size)), "keep", f"variables from 0 to {sizes.size - 1}", sorted(kept))
+    found = best_order(starts, flat, sizes, rule, kept)[0]
+    return Order(found.order[: sizes.size - len(kept)], found.cost, found.rule)
 
 
-def best_order(starts: np.ndarray, flat: np.ndarray, sizes: np.ndarray, rule: str) -> tuple[Order, Bags]:
-    """`elimination_order` for scopes as index arrays, with the bags of the order."""
-    if rule != "best":
-        bags = _greedy(starts, flat, sizes, rule, np.arange(sizes.size))
-        return _priced(bags, starts, flat, sizes, rule)
-    found = [
-        _priced(_greedy(starts, flat, sizes, name, np.arange(sizes.size)), starts, flat, sizes, name)
-        for name in ("min_fill", "min_weight")
-    ]
-    if min(order.num_cells for order, _ in found) > LARGE:
-        band = bags_of_order(starts, flat, sizes, _band_order(starts, flat, sizes))
-        found.append(_priced(band, starts, flat, sizes, "band"))
+def best_order(
+    starts: np.ndarray, flat: np.ndarray, sizes: np.ndarray, rule: str, keep: Iterable[int] = ()
+) -> tuple[Order, Bags]:
+    """`elimination_order` for scopes as index arrays, with the bags of the order; those kept go last."""
+    graph, cells = _Graph(starts, flat, sizes, keep), count_factor_cells(starts, flat, sizes)
+
+    def priced(bags: Bags, name: str) -> tuple[Order, Bags]:
+        cost = cost_of_bags(bags, sizes, cells, starts.size - 1)
+        return Order(tuple(bags.order.tolist()), cost, name), bags
+
+    ranks = range(sizes.size)
+    names = ("min_fill", "min_weight") if rule == "best" else (rule,)
+    found = [priced(bag_tree(*graph.greedy(name, ranks)), name) for name in names]
+    if rule == "best" and min(order.num_cells for order, _ in found) > LARGE:
+        if not graph.last:
+            band = _band_order(starts, flat, sizes)
+            found.append(priced(bag_tree(*graph.in_order(band.tolist())), "band"))
         generator = np.random.default_rng(0)  # the same plan in every process
         for _ in range(NUM_RESTARTS):
-            bags = _greedy(starts, flat, sizes, "min_fill", generator.permutation(sizes.size))
-            found.append(_priced(bags, starts, flat, sizes, "min_fill"))
+            fewest = min(order.num_cells for order, _ in found)
+            again = graph.greedy("min_fill", generator.permutation(sizes.size).tolist(), 2 * fewest)
+            found += [priced(bag_tree(*again), "min_fill")] if again[0].size == sizes.size else []
     return min(found, key=lambda entry: entry[0].num_cells)
 
 
@@ -119,33 +103,7 @@ def bags_of_order(starts: np.ndarray, flat: np.ndarray, sizes: np.ndarray, order
     given = np.fromiter(order, np.int64)
     whole = np.array_equal(np.sort(given), np.arange(sizes.size))
     check(whole, "order", f"a permutation of the {sizes.size} variables", given.tolist())
-    return _tree(starts, flat, sizes, sets.GIVEN, np.arange(sizes.size), given)
-
-
-def cost_of_bags(bags: Bags, sizes: np.ndarray, factor_cells: float, num_factors: int) -> Cost:
-    """The predicted cost of a calibration of `bags` when the variables have `sizes` states."""
-    if not bags.parent.size:
-        return Cost(-1, 0.0, 0.0, BYTES_AT_LEAST + 24.0 * factor_cells, SECONDS_AT_LEAST)
-    numbers = sizes[bags.variables].astype(float)
-    lengths = np.diff(bags.start)
-    place = np.arange(numbers.size) - np.repeat(bags.start[:-1], lengths)
-    shared = place < np.repeat(bags.separator, lengths)
-    cells = np.multiply.reduceat(numbers, bags.start[:-1])
-    above = np.multiply.reduceat(np.where(shared, numbers, 1.0), bags.start[:-1])
-    live = np.add.reduceat((numbers > 1).astype(int), bags.start[:-1])
-    below = bags.parent[bags.parent >= 0]
-    passes = 4 * cells.sum() + 2 * cells[below].sum() + factor_cells
-    num_bytes = 8 * (cells.sum() + above.sum() + above.max() + 2 * factor_cells) + 64 * num_factors
-    num_bytes += BYTES_AT_LEAST + BYTES_PER_VARIABLE * sizes.size
-    seconds = SECONDS_AT_LEAST + SECONDS_PER_BAG * (cells.size + num_factors) + SECONDS_PER_PASS * passes
-    seconds += SECONDS_PER_NEW_BYTE * max(num_bytes - BYTES_AT_HAND, 0.0)
-    return Cost(
-        treewidth=int(max(live.max() - 1, 0)),
-        num_cells=float(cells.sum()),
-        largest_table=float(cells.max()),
-        predicted_bytes=float(num_bytes),
-        predicted_seconds=float(seconds),
-    )
+    return bag_tree(*_Graph(starts, flat, sizes).in_order(given.tolist()))
 
 
 def relevant_factors(
@@ -184,29 +142,104 @@ def index_scopes(scopes: Sequence[Sequence[int]], sizes: Any) -> tuple[np.ndarra
     return starts, flat, counts
 
 
-def _greedy(starts, flat, sizes, rule, rank) -> Bags:
-    return _tree(starts, flat, sizes, _CODES[rule], rank, np.arange(sizes.size))
-
-
-def _tree(starts, flat, sizes, code, rank, given) -> Bags:
-    if sizes.size <= sets.FEW:
-        return bag_tree(*sets.eliminate_vertices(starts, flat, sizes, code, rank, given))
-    from tractable.messages import elimination_loops as loops  # numba: half a second, then what it compiles
-
-    bits = loops.link_scopes(starts, flat, sizes)
-    return bag_tree(*loops.eliminate_vertices(bits, np.log2(sizes), code, rank, given))
-
-
-def _priced(bags: Bags, starts, flat, sizes, rule: str) -> tuple[Order, Bags]:
-    cost = cost_of_bags(bags, sizes, count_factor_cells(starts, flat, sizes), starts.size - 1)
-    return Order(tuple(bags.order.tolist()), cost, rule), bags
-
-
 def count_factor_cells(starts: np.ndarray, flat: np.ndarray, sizes: np.ndarray) -> float:
     """The cells of all factors together."""
     filled = np.append(sizes[flat].astype(float), 1.0)  # `reduceat` needs an entry after the last scope
     products = np.multiply.reduceat(filled, starts[:-1]) if starts.size > 1 else np.zeros(0)
     return float(np.where(np.diff(starts) > 0, products, 1.0).sum())
+
+
+class _Graph:
+    """The graph that joins the variables of each scope; its last vertices go after all others."""
+
+    def __init__(self, starts: np.ndarray, flat: np.ndarray, sizes: np.ndarray, last: Iterable[int] = ()):
+        self.log_sizes, self.last = np.log2(sizes).tolist(), frozenset(last)
+        self.near: list[set[int]] = [set() for _ in range(sizes.size)]
+        variables, single = flat.tolist(), (sizes == 1).tolist()  # single states join nothing
+        for low, high in pairwise(starts.tolist()):
+            scope = [v for v in variables[low:high] if not single[v]]
+            for v in scope:
+                self.near[v].update(scope)
+        for v, around in enumerate(self.near):
+            around.discard(v)
+
+    def in_order(self, order: Sequence[int]) -> Eliminated:
+        """The order, and the neighbours of each vertex when it goes (starts and vertices)."""
+        near = [set(around) for around in self.near]
+        return _indexed(list(order), [_remove(near, [0] * len(near), v)[0] for v in order])
+
+    def greedy(self, rule: str, rank: Sequence[int], most_cells: float = np.inf) -> Eliminated:
+        """As `in_order`, the vertex of least score first; equal ones by weight, then by `rank`.
+
+        The search is left as soon as its bags have more than `most_cells` cells.
+        """
+        near, log_size, last = [set(around) for around in self.near], self.log_sizes.__getitem__, self.last
+        bits = [sum(1 << u for u in around) for around in near]
+        weight = [round(log_size(v) + sum(map(log_size, around)), 9) for v, around in enumerate(near)]
+        fill = [_fill(near[v], bits, v) for v in range(len(near))] if rule == "min_fill" else []
+
+        @no_type_check
+        def entry(v):
+            score = fill[v] if fill else len(near[v]) if rule == "min_degree" else weight[v]
+            return v in last, score, weight[v], rank[v], v
+
+        current = [entry(v) for v in range(len(near))]
+        heap, order, kept, cells = list(current), [], [], 0.0
+        heapq.heapify(heap)
+        while len(order) < len(near) and cells <= most_cells:
+            chosen = heapq.heappop(heap)
+            v = chosen[-1]
+            if current[v] is not chosen:
+                continue  # its score has changed since
+            around, new = _remove(near, bits, v)
+            order.append(v)
+            kept.append(around)
+            current[v], cells = (), cells + 2.0 ** chosen[2]
+            if len(around) == len(near) - len(order):  # what is left is a clique: all scores are equal
+                rest = sorted(around, key=lambda u: (u in last, rank[u]))
+                return _indexed(order + rest, kept + [set(rest[i + 1 :]) for i in range(len(rest))])
+            for u in around:
+                weight[u] = round(log_size(u) + sum(map(log_size, near[u])), 9)
+            stale = set(around)
+            if fill:
+                for u in around:  # without new edges, `v` is only missed by those that it did not know
+                    gone = len(near[u]) + 1 - len(around)
+                    fill[u] = _fill(near[u], bits, u) if new else fill[u] - gone
+                for u, w in new:  # one pair less is missing around each common neighbour
+                    for x in (near[u] & near[w]) - around:
+                        fill[x] -= 1
+                        stale.add(x)
+            for u in stale:
+                current[u] = entry(u)
+                heapq.heappush(heap, current[u])
+        return _indexed(order, kept)
+
+
+# `no_type_check`: run-time checks of these two would take longer than they do
+@no_type_check
+def _fill(around, bits, v):
+    """The pairs of neighbours of a vertex that are not joined."""
+    own = bits[v]
+    joined = sum([(bits[u] & own).bit_count() for u in around])
+    return (len(around) * (len(around) - 1) - joined) // 2
+
+
+@no_type_check
+def _remove(near, bits, v):
+    """Take a vertex away and join its neighbours: those, and the new edges."""
+    around, new = near[v], []
+    for u in around:
+        new += [(u, w) for w in around - near[u] if w > u]
+    for u in around:
+        near[u] |= around
+        near[u] -= {u, v}
+        bits[u] = (bits[u] | bits[v]) & ~(1 << u | 1 << v)
+    return around, new
+
+
+def _indexed(order: list[int], kept: list[set[int]]) -> Eliminated:
+    starts = np.cumsum([0, *map(len, kept)], dtype=np.int64)
+    return np.array(order, np.int64), starts, np.array([u for row in kept for u in row], np.int64)
 
 
 def _band_order(starts, flat, sizes) -> np.ndarray:

@@ -11,23 +11,20 @@ References.  Lauritzen and Spiegelhalter (1988); Jensen, Lauritzen and Olesen (1
              (2009) chapter 10.
 """
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from tractable.core.checks import check
+from tractable.messages.cost import BUDGET, Budget, Cost, TooLarge, cost_of_bags, require_fit
 from tractable.messages.elimination import (
-    Bags,
-    Cost,
     Order,
     bags_of_order,
     best_order,
-    cost_of_bags,
     count_factor_cells,
     index_scopes,
 )
+from tractable.messages.elimination_bags import Bags
 from tractable.messages.junction_layout import Layout, Plan
 from tractable.messages.junction_potentials import Potentials, load_tables, read_evidence
 from tractable.messages.junction_queries import Calibrated
@@ -37,10 +34,6 @@ __all__ = ["Calibrated", "JunctionTree", "TooLarge", "junction_tree"]
 
 REPLAN_FROM = 20_000  # cells from which a new plan for evidence costs less than it can save
 MOST_PLANS = 32
-
-
-class TooLarge(MemoryError):
-    """The tables of an exact answer would not fit into the memory that is allowed."""
 
 
 class JunctionTree:
@@ -99,12 +92,12 @@ class JunctionTree:
         self,
         tables: Sequence[Any] | Potentials,
         evidence: Mapping[int, Any] | None = None,
-        memory_limit: float | None = None,
+        budget: Budget = BUDGET,
     ) -> Calibrated:
         """Answers for log tables (axes as in the scopes; -inf is impossible) and evidence.
 
         `evidence[v]` is a state, or an array of likelihoods. Raises `TooLarge` if the prediction is above
-        `memory_limit` bytes (half of the machine's memory by default).
+        the budget.
 
         >>> tree = junction_tree([(0,), (0, 1)], [2, 2])
         >>> tables = [np.log([0.2, 0.8]), np.log([[0.9, 0.1], [0.5, 0.5]])]
@@ -114,7 +107,7 @@ class JunctionTree:
         """
         given = read_evidence(evidence or {}, self.plan.sizes)
         layout = self._layout_for(given.clamped)
-        _check_fits(layout.cost, _memory() if memory_limit is None else memory_limit)
+        require_fit(layout.cost, budget)
         potentials = tables if isinstance(tables, Potentials) else self.load(tables)
         return Calibrated(layout, potentials, given)
 
@@ -191,28 +184,3 @@ def _grouped(group: np.ndarray, num: int) -> tuple[np.ndarray, np.ndarray]:
     members = np.argsort(group, kind="stable")
     members = members[np.searchsorted(group[members], 0) :]
     return np.searchsorted(group[members], np.arange(num + 1)), members
-
-
-def _memory() -> float:
-    """Half of the memory of the machine; no limit where the system does not tell."""
-    if not hasattr(os, "sysconf"):
-        return np.inf
-    return 0.5 * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-
-
-def _check_fits(cost: Cost, limit: float) -> None:
-    fix = (
-        "Give evidence on more variables, ask for few variables after dropping barren ones "
-        "(messages.elimination.relevant_factors), or approximate: messages.loopy, likelihood weighting, "
-        "Gibbs sampling."
-    )
-    if cost.predicted_bytes > limit:
-        got = f"a prediction of {cost.predicted_bytes:.4g} bytes ({cost})"
-        check(
-            False,
-            "memory_limit",
-            f"at least what the exact answer takes, {limit:.4g} bytes",
-            got,
-            fix,
-            TooLarge,
-        )

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tractable.messages.elimination import Cost
+from tractable.messages.cost import Cost
 
 __all__ = ["Layout", "Operand", "Plan", "Step"]
 

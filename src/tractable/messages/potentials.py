@@ -5,7 +5,7 @@ Cost.        Linear in the cells of the product.
 References.  Koller and Friedman (2009) sections 4.2 and 9.3.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -77,13 +77,13 @@ class Table(Module):
         """The product, with the axes of both."""
         axes = self.axes.join(other.axes)
         factors = [(t.names, t.log_values) for t in (self, other)]
-        return Table(axes.names, multiplied(axes, factors, "sum_product"), axes.states, validate=False)
+        return Table(axes.names, multiplied(axes.names, factors, "sum_product"), axes.states, validate=False)
 
     def contract(self, other: "Table", keep: Names = (), semiring: str | Semiring = "sum_product") -> Any:
         """The elements of the product, summed over all variables but `keep`."""
         chosen, axes = as_semiring(semiring), self.axes.join(other.axes)
         factors = [(t.names, chosen.lift(t.log_values)) for t in (self, other)]
-        return summed(axes, multiplied(axes, factors, chosen), as_names(keep), chosen)
+        return summed(axes, multiplied(axes.names, factors, chosen), as_names(keep), chosen)
 
     def marginal(self, names: Names) -> "Table":
         """The sum over all other variables."""
@@ -152,18 +152,21 @@ def numbers(log_values: Any) -> Any:
 
 
 def multiplied(
-    axes: TableAxes, factors: Sequence[tuple[Sequence[str], Any]], semiring: str | Semiring
+    onto: Sequence[Hashable], factors: Sequence[tuple[Sequence[Hashable], Any]], semiring: str | Semiring
 ) -> Any:
-    """The product of arrays of elements (pairs of axis names and array) over all of `axes`."""
+    """The product of arrays of elements (pairs of variables and array) with its axes in the order of `onto`.
+
+    Axes that no array has are of length one.
+    """
     chosen = as_semiring(semiring)
     product = None
     for names, array in factors:
-        moved = aligned(axes.names, names, array)
+        moved = aligned(onto, names, array)
         product = moved if product is None else chosen.times(product, moved)
-    return product
+    return chosen.one.reshape((1,) * len(onto) + chosen.unit_shape) if product is None else product
 
 
-def aligned(onto: Sequence[str], names: Sequence[str], array: Any) -> Any:
+def aligned(onto: Sequence[Hashable], names: Sequence[Hashable], array: Any) -> Any:
     """`array` with its table axes in the order of `onto`, padded with axes of length one."""
     order = [tuple(names).index(name) for name in onto if name in names]
     units = range(len(order), array.ndim)

@@ -130,7 +130,7 @@ class TreeBeliefs:
         product = self.potentials[factor]
         for name in senders:
             arrived = [(axes.names, product), ((name,), self.messages[name, factor])]
-            product = multiplied(axes, arrived, self.semiring)
+            product = multiplied(axes.names, arrived, self.semiring)
             self._operations += math.prod(np.shape(product))
         return product
 
