@@ -1,4 +1,4 @@
-"""Trees by NumPy are the trees of the compiled loops; small data need no compiler."""
+"""Splits by NumPy are the splits of the compiled loops; small data need no compiler."""
 
 import subprocess
 import sys
@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from tractable.supervised.trees import arrays, growth, loops
+from tractable.supervised.trees import growth, splits
 
 
 def random_case(seed):
@@ -19,7 +19,7 @@ def random_case(seed):
     criterion = ("gini", "entropy", "variance")[seed % 3]
     y = g.normal(size=n) if criterion == "variance" else g.integers(0, 3, n)
     weights = (None, g.integers(0, 3, n) + (np.arange(n) == 0), g.random(n) + 0.01)[int(g.integers(3))]
-    options = {"max_depth": 3, "max_leaves": 5, "min_samples_leaf": 4, "min_gain": 0.01}
+    options = {"max_depth": 3, "max_leaves": 5, "min_samples_leaf": 4, "min_gain": 0.01, "alpha": 0.01}
     options = {name: value for name, value in options.items() if g.random() < 0.3}
     if g.random() < 0.5:
         options["max_features"] = int(g.integers(1, d + 1))
@@ -27,32 +27,34 @@ def random_case(seed):
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_both_growers_give_the_same_tree(seed):
+def test_both_primitives_grow_the_same_trees(seed, monkeypatch):
     X, y, weights, options = random_case(seed)
     sample, columns = growth.sample_of(X, y, weights, options.criterion, None), growth.code_columns(X)
-    few, many = (growth.grow_tree(columns, sample, options, 7, grow=part.grow) for part in (arrays, loops))
-    for name in ("feature", "left", "missing_left", "threshold"):
-        np.testing.assert_array_equal(getattr(few, name), getattr(many, name))
-    for name in ("value", "weight", "impurity"):
-        np.testing.assert_allclose(getattr(few, name), getattr(many, name), rtol=1e-9, atol=1e-12)
-    nodes = (few.feature, few.threshold, few.left, few.missing_left)
-    np.testing.assert_array_equal(arrays.leaves_of(X, *nodes, 0), loops.leaves_of(X, *nodes, 0))
-    sums = [np.zeros((len(X), few.value.shape[1])) for _ in range(2)]
-    for part, out in zip((arrays, loops), sums):
-        part.add_leaf_values(X, *nodes, np.array([0, 0]), few.value, np.array([0.3, 0.6]), out)
-    np.testing.assert_array_equal(*sums)
+    several = np.stack(
+        [sample.weights, sample.weights * (np.arange(len(X)) % 3 != 1) + (np.arange(len(X)) == 0)]
+    )
+    grown = []
+    for much in (np.inf, -1):
+        monkeypatch.setattr(splits, "MUCH_WORK", much)
+        grown.append(growth.grow_trees(columns, sample, options, np.array([7, 8], np.uint64), several, 2))
+    few, many = grown
+    for name in few.nodes:
+        np.testing.assert_array_equal(few.nodes[name], many.nodes[name])
+    np.testing.assert_array_equal(few.sizes, many.sizes)
+    np.testing.assert_array_equal(few.leaves, many.leaves)
+    alone = growth.grow_tree(columns, sample, options, 8, several[1])
+    second = slice(int(few.sizes[0]), None)
+    for name in few.nodes:  # a tree does not depend on those beside it
+        np.testing.assert_array_equal(getattr(alone, name), few.nodes[name][second])
+    absent = np.flatnonzero(several[1] == 0)
+    np.testing.assert_array_equal(alone.apply(X[absent]), few.leaves[len(few.leaves) - len(absent) :])
 
 
-def test_many_rows_or_many_small_trees_are_compiled(monkeypatch):
-    few, many = growth.code_columns(np.zeros((10, 2))), growth.code_columns(np.zeros((3000, 2)))
-    monkeypatch.setattr(growth, "_grown", {"rows": growth.PATIENCE - 25})
-    assert growth.grower(many) is loops.grow
-    assert [growth.grower(few), growth.grower(few, 2), growth.grower(few)] == [
-        arrays.grow,
-        loops.grow,
-        arrays.grow,
-    ]
-    assert growth.grower(few) is loops.grow
+def test_the_work_at_hand_chooses(monkeypatch):
+    assert splits.primitives(10.0) == splits.numpy_primitives()
+    assert splits.primitives(1e9)[0].__qualname__.startswith("compiled_primitives")
+    little, much = growth.Growth().work(500, 10, 1), growth.Growth().work(50_000, 20, 100)
+    assert little < splits.MUCH_WORK < much
 
 
 def test_a_small_tree_and_forest_need_no_numba():

@@ -117,7 +117,7 @@ def _boost(
     trees, alphas, errors, staged = [], [], [], []
     status = Status.completed
     for _ in range(num_rounds):
-        tree = grow_tree(columns, sample, growth, np.uint64(1), weights)
+        tree = grow_tree(columns, sample, growth, 1, weights, num_alike=num_rounds)
         said = tree.predict(rows)
         wrong = said != labels
         error = float(weights[wrong].sum() / weights.sum())

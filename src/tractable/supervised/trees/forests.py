@@ -26,19 +26,20 @@ from tractable.core.types import ArrayLike, Float, Int, Key
 from tractable.inference.trust.uncertainty import UncertaintySplit, split_entropy, split_variance
 from tractable.supervised.trees.growth import (
     Columns,
+    Grown,
     Growth,
     Sample,
     code_columns,
-    grow_tree,
-    grower,
+    grow_trees,
     sample_of,
     seeds_from,
-)  # fmt: skip
-from tractable.supervised.trees.tree import Nodes, Tree, rows_of, sum_leaf_values, walker
+)
+from tractable.supervised.trees.tree import Nodes, Tree, rows_of, sum_leaf_values, walk
 
 __all__ = ["Forest", "canonical_order", "draw_rows", "fit_forest", "in_threads"]
 
 _BLOCK = 8192
+_BATCH = 50_000  # rows of trees that are grown together
 _MOST_DRAWS = 2**31 - 1
 
 
@@ -72,9 +73,11 @@ class Forest(Nodes):
 
     def values(self, X: ArrayLike, num_threads: int | None = None) -> Float[np.ndarray, "n k"]:
         """The mean over trees of the class shares of each row, or of its mean in one column."""
-        rows, shares = rows_of(X, self.num_features), np.ones(self.num_trees)
+        rows = rows_of(X, self.num_features)
+        answer = lambda block: sum_leaf_values(self, block, self.roots, self.value)  # noqa: E731
+        if not isinstance(rows, np.ndarray) or not isinstance(self.left, np.ndarray):
+            return answer(rows) / self.num_trees
         blocks = [rows[i : i + _BLOCK] for i in range(0, len(rows), _BLOCK)]
-        answer = lambda block: sum_leaf_values(self, block, self.roots, shares, self.value)  # noqa: E731
         return np.concatenate(list(in_threads(answer, blocks, num_threads))) / self.num_trees
 
     def predict(self, X: ArrayLike) -> np.ndarray:
@@ -84,10 +87,7 @@ class Forest(Nodes):
 
     def leaves(self, X: ArrayLike) -> Int[np.ndarray, "t n"]:
         """The leaf of each row in each tree, as an index of the forest's nodes."""
-        rows = rows_of(X, self.num_features)
-        nodes = (self.feature, self.threshold, self.left, self.missing_left)
-        leaves_of = walker(len(rows) * self.num_trees).leaves_of
-        return np.stack([leaves_of(rows, *nodes, root) for root in self.roots])
+        return walk(self, rows_of(X, self.num_features), self.roots)
 
     def uncertainty(self, X: ArrayLike) -> UncertaintySplit:
         """Noise and disagreement of the trees for each row: entropy of classes, or variance of numbers.
@@ -159,27 +159,24 @@ def fit_forest(
     rows, sample = rows[order], sample.take(order)
     columns = columns._replace(codes=np.ascontiguousarray(columns.codes[:, order]))
     seeds = seeds_from(key, check_count("num_trees", num_trees))
-    grow = grower(columns, num_trees)  # one for all trees: they do not depend on how threads take turns
 
-    def grown(seed: Any) -> tuple[Tree, np.ndarray, np.ndarray]:
-        if not bootstrap:
-            return (
-                grow_tree(columns, sample, growth, seed, grow=grow),
-                np.empty(0, np.int64),
-                np.empty(0, np.int32),
-            )
-        drawn = draw_rows(sample.weights, seed)
-        tree = grow_tree(columns, sample, growth, seed, drawn, grow)
-        left_out = np.flatnonzero(drawn == 0)
-        return tree, left_out, tree.apply(rows[left_out]) if len(left_out) else np.empty(0, np.int32)
+    size = max(1, _BATCH // len(rows))
 
-    trees, votes, counts = [], np.zeros((len(rows), sample.num_values)), np.zeros(len(rows))
-    for tree, left_out, leaf in in_threads(grown, seeds, num_threads):
-        trees.append(tree)
-        votes[left_out] += tree.value[leaf]
-        counts[left_out] += 1
+    def grown(some: np.ndarray) -> tuple[Grown, np.ndarray]:
+        drawn = np.stack([draw_rows(sample.weights, seed) if bootstrap else sample.weights for seed in some])
+        return grow_trees(columns, sample, growth, some, drawn, num_trees), drawn
+
+    parts, votes, counts = [], np.zeros((len(rows), sample.num_values)), np.zeros(len(rows))
+    batches = [seeds[i : i + size] for i in range(0, num_trees, size)]
+    for part, drawn in in_threads(grown, batches, num_threads):
+        parts.append(part)
+        tree, left_out = np.nonzero(drawn == 0)
+        value = part.nodes["value"][part.leaves + (np.cumsum(part.sizes) - part.sizes)[tree]]
+        for k in range(sample.num_values):
+            votes[:, k] += np.bincount(left_out, value[:, k], len(rows))
+        counts += np.bincount(left_out, minlength=len(rows))
     votes = np.divide(votes, counts[:, None], out=np.full_like(votes, np.nan), where=counts[:, None] > 0)
-    return _gather(trees, votes, sample, growth, present[order], num_rows)
+    return _gather(parts, votes, sample, growth, present[order], num_rows, num_features)
 
 
 def canonical_order(columns: Columns, sample: Sample) -> Int[np.ndarray, " n"]:
@@ -219,13 +216,16 @@ def in_threads(
 
 
 def _gather(
-    trees: list[Tree], votes: np.ndarray, sample: Sample, growth: Growth, places: np.ndarray, num_rows: int
-) -> Forest:
+    parts: list[Grown], votes: np.ndarray, sample: Sample, growth: Growth, places: np.ndarray, num_rows: int,
+    num_features: int,
+) -> Forest:  # fmt: skip
     """One set of arrays, and the out-of-bag predictions in the order that the rows came in."""
-    roots = np.cumsum([0, *(len(tree.left) for tree in trees)])
-    lefts = [np.where(tree.left >= 0, tree.left + root, -1) for tree, root in zip(trees, roots)]
-    joined = {name: np.concatenate([getattr(tree, name) for tree in trees]) for name in (
-        "feature", "threshold", "missing_left", "value", "weight", "impurity")}  # fmt: skip
+    sizes = np.concatenate([part.sizes for part in parts])
+    roots = np.cumsum(sizes) - sizes
+    joined = {name: np.concatenate([part.nodes[name] for part in parts]) for name in parts[0].nodes}
+    joined["left"] = np.where(joined["left"] >= 0, joined["left"] + np.repeat(roots, sizes), -1).astype(
+        np.int32
+    )
     judged = ~np.isnan(votes[:, 0])
     if growth.criterion == "variance":
         losses = (votes[judged, 0] - sample.targets[judged]) ** 2
@@ -235,7 +235,6 @@ def _gather(
     restored = np.full((num_rows, votes.shape[1]), np.nan)
     restored[places] = votes
     return Forest(
-        left=np.concatenate(lefts).astype(np.int32), roots=roots[:-1], out_of_bag=restored,
-        out_of_bag_error=np.asarray(error, float), criterion=growth.criterion,
-        num_features=trees[0].num_features, **joined,
+        **joined, roots=roots, out_of_bag=restored, out_of_bag_error=np.asarray(error, float),
+        criterion=growth.criterion, num_features=num_features,
     )  # fmt: skip

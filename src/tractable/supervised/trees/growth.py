@@ -7,38 +7,45 @@ Split.       In each node the column and threshold of largest decrease of weight
 Weights.     How often a row counts: two is the row twice, zero is absent;
              `min_samples_leaf` counts weights too.
 Scale.       Columns enter by rank: multiplying one by $10^{12}$ or $10^{-12}$ changes no split.
+Rounds.      All open nodes of all trees of a call are looked at together (with a limit on leaves, the two
+             children of each tree's best one): `supervised.trees.splits` finds the best split of each.
+Draws.       The columns of a node are drawn by a hash of its path from the seed: no tree depends on another,
+             on the order of nodes, or on which trees share a call.
 Cost.        One sort for each column, then $O(d\,n)$ for each level.
 References.  Breiman, Friedman, Olshen and Stone (1984).
 """
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax.random as jr
 import numpy as np
+from scipy.special import entr
 
 from tractable.core.checks import as_float, check, check_count, check_finite, check_option, offender
 from tractable.core.types import ArrayLike, Key
-from tractable.supervised.trees import arrays
-from tractable.supervised.trees.tree import Tree, prune, rows_of
+from tractable.supervised.trees.splits import (
+    CRITERIA,
+    ENTROPY,
+    VARIANCE,
+    Table,
+    flat_ranges,
+    mixed,
+    primitives,
+)
+from tractable.supervised.trees.tree import Tree, prune_places, rows_of
 
 __all__ = [
     "Columns",
+    "Grown",
     "Growth",
     "Sample",
     "code_columns",
     "fit_tree",
     "grow_tree",
-    "grower",
+    "grow_trees",
     "sample_of",
     "seeds_from",
 ]
-
-_CRITERIA = ("gini", "entropy", "variance")
-
-FEW_ROWS, FEW_CELLS = 2_000, 100_000  # up to here a node by NumPy takes about 200 microseconds
-PATIENCE = 60_000  # rows of all trees by NumPy so far that have cost about what compiling takes
-_grown = {"rows": 0}
 
 
 class Growth(NamedTuple):
@@ -54,7 +61,7 @@ class Growth(NamedTuple):
 
     def checked(self, num_features: int) -> "Growth":
         """The same options, if they are sensible for this many columns."""
-        check_option("criterion", self.criterion, _CRITERIA)
+        check_option("criterion", self.criterion, CRITERIA)
         if self.max_depth is not None:
             check_count("max_depth", self.max_depth, 0)
         if self.max_leaves is not None:
@@ -66,11 +73,16 @@ class Growth(NamedTuple):
         check(self.alpha >= 0, "alpha", "zero or positive", self.alpha)
         return self
 
-    def limits(self) -> tuple[float, float, float, float]:
-        """What the loop reads; a leaf of one row is no limit, so that small weights stay welcome."""
-        least = self.min_samples_leaf * (1 - 1e-12) if self.min_samples_leaf > 1 else 0.0
-        depth = -1.0 if self.max_depth is None else float(self.max_depth)
-        return depth, least, -1.0 if self.max_leaves is None else float(self.max_leaves), float(self.min_gain)
+    def least(self) -> float:
+        """The least weight of a leaf; one row is no limit, so that small weights stay welcome."""
+        return self.min_samples_leaf * (1 - 1e-12) if self.min_samples_leaf > 1 else 0.0
+
+    def work(self, num_rows: int, num_columns: int, num_trees: int) -> float:
+        """Rows times columns times levels of all trees: what decides between primitives."""
+        levels = 1 + np.log2(max(num_rows, 2))
+        if self.max_depth is not None:
+            levels = min(levels, self.max_depth + 1)
+        return float(num_trees * num_rows * (self.max_features or num_columns) * levels)
 
 
 class Columns(NamedTuple):
@@ -123,47 +135,192 @@ def fit_tree(
     return grow_tree(code_columns(rows), sample, growth, seed)
 
 
+class Grown(NamedTuple):
+    """Nodes of trees, tree after tree: arrays as in `Tree`, `left` counted from the first node of its tree;
+    how many nodes each tree has, and the leaf (so counted) of each row that its tree did not use."""
+
+    nodes: dict[str, np.ndarray]
+    sizes: np.ndarray
+    leaves: np.ndarray
+
+
 def grow_tree(
     columns: Columns,
     sample: Sample,
     growth: Growth,
     seed: Any,
-    weights: Any = None,
-    grow: Callable[..., Any] | None = None,
+    weights: np.ndarray | None = None,
+    *,
+    num_alike: int = 1,
 ) -> Tree:
-    """The tree of a sample, or of the same rows with other weights (zero: left out)."""
+    """The tree of a sample, or of the same rows with other weights (zero: left out).
+
+    `num_alike` is how many such trees the caller asks for: with the sizes it decides how splits are found.
+    """
     w = sample.weights if weights is None else weights
-    rows = np.flatnonzero(w > 0).astype(np.int32)
-    num_columns = len(columns.codes)
-    places, values, moments = (grow or grower(columns))(
-        columns.codes, sample.labels, sample.targets, w, rows, sample.num_values,
-        _CRITERIA.index(growth.criterion), growth.limits(), growth.max_features or num_columns,
-        np.uint64(seed),
+    grown = grow_trees(columns, sample, growth, np.array([seed], np.uint64), w[None], num_alike)
+    return Tree(**grown.nodes, criterion=growth.criterion, num_features=len(columns.codes))
+
+
+def grow_trees(
+    columns: Columns, sample: Sample, growth: Growth, seeds: np.ndarray, weights: np.ndarray, num_alike: int
+) -> Grown:
+    """One tree for each seed and row of `weights`; `num_alike` counts these and others of the same call."""
+    num_columns, num_rows = columns.codes.shape
+    arrays = (columns.codes, sample.labels, sample.targets, weights)
+    kinds = (np.int32, np.int32, np.float64, np.float64)  # what the compiled primitives take, and writeable
+    table = Table(
+        *(np.require(array, kind, ["C", "W"]) for array, kind in zip(arrays, kinds)), sample.num_values,
+        CRITERIA.index(growth.criterion), growth.max_features or num_columns, growth.least(),
     )  # fmt: skip
-    feature, low, high, left, missing_left, missing_seen = places.T
-    inner = feature >= 0
-    left = np.where(inner, left, -1)
-    weight = moments[:, 0].copy()
-    more_left = weight[left] > weight[np.where(inner, left + 1, -1)]
-    tree = Tree(
-        feature.astype(np.int32), _thresholds(columns, feature, low, high), left.astype(np.int32),
-        np.where(missing_seen == 1, missing_left == 1, more_left) & inner, values, weight,
-        moments[:, 1].copy(),
-        growth.criterion, num_columns,
-    )  # fmt: skip
-    return prune(tree, growth.alpha) if growth.alpha > 0 else tree
+    rounds = _Rounds(table, columns, growth, primitives(growth.work(num_rows, num_columns, num_alike)))
+    nodes, leaves = rounds.grow(seeds)
+    order = np.lexsort([nodes["number"], nodes["tree"]])
+    sizes = np.bincount(nodes["tree"], minlength=len(seeds))
+    nodes["feature"] = np.where(nodes["left"] >= 0, nodes["places"][:, 0], -1).astype(np.int32)
+    nodes["left"] = nodes["left"].astype(np.int32)
+    names = ("feature", "threshold", "left", "missing_left", "value", "weight", "impurity")
+    grown = Grown({name: nodes[name][order] for name in names}, sizes, leaves)
+    return _pruned(grown, growth, table) if growth.alpha > 0 else grown
 
 
-def grower(columns: Columns, num_trees: int = 1) -> Callable[..., Any]:
-    """What grows trees: NumPy on few rows, until it has cost what compiling takes; else compiled loops."""
-    rows = num_trees * columns.codes.shape[1]
-    few = columns.codes.shape[1] <= FEW_ROWS and columns.codes.size <= FEW_CELLS
-    if few and _grown["rows"] + rows <= PATIENCE:
-        _grown["rows"] += rows
-        return arrays.grow
-    from tractable.supervised.trees.loops import grow  # numba: half a second, then what it compiles
+class _Rounds:
+    """Growth of several trees: nodes that wait to be divided, and the store of all that were opened."""
 
-    return grow
+    def __init__(self, table: Table, columns: Columns, growth: Growth, made: Any):
+        self.table, self.columns, self.growth = table, columns, growth
+        self.best_splits, self.partition = made
+        present = table.weights > 0
+        tree, row = np.nonzero(present)
+        absent_tree, absent_row = np.nonzero(~present)
+        count = len(table.weights)
+        self.rows, self.absent = row.astype(np.int32), absent_row.astype(np.int32)
+        self.absent_tree = absent_tree
+        ends = np.searchsorted(tree, np.arange(count + 1)), np.searchsorted(absent_tree, np.arange(count + 1))
+        self.spans = np.stack([ends[0][:-1], ends[0][1:], ends[1][:-1], ends[1][1:]], axis=1)
+        self.whole = np.array([w[w > 0].cumsum()[-1] for w in table.weights])
+        self.num_nodes = np.ones(count, np.int64)
+        self.opened: list[dict[str, np.ndarray]] = []
+
+    def grow(self, seeds: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        """All nodes, in the order in which they were opened, and the leaf of each absent row."""
+        count, limit = len(seeds), self.growth.max_leaves
+        zeros = np.zeros(count, np.int64)
+        made, splits = self._open(np.arange(count), self.spans, mixed(seeds), zeros, zeros)
+        waiting = {name: array[splits] for name, array in made.items()}
+        divided = []
+        while len(waiting["tree"]):
+            chosen = np.ones(len(waiting["tree"]), bool) if limit is None else self._best(waiting, limit)
+            if not chosen.any():
+                break
+            order = np.flatnonzero(chosen)[np.argsort(waiting["tree"][chosen], kind="stable")]
+            now = {name: array[order] for name, array in waiting.items()}
+            rest = {name: array[~chosen] for name, array in waiting.items()}
+            fresh, links = self._divide(now)
+            divided.append(links)
+            waiting = (
+                fresh if limit is None else {name: np.concatenate([rest[name], fresh[name]]) for name in rest}
+            )
+        nodes = {name: np.concatenate([part[name] for part in self.opened]) for name in self.opened[0]}
+        count = len(nodes["tree"])
+        nodes["left"], nodes["threshold"] = np.full(count, -1), np.full(count, np.nan)
+        nodes["missing_left"] = np.zeros(count, bool)
+        for node, left, threshold, missing_left in divided:
+            nodes["left"][node], nodes["threshold"][node] = left, threshold
+            nodes["missing_left"][node] = missing_left
+        ends = np.flatnonzero(nodes["left"] < 0)
+        leaves, span = np.empty(len(self.absent), np.int64), nodes["span"][ends, 2:]
+        at, leaf = flat_ranges(span[:, 0], span[:, 1] - span[:, 0])
+        leaves[at] = nodes["number"][ends][leaf]
+        return nodes, leaves[np.lexsort([self.absent, self.absent_tree])]  # by tree and row again
+
+    def _open(
+        self, tree: np.ndarray, span: np.ndarray, key: np.ndarray, depth: np.ndarray, number: np.ndarray
+    ) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        """Stores new nodes with their best splits; and which of them have one."""
+        growth = self.growth
+        may = (
+            np.ones(len(tree), np.int64)
+            if growth.max_depth is None
+            else (depth < growth.max_depth).astype(int)
+        )
+        nodes = np.column_stack([tree, span[:, :2], may])
+        places, values, moments = self.best_splits(self.table, self.rows, nodes, key)
+        weight = moments[:, 0]
+        values, impurity, before = _spread(values, moments, self.table.criterion)
+        gain = moments[:, 2] - before
+        splits = places[:, 0] >= 0
+        if growth.min_gain > 0:
+            splits &= gain >= growth.min_gain * self.whole[tree]
+        ident = len(self.opened) and self.opened[-1]["ident"][-1] + 1
+        made = {
+            "tree": tree, "span": span, "key": key, "depth": depth, "number": number, "places": places,
+            "value": values, "weight": weight, "impurity": impurity, "gain": gain,
+            "ident": ident + np.arange(len(tree)),
+        }  # fmt: skip
+        self.opened.append(made)
+        return made, splits
+
+    def _best(self, waiting: dict[str, np.ndarray], limit: int) -> np.ndarray:
+        """The node of largest gain of each tree that may have more leaves; of equals the oldest."""
+        order = np.lexsort([waiting["ident"], -waiting["gain"], waiting["tree"]])
+        tree = waiting["tree"][order]
+        first = np.append(True, tree[1:] != tree[:-1]) & ((self.num_nodes[tree] + 1) // 2 < limit)
+        chosen = np.zeros(len(order), bool)
+        chosen[order[first]] = True
+        return chosen
+
+    def _divide(self, now: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], tuple[np.ndarray, ...]]:
+        """Opens both children of each node; which are to be divided, and the links to them."""
+        tree, span, places = now["tree"], now["span"], now["places"]
+        middle, missing = self.partition(self.table.codes, self.rows, span[:, :2], places)
+        rank = np.arange(len(tree)) - np.searchsorted(tree, tree)
+        left = self.num_nodes[tree] + 2 * rank
+        np.add.at(self.num_nodes, tree, 2)
+        spans = np.zeros((2 * len(tree), 4), np.int64)
+        spans[::2, 0], spans[::2, 1], spans[1::2, 0], spans[1::2, 1] = span[:, 0], middle, middle, span[:, 1]
+        key = np.stack([mixed(now["key"] ^ np.uint64(1)), mixed(now["key"] ^ np.uint64(2))], axis=1).reshape(
+            -1
+        )
+        depth, number = np.repeat(now["depth"] + 1, 2), np.stack([left, left + 1], axis=1).reshape(-1)
+        made, splits = self._open(np.repeat(tree, 2), spans, key, depth, number)
+        # absent rows follow the threshold, which may part values that no row of the node has
+        missing_left = np.where(missing, places[:, 3] == 1, made["weight"][::2] > made["weight"][1::2])
+        threshold, last = _thresholds(self.columns, *places[:, :3].T)
+        route = np.column_stack([places[:, 0], last, last, missing_left])
+        spans[::2, 2], spans[1::2, 3] = span[:, 2], span[:, 3]
+        spans[::2, 3] = spans[1::2, 2] = self.partition(self.table.codes, self.absent, span[:, 2:], route)[0]
+        fresh = {name: array[splits] for name, array in made.items()}
+        return fresh, (now["ident"], left, threshold, missing_left)
+
+
+def _spread(values: np.ndarray, moments: np.ndarray, criterion: int) -> tuple[np.ndarray, ...]:
+    """Class shares (or means), impurities, and the scores of undivided nodes."""
+    weight = moments[:, 0]
+    if criterion == VARIANCE:
+        return values, moments[:, 1] / weight, np.zeros(len(weight))
+    shares = values / weight[:, None]
+    impurity = np.zeros(len(weight))
+    for share in shares.T:
+        impurity += share * share if criterion != ENTROPY else entr(share)
+    if criterion != ENTROPY:
+        impurity = np.maximum(1.0 - impurity, 0.0)
+        return shares, impurity, weight * (1.0 - impurity)
+    return shares, impurity, -weight * impurity
+
+
+def _pruned(grown: Grown, growth: Growth, table: Table) -> Grown:
+    """Each tree pruned at its weakest links; rows that ended below are in the leaf that is left."""
+    tree_of_absent, _ = np.nonzero(~(table.weights > 0))
+    ends, leaves = np.cumsum(grown.sizes), grown.leaves.copy()
+    parts = []
+    for t, (start, end) in enumerate(zip(ends - grown.sizes, ends)):
+        nodes = {name: array[start:end] for name, array in grown.nodes.items()}
+        kept, place = prune_places(Tree(**nodes, criterion=growth.criterion, num_features=1), growth.alpha)
+        parts.append({name: getattr(kept, name) for name in nodes})
+        leaves[tree_of_absent == t] = place[leaves[tree_of_absent == t]]
+    joined = {name: np.concatenate([part[name] for part in parts]) for name in grown.nodes}
+    return Grown(joined, np.array([len(part["left"]) for part in parts]), leaves)
 
 
 def code_columns(rows: np.ndarray) -> Columns:
@@ -210,14 +367,22 @@ def seeds_from(key: Key, count: int) -> np.ndarray:
     return np.random.SeedSequence(entropy).generate_state(count, np.uint64)
 
 
-def _thresholds(columns: Columns, feature: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Midway between neighbouring values; infinite where known entries are split from missing ones."""
-    found, inner = np.full(len(feature), np.nan), np.flatnonzero(feature >= 0)
-    starts = columns.starts[feature[inner]]
-    below = columns.values[starts + low[inner]]
-    above = np.where(high[inner] >= 0, columns.values[starts + np.maximum(high[inner], 0)], np.inf)
+def _thresholds(
+    columns: Columns, feature: np.ndarray, low: np.ndarray, high: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Midway between neighbouring values, and the last code of the column that is not above; infinite where
+    known entries are split from missing ones."""
+    starts = columns.starts[feature]
+    below = columns.values[starts + low]
+    above = np.where(high >= 0, columns.values[starts + np.maximum(high, 0)], np.inf)
     middle = below / 2 + above / 2
     # next to each other, or so small that halves round: the lower value itself separates them
     split = (middle >= below) & (middle < above)
-    found[inner] = np.where(np.isinf(above), np.inf, np.where(split, middle, below))
-    return found
+    found = np.where(np.isinf(above), np.inf, np.where(split, middle, below))
+    last, beyond = low.copy(), np.where(high >= 0, high, columns.starts[feature + 1] - starts)
+    while (beyond - last > 1).any():  # bisection, all nodes together
+        between = (last + beyond) // 2
+        not_above = columns.values[starts + np.minimum(between, beyond - 1)] <= found
+        last = np.where(not_above & (between < beyond), between, last)
+        beyond = np.where(not_above, beyond, between)
+    return found, last

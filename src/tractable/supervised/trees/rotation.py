@@ -84,7 +84,8 @@ def fit_rotation_forest(
         permuted = np.random.Generator(np.random.SFC64(int(seed[1]))).permutation(rows.shape[1])
         subsets = [np.sort(permuted[i : i + size]) for i in range(0, len(permuted), size)]
         rotation = principal_rotation(rows, drawn, subsets, sample.weights)
-        return grow_tree(code_columns(_rotate(rows, rotation)), sample, growth, seed[1]), rotation
+        columns = code_columns(_rotate(rows, rotation))
+        return grow_tree(columns, sample, growth, seed[1], num_alike=num_trees), rotation
 
     trees, rotations = zip(*in_threads(grown, seeds, num_threads))
     forest = RotationForest(tuple(trees), np.stack(rotations), np.asarray(np.nan))

@@ -6,21 +6,24 @@ Tree.        Inner node: $x_j \le t$ goes left, a missing entry where more was g
              class shares or mean.
 Pruning.     $R_\alpha(T) = R(T) + \alpha |T|$; the weakest link is the inner node $t$ of least
              $(R(t) - R(T_t))/(|T_t| - 1)$, and removing it again and again gives every optimal subtree.
-Cost.        Prediction $O(\text{depth})$ for each row; the pruning path $O(\text{nodes}^2)$ at worst.
+Transforms.  Nodes are arrays: predictions pass through `jit`, `vmap` and `grad` (of the values of leaves).
+Cost.        Prediction $O(\text{depth})$ for each row; the pruning path $O(\text{depth}\log\text{nodes})$ for
+             each node.
 References.  Quinlan (1986); Breiman, Friedman, Olshen and Stone (1984).
 """
 
+import heapq
 from collections.abc import Hashable, Iterator, Sequence
-from types import ModuleType
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from scipy.special import entr
 
 from tractable.core.checks import as_float, check, check_option, offender
 from tractable.core.module import Module, field
 from tractable.core.types import ArrayLike, Bool, Float, Int
-from tractable.supervised.trees import arrays
 
 __all__ = [
     "Nodes",
@@ -29,14 +32,16 @@ __all__ = [
     "gini",
     "information_gain",
     "prune",
+    "prune_places",
     "pruning_path",
     "rows_of",
     "split_gain",
     "sum_leaf_values",
-    "walker",
+    "take",
+    "walk",
 ]
 
-FEW_WALKS, FEW_NODES = 100_000, 200
+FEW_WALKS = 100_000  # rows times trees: above, compiling the walk is worth it
 Names = Sequence[Hashable] | np.ndarray | None
 
 
@@ -86,13 +91,11 @@ class Tree(Nodes):
 
     def apply(self, X: ArrayLike) -> Int[np.ndarray, " n"]:
         """The leaf of each row."""
-        rows = rows_of(X, self.num_features)
-        leaves_of = walker(len(rows)).leaves_of
-        return leaves_of(rows, self.feature, self.threshold, self.left, self.missing_left, 0)
+        return walk(self, rows_of(X, self.num_features), np.zeros(1, np.int32))[0]
 
     def values(self, X: ArrayLike) -> Float[np.ndarray, "n k"]:
         """The class shares of each row's leaf; for a regression tree, its mean in one column."""
-        return self.value[self.apply(X)]
+        return take(self.value, self.apply(X))
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         """The mean of each row's leaf, or the code of its most frequent class (of equals the first)."""
@@ -103,8 +106,8 @@ class Tree(Nodes):
         r"""The variance of the targets in each row's leaf, with one pseudo-row that has the root's variance:
         $(W v + v_0)/(W + 1)$. A leaf of one row does not promise certainty."""
         leaf = self.apply(X)
-        weight = self.weight[leaf]
-        return (weight * self.impurity[leaf] + self.impurity[0]) / (weight + 1)
+        weight = take(self.weight, leaf)
+        return (weight * take(self.impurity, leaf) + self.impurity[0]) / (weight + 1)
 
     def decision_path(self, x: ArrayLike) -> list[int]:
         """The nodes that one row passes, from the root to its leaf."""
@@ -269,6 +272,13 @@ def prune(tree: Tree, alpha: float | int, removed: np.ndarray | None = None) -> 
     r"""The smallest subtree that minimises $R(T) + \alpha |T|$, $R$ the impurity of the leaves
     by share of rows."""
     check(alpha >= 0, "alpha", "zero or positive", alpha)
+    return prune_places(tree, alpha, removed)[0]
+
+
+def prune_places(
+    tree: Tree, alpha: float | int, removed: np.ndarray | None = None
+) -> tuple[Tree, Int[np.ndarray, " m"]]:
+    """The pruned tree, and the node of it in which each node of the whole one is now."""
     parent = tree.parent
     if removed is None:
         removed = _weakest_links(tree.left, parent, tree.weight * tree.impurity / tree.weight[0])
@@ -278,25 +288,21 @@ def prune(tree: Tree, alpha: float | int, removed: np.ndarray | None = None) -> 
     for node in range(1, len(inner)):
         kept[node] = kept[parent[node]] and inner[parent[node]]
     place = np.cumsum(kept) - 1
+    for node in np.flatnonzero(~kept):  # parents come before their children
+        place[node] = place[parent[node]]
     left = np.where(inner, place[tree.left], -1)[kept].astype(tree.left.dtype)
     feature = np.where(inner, tree.feature, -1)[kept].astype(tree.feature.dtype)
-    return Tree(
+    pruned = Tree(
         feature, tree.threshold[kept], left, tree.missing_left[kept], tree.value[kept], tree.weight[kept],
         tree.impurity[kept], tree.criterion, tree.num_features,
     )  # fmt: skip
+    return pruned, place
 
 
-def walker(num_walks: int) -> ModuleType:
-    """What walks rows down trees: NumPy for few walks, compiled loops for many."""
-    if num_walks <= FEW_WALKS:
-        return arrays
-    from tractable.supervised.trees import loops  # numba: half a second, then what it compiles
-
-    return loops
-
-
-def rows_of(X: ArrayLike, num_features: int | None = None) -> Float[np.ndarray, "n d"]:
+def rows_of(X: ArrayLike, num_features: int | None = None) -> Float[Any, "n d"]:
     """`X` as rows of floats in memory order, NaN for missing entries; infinities are refused by column."""
+    if isinstance(X, jax.core.Tracer):
+        return X
     rows = np.ascontiguousarray(as_float("X", X) if not isinstance(X, np.ndarray) else X, dtype=np.float64)
     check(rows.ndim == 2 and rows.size > 0, "X", "of shape (rows, columns)", f"shape {rows.shape}")
     if num_features is not None:
@@ -308,19 +314,106 @@ def rows_of(X: ArrayLike, num_features: int | None = None) -> Float[np.ndarray, 
     return rows
 
 
-def sum_leaf_values(
-    nodes: Any, X: np.ndarray, roots: np.ndarray, shares: np.ndarray, values: np.ndarray
-) -> np.ndarray:
-    """The weighted sum over trees of the values of each row's leaves, for the nodes of a tree or a forest."""
-    out = np.zeros((len(X), values.shape[1]))
-    walker(len(X) * len(roots)).add_leaf_values(
-        X, nodes.feature, nodes.threshold, nodes.left, nodes.missing_left, roots, values, shares, out
+def walk(nodes: Nodes, X: Any, roots: Any) -> Int[Any, "t n"]:
+    """The leaf of each row from each root: the walk of the arrays at hand, traced ones under transformations;
+    many walks on the host are compiled."""
+    if not _on_host(nodes.left, X):
+        return jax.vmap(lambda root: _walk_traced(nodes, jnp.asarray(X), root))(jnp.asarray(roots))
+    if len(X) * len(roots) <= FEW_WALKS:
+        return np.stack([_walk_host(nodes, X, root) for root in roots])
+    from tractable.supervised.trees.walk_loops import leaves_of  # numba: half a second, then what it compiles
+
+    found = np.empty((len(roots), len(X)), np.int32)
+    leaves_of(
+        X, nodes.feature, nodes.threshold, nodes.left, nodes.missing_left, roots.astype(np.int32), found
     )
-    return out
+    return found
+
+
+def sum_leaf_values(nodes: Any, X: Any, roots: Any, values: Any) -> Any:
+    """The sum over trees of the values of each row's leaves, for the nodes of a tree or a forest."""
+    if _on_host(nodes.left, X):
+        out = np.zeros((len(X), values.shape[1]))
+        for leaves in walk(nodes, X, roots):
+            out += values[leaves]
+        return out
+    step = lambda total, root: (total + jnp.asarray(values)[walk(nodes, X, root[None])[0]], None)  # noqa: E731
+    start = jnp.zeros((len(X), values.shape[1]), values.dtype)
+    return jax.lax.scan(step, start, jnp.asarray(roots))[0]
+
+
+def take(values: Any, at: Any) -> Any:
+    """`values[at]` of arrays of which one may be traced."""
+    return values[at] if _on_host(values, at) else jnp.asarray(values)[at]
+
+
+def _on_host(*arrays: Any) -> bool:
+    return all(isinstance(array, np.ndarray) for array in arrays)
+
+
+def _walk_host(nodes: Nodes, X: np.ndarray, root: Any) -> np.ndarray:
+    node = np.full(len(X), root, np.int32)
+    walking = np.arange(len(X)) if nodes.feature[root] >= 0 else np.arange(0)
+    while walking.size:
+        at = node[walking]
+        node[walking] = at = _child(np, nodes, X[walking, nodes.feature[at]], at)
+        walking = walking[nodes.feature[at] >= 0]
+    return node
+
+
+def _walk_traced(nodes: Nodes, X: Any, root: Any) -> Any:
+    feature, rows = jnp.asarray(nodes.feature), jnp.arange(len(X))
+
+    def step(node):
+        x = X[rows, jnp.maximum(feature[node], 0)]
+        return jnp.where(feature[node] >= 0, _child(jnp, nodes, x, node), node)
+
+    start = jnp.broadcast_to(jnp.asarray(root, jnp.int32), rows.shape)
+    # the way down is whole numbers: no derivative passes through it
+    X, nodes = jax.lax.stop_gradient((X, nodes))
+    return jax.lax.while_loop(lambda node: (feature[node] >= 0).any(), step, start)
+
+
+def _child(xp: Any, nodes: Nodes, x: Any, at: Any) -> Any:
+    """Where entries `x` lead from nodes `at`."""
+    threshold, missing_left, left = (xp.asarray(a) for a in (nodes.threshold, nodes.missing_left, nodes.left))
+    goes_left = (x <= threshold[at]) | (xp.isnan(x) & missing_left[at])
+    return xp.where(goes_left, left[at], left[at] + 1)
 
 
 def _weakest_links(left: np.ndarray, parent: np.ndarray, risk: np.ndarray) -> np.ndarray:
-    from tractable.supervised.trees.loops import weakest_links
+    r"""For each inner node, the $\alpha$ at which the weakest link removes it; leaves have infinity.
 
-    # a second of compilation is worth it from some hundreds of nodes on
-    return (weakest_links.py_func if left.size <= FEW_NODES else weakest_links)(left, parent, risk)
+    The link of node $t$ with branch $T_t$ is $g(t) = (R(t) - R(T_t)) / (|T_t| - 1)$.
+    """
+    count, children, parents = len(left), left.tolist(), parent.tolist()
+    branch, leaves, own = risk.tolist(), [1] * count, risk.tolist()
+    removed, inner = np.full(count, np.inf), [child >= 0 for child in children]
+    for node in range(count - 1, -1, -1):  # children come after their parents
+        if inner[node]:
+            branch[node] = branch[children[node]] + branch[children[node] + 1]
+            leaves[node] = leaves[children[node]] + leaves[children[node] + 1]
+    link = lambda node: (own[node] - branch[node]) / (leaves[node] - 1)  # noqa: E731
+    links = {node: link(node) for node in range(count) if inner[node]}
+    heap = [(value, node) for node, value in links.items()]
+    heapq.heapify(heap)
+    alpha = 0.0
+    while heap:
+        least, weakest = heapq.heappop(heap)
+        if not inner[weakest] or links[weakest] != least:
+            continue  # removed with a branch, or moved since
+        alpha, gone = max(alpha, least), [weakest]
+        while gone:
+            node = gone.pop()
+            if inner[node]:
+                inner[node], removed[node] = False, alpha
+                gone += [children[node], children[node] + 1]
+        lost, fewer, node = own[weakest] - branch[weakest], leaves[weakest] - 1, weakest
+        while node >= 0:
+            branch[node] += lost
+            leaves[node] -= fewer
+            if inner[node]:
+                links[node] = link(node)
+                heapq.heappush(heap, (links[node], node))
+            node = parents[node]
+    return removed
