@@ -13,12 +13,13 @@ from sklearn.base import clone
 from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.validation import has_fit_parameter
 
+from tractable.core.host_random import seeds
 from tractable.distributions.continuous import Normal
 from tractable.estimators.base import Classifier, Regressor, key_from
 from tractable.estimators.trees import TreeClassifier, TreeRegressor, normal_of
 from tractable.inference.trust.uncertainty import split_variance
 from tractable.supervised.trees.forests import canonical_order, draw_rows
-from tractable.supervised.trees.growth import code_columns, sample_of, seeds_from
+from tractable.supervised.trees.growth import code_columns, sample_of
 
 __all__ = ["BaggingClassifier", "BaggingRegressor"]
 
@@ -44,10 +45,10 @@ class _Bagging:
         sample = sample_of(rows.X, rows.y, rows.weights, "variance", None)
         order = canonical_order(code_columns(rows.X), sample)
         X, y, weights = (array[order] for array in rows)
-        seeds = seeds_from(key_from(self.random_state), 2 * self.n_estimators)
+        starts = seeds(key_from(self.random_state), 2 * self.n_estimators)
         weighted = has_fit_parameter(base, "sample_weight")
         self.estimators_ = []
-        for seed in seeds.reshape(-1, 2):
+        for seed in starts.reshape(-1, 2):
             drawn, copy = _draw_classes(weights, y, seed[0], least_values), clone(base)
             if "random_state" in copy.get_params():
                 copy.set_params(random_state=int(seed[1] % 2**31))

@@ -21,6 +21,7 @@ import numpy as np
 
 from tractable.core.checks import check, check_count
 from tractable.core.chunks import bucket_size
+from tractable.core.host_random import seeds
 from tractable.core.module import field
 from tractable.core.types import ArrayLike, Float, Int, Key
 from tractable.inference.trust.uncertainty import UncertaintySplit, split_entropy, split_variance
@@ -32,7 +33,6 @@ from tractable.supervised.trees.growth import (
     code_columns,
     grow_trees,
     sample_of,
-    seeds_from,
 )
 from tractable.supervised.trees.tree import Nodes, Tree, rows_of, sum_leaf_values, walk
 
@@ -158,7 +158,7 @@ def fit_forest(
     order = canonical_order(columns, sample)
     rows, sample = rows[order], sample.take(order)
     columns = columns._replace(codes=np.ascontiguousarray(columns.codes[:, order]))
-    seeds = seeds_from(key, check_count("num_trees", num_trees))
+    starts = seeds(key, check_count("num_trees", num_trees))
 
     size = max(1, _BATCH // len(rows))
 
@@ -167,7 +167,7 @@ def fit_forest(
         return grow_trees(columns, sample, growth, some, drawn, num_trees), drawn
 
     parts, votes, counts = [], np.zeros((len(rows), sample.num_values)), np.zeros(len(rows))
-    batches = [seeds[i : i + size] for i in range(0, num_trees, size)]
+    batches = [starts[i : i + size] for i in range(0, num_trees, size)]
     for part, drawn in in_threads(grown, batches, num_threads):
         parts.append(part)
         tree, left_out = np.nonzero(drawn == 0)

@@ -17,11 +17,11 @@ References.  Breiman, Friedman, Olshen and Stone (1984).
 
 from typing import Any, NamedTuple
 
-import jax.random as jr
 import numpy as np
 from scipy.special import entr
 
 from tractable.core.checks import as_float, check, check_count, check_finite, check_option, offender
+from tractable.core.host_random import seeds
 from tractable.core.types import ArrayLike, Key
 from tractable.supervised.trees.splits import (
     CRITERIA,
@@ -44,7 +44,6 @@ __all__ = [
     "grow_tree",
     "grow_trees",
     "sample_of",
-    "seeds_from",
 ]
 
 
@@ -131,7 +130,7 @@ def fit_tree(
     sample = sample_of(rows, y, weights, growth.criterion, num_classes)
     subset = growth.max_features is not None and growth.max_features < rows.shape[1]
     check(key is not None or not subset, "key", "given where `max_features` draws columns", None)
-    seed = seeds_from(key, 1)[0] if key is not None else np.uint64(1)
+    seed = seeds(key, 1)[0] if key is not None else np.uint64(1)
     return grow_tree(code_columns(rows), sample, growth, seed)
 
 
@@ -163,20 +162,21 @@ def grow_tree(
 
 
 def grow_trees(
-    columns: Columns, sample: Sample, growth: Growth, seeds: np.ndarray, weights: np.ndarray, num_alike: int
+    columns: Columns, sample: Sample, growth: Growth, starts: np.ndarray, weights: np.ndarray, num_alike: int
 ) -> Grown:
-    """One tree for each seed and row of `weights`; `num_alike` counts these and others of the same call."""
+    """A tree for each seed in `starts` and row of `weights`; `num_alike` counts all trees of the call."""
     num_columns, num_rows = columns.codes.shape
-    arrays = (columns.codes, sample.labels, sample.targets, weights)
     kinds = (np.int32, np.int32, np.float64, np.float64)  # what the compiled primitives take, and writeable
-    table = Table(
-        *(np.require(array, kind, ["C", "W"]) for array, kind in zip(arrays, kinds)), sample.num_values,
-        CRITERIA.index(growth.criterion), growth.max_features or num_columns, growth.least(),
-    )  # fmt: skip
+    codes, labels, targets, mass = (
+        np.require(array, kind, ["C", "W"])
+        for array, kind in zip((columns.codes, sample.labels, sample.targets, weights), kinds)
+    )
+    criterion, drawn = CRITERIA.index(growth.criterion), growth.max_features or num_columns
+    table = Table(codes, labels, targets, mass, sample.num_values, criterion, drawn, growth.least())
     rounds = _Rounds(table, columns, growth, primitives(growth.work(num_rows, num_columns, num_alike)))
-    nodes, leaves = rounds.grow(seeds)
+    nodes, leaves = rounds.grow(starts)
     order = np.lexsort([nodes["number"], nodes["tree"]])
-    sizes = np.bincount(nodes["tree"], minlength=len(seeds))
+    sizes = np.bincount(nodes["tree"], minlength=len(starts))
     nodes["feature"] = np.where(nodes["left"] >= 0, nodes["places"][:, 0], -1).astype(np.int32)
     nodes["left"] = nodes["left"].astype(np.int32)
     names = ("feature", "threshold", "left", "missing_left", "value", "weight", "impurity")
@@ -202,11 +202,11 @@ class _Rounds:
         self.num_nodes = np.ones(count, np.int64)
         self.opened: list[dict[str, np.ndarray]] = []
 
-    def grow(self, seeds: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    def grow(self, starts: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """All nodes, in the order in which they were opened, and the leaf of each absent row."""
-        count, limit = len(seeds), self.growth.max_leaves
+        count, limit = len(starts), self.growth.max_leaves
         zeros = np.zeros(count, np.int64)
-        made, splits = self._open(np.arange(count), self.spans, mixed(seeds), zeros, zeros)
+        made, splits = self._open(np.arange(count), self.spans, mixed(starts), zeros, zeros)
         waiting = {name: array[splits] for name, array in made.items()}
         divided = []
         while len(waiting["tree"]):
@@ -359,12 +359,6 @@ def sample_of(rows: np.ndarray, y: Any, weights: Any, criterion: str, num_classe
     most = int(target.max()) + 1
     check(num_classes is None or num_classes >= most, "num_classes", f"at least {most}", num_classes)
     return Sample(target.astype(np.int32), target, w, most if num_classes is None else num_classes)
-
-
-def seeds_from(key: Key, count: int) -> np.ndarray:
-    """Independent 64-bit seeds from a random key, one for each tree."""
-    entropy = np.asarray(jr.key_data(key)).ravel().tolist()
-    return np.random.SeedSequence(entropy).generate_state(count, np.uint64)
 
 
 def _thresholds(

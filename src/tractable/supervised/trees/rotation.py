@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from tractable.core.checks import check, check_count
+from tractable.core.host_random import seeds
 from tractable.core.module import Module
 from tractable.core.types import ArrayLike, Float, Key
 from tractable.supervised.trees.forests import canonical_order, draw_rows, in_threads
-from tractable.supervised.trees.growth import Growth, code_columns, grow_tree, sample_of, seeds_from
+from tractable.supervised.trees.growth import Growth, code_columns, grow_tree, sample_of
 from tractable.supervised.trees.tree import Tree, rows_of
 
 __all__ = ["RotationForest", "fit_rotation_forest", "principal_rotation"]
@@ -77,7 +78,7 @@ def fit_rotation_forest(
     rows, sample = rows[present], sample.take(present)
     order = canonical_order(code_columns(rows), sample)
     rows, sample = rows[order], sample.take(order)
-    seeds = seeds_from(key, 2 * check_count("num_trees", num_trees)).reshape(num_trees, 2)
+    starts = seeds(key, 2 * check_count("num_trees", num_trees)).reshape(num_trees, 2)
 
     def grown(seed: Any) -> tuple[Tree, np.ndarray]:
         drawn = draw_rows(sample.weights, seed[0], 0.75)
@@ -87,7 +88,7 @@ def fit_rotation_forest(
         columns = code_columns(_rotate(rows, rotation))
         return grow_tree(columns, sample, growth, seed[1], num_alike=num_trees), rotation
 
-    trees, rotations = zip(*in_threads(grown, seeds, num_threads))
+    trees, rotations = zip(*in_threads(grown, starts, num_threads))
     forest = RotationForest(tuple(trees), np.stack(rotations), np.asarray(np.nan))
     found = forest.predict(rows)
     losses = (found - sample.targets) ** 2 if growth.criterion == "variance" else found != sample.labels

@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import entr
 
-from tractable.core.checks import as_float, check, check_option, offender
+from tractable.core.checks import as_float, check, check_option, has_values, offender
 from tractable.core.module import Module, field
 from tractable.core.types import ArrayLike, Bool, Float, Int
 
@@ -301,7 +301,7 @@ def prune_places(
 
 def rows_of(X: ArrayLike, num_features: int | None = None) -> Float[Any, "n d"]:
     """`X` as rows of floats in memory order, NaN for missing entries; infinities are refused by column."""
-    if isinstance(X, jax.core.Tracer):
+    if not has_values(X):
         return X
     rows = np.ascontiguousarray(as_float("X", X) if not isinstance(X, np.ndarray) else X, dtype=np.float64)
     check(rows.ndim == 2 and rows.size > 0, "X", "of shape (rows, columns)", f"shape {rows.shape}")
