@@ -1,11 +1,20 @@
-"""Suite settings: float64, no silent broadcasting, no key used twice, types checked at run time, compiled
-programs kept."""
+"""Suite settings: float64, no silent broadcasting, compiled programs kept, families by their first member.
+
+Kinds.       By default a test with parameters runs on the first member of its family; the others are marked
+             `thorough`, unless the test says that it is cheap (`@pytest.mark.cheap`). `slow` are long
+             statistical runs. `pytest -m ""` runs all three kinds, and so does `.ci/run`. A test that is
+             named on the command line (`file.py::test`) runs on all members.
+Checks.      With `TRACTABLE_CHECKED=1` types are checked at run time and no key may be used twice; `.ci/run`
+             sets it. It doubles the time that it takes to find the tests.
+"""
 
 import os
+from collections import Counter
 from importlib import metadata
 from pathlib import Path
 
 _ROOT = Path(__file__).resolve().parent.parent
+_CHECKED = os.environ.get("TRACTABLE_CHECKED") == "1"
 
 os.environ.setdefault("MPLBACKEND", "agg")
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(_ROOT / ".cache" / "compiled"))
@@ -20,9 +29,10 @@ if metadata.version("jaxlib").startswith("0.10."):
         "XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
     )
 
-from jaxtyping import install_import_hook  # noqa: E402
+if _CHECKED:
+    from jaxtyping import install_import_hook
 
-_hook = install_import_hook("tractable", "beartype.beartype")
+    _hook = install_import_hook("tractable", "beartype.beartype")
 
 import hypothesis  # noqa: E402
 import jax  # noqa: E402
@@ -33,10 +43,23 @@ import tractable  # noqa: E402, F401
 
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_rank_promotion", "raise")
-jax.config.update("jax_debug_key_reuse", True)
+jax.config.update("jax_debug_key_reuse", _CHECKED)
 
 hypothesis.settings.register_profile("suite", deadline=None, max_examples=25, derandomize=True, database=None)
 hypothesis.settings.load_profile("suite")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config, items):
+    """Mark all but the first member of each family of parameters as `thorough`."""
+    if any("::" in argument for argument in config.args):
+        return
+    seen = Counter()
+    for item in items:
+        if hasattr(item, "callspec") and item.get_closest_marker("cheap") is None:
+            seen[item.parent.nodeid, item.originalname] += 1
+            if seen[item.parent.nodeid, item.originalname] > 1:
+                item.add_marker(pytest.mark.thorough)
 
 
 @pytest.fixture(autouse=True)
