@@ -12,7 +12,7 @@ Cost.        One pass over $X$ without a copy; one copy where it is not in doubl
              where rows are left out.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -33,7 +33,7 @@ class Rows(Module):
 
     `y` is None without targets; codes of classes are whole numbers, and `classes` are their labels. `names`
     are those of the columns, where they have any. `has_gaps` says whether `X` has a NaN, and `is_weighted`
-    whether weights were given (else they are ones).
+    whether weights were given (else they are ones). They unpack: `X, y, weights = rows`.
 
     >>> rows = Rows.of([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], ["a", "b", "a"], [1, 2, 0], target="label")
     >>> rows.num_rows, rows.y.tolist(), rows.classes, rows.weights.tolist()
@@ -79,7 +79,7 @@ class Rows(Module):
             _check_columns("X", rows.num_columns, num_columns, rows.names, names)
         else:
             rows = cls._checked(X, y, weights, target, gaps, num_columns, num_classes, names)
-            rows = rows._present() if absent == "drop" and weights is not None else rows
+            rows = rows._present(target == "label") if absent == "drop" and weights is not None else rows
         wanted = "at least one row" if least == 1 else f"at least {least} rows"
         check(rows.num_rows >= least, "X", wanted, rows.num_rows or "none")
         return rows
@@ -95,6 +95,9 @@ class Rows(Module):
         check(target is not None or y is None, "y", "left out where there are no targets", "targets")
         counts = np.ones(len(table)) if weights is None else _weights(weights, len(table))
         return cls(table, targets, counts, found, classes, has_gaps, weights is not None)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.X, self.y, self.weights))
 
     @property
     def num_rows(self) -> int:
@@ -143,11 +146,17 @@ class Rows(Module):
     def _with(self, X: Any, y: Any, weights: Any) -> "Rows":
         return Rows(X, y, weights, self.names, self.classes, self.has_gaps, self.is_weighted)
 
-    def _present(self) -> "Rows":
-        if not has_values(self.weights):
+    def _present(self, own_labels: bool) -> "Rows":
+        """Without rows of weight zero, and without labels that no other row has."""
+        keep = np.asarray(self.weights) > 0 if has_values(self.weights) else np.ones(1, bool)
+        if keep.all():
             return self
-        keep = np.asarray(self.weights) > 0
-        return self if keep.all() else self.take(keep)
+        rows = self.take(keep)
+        if not own_labels:
+            return rows
+        found, codes = np.unique(rows.y, return_inverse=True)
+        classes = tuple(self.classes[c] for c in found) if self.classes else None
+        return Rows(rows.X, codes.reshape(-1), rows.weights, self.names, classes, self.has_gaps, True)
 
     def _as_asked(self, target: str | None, gaps: bool, num_classes: int | None) -> "Rows":
         """The same rows for a model that asks for these targets; only what was recorded is compared."""

@@ -100,7 +100,6 @@ class BaggingRegressor(_Bagging, Regressor):
 
     def fit(self, X, y, sample_weight=None):
         rows = self._training_rows(X, y, sample_weight, y_numeric=True)
-        rows = rows._replace(y=rows.y.astype(float))
         self._fit_copies(rows, TreeRegressor() if self.estimator is None else self.estimator)
         return self
 

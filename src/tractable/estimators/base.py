@@ -7,19 +7,22 @@ Prediction.  `predict_dist` gives a distribution per row; `predict_interval`, `s
 Files.       `save` and `load` go through `core.storage`: parameters and fitted attributes, no pickle.
 """
 
+import dataclasses
 import importlib
 import os
-from typing import Any, ClassVar, NamedTuple
+from numbers import Real
+from typing import Any, ClassVar
 
 import jax.random as jr
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tractable.core import storage
 from tractable.core.checks import check
+from tractable.core.rows import Rows, points
 from tractable.core.types import Key
 from tractable.distributions.base import Distribution
 from tractable.distributions.categorical import Categorical
@@ -27,12 +30,7 @@ from tractable.distributions.categorical import Categorical
 __all__ = ["Classifier", "Estimator", "Regressor", "TrainingRows", "key_from"]
 
 
-class TrainingRows(NamedTuple):
-    """What a fit sees: rows, targets (numbers, or codes of classes) and positive weights."""
-
-    X: np.ndarray
-    y: np.ndarray
-    weights: np.ndarray
+TrainingRows = Rows
 
 
 def key_from(random_state: Any) -> Key:
@@ -51,38 +49,32 @@ class Estimator(BaseEstimator):
         tags.input_tags.allow_nan = self._accepts_missing
         return tags
 
-    def _training_rows(self, X, y, sample_weight=None, *, reset: bool = True, **options) -> TrainingRows:
-        """Checked arrays of a fit; rows of weight zero are gone."""
+    def _training_rows(self, X, y, sample_weight=None, *, reset: bool = True, **options) -> Rows:
+        """Checked rows of a fit with numbers as targets; rows of weight zero are gone."""
+        target = "numbers" if options.get("multi_output") else "number"
+        return self._rows(X, y, sample_weight, target, reset, **options)
+
+    def _rows(self, X, y, sample_weight, target: str, reset: bool, **options) -> Rows:
         self._validate_params()
         checked: Any = validate_data(
             self, X, y, dtype=np.float64, order="C", ensure_all_finite=False, reset=reset, **options
         )
-        X, y = checked
-        self._check_entries(X)
-        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        keep = weights > 0
-        check(bool(keep.any()), "sample_weight", "positive for at least one row", "zeros", "Weigh some rows.")
-        return TrainingRows(X, y, weights) if keep.all() else TrainingRows(X[keep], y[keep], weights[keep])
+        if target == "label":
+            check_classification_targets(checked[1])
+        given = sample_weight
+        weights = np.full(len(checked[0]), float(given)) if isinstance(given, Real) else given
+        return Rows.of(
+            *checked, weights, target=target, gaps=self._accepts_missing, names=self._column_names()
+        )
 
     def _new_rows(self, X) -> np.ndarray:
         """Checked rows for a prediction."""
         check_is_fitted(self)
         rows: Any = validate_data(self, X, dtype=np.float64, order="C", ensure_all_finite=False, reset=False)
-        self._check_entries(rows)
-        return rows
+        return points(rows, gaps=self._accepts_missing, names=self._column_names())
 
-    def _check_entries(self, X: np.ndarray) -> None:
-        with np.errstate(over="ignore", invalid="ignore"):
-            if np.isfinite(X.sum()):  # one pass without a copy: a sum hides neither NaN nor infinity
-                return
-        bad = np.isinf(X) if self._accepts_missing else ~np.isfinite(X)
-        if bad.any():
-            row, column = np.argwhere(bad)[0]
-            names = getattr(self, "feature_names_in_", None)
-            where = f"column {column}" if names is None else f"column {names[column]!r}"
-            what = "NaN" if np.isnan(X[row, column]) else "infinity (inf)"
-            fix = "Impute or drop it: this model cannot marginalise missing entries." if what == "NaN" else ""
-            raise ValueError(f"`X` must be finite; got {what} in {where}, row {row}. {fix}".rstrip())
+    def _column_names(self) -> tuple[str, ...] | None:
+        return None if (names := getattr(self, "feature_names_in_", None)) is None else tuple(names)
 
     def save(self, path: str | os.PathLike) -> None:
         """Write parameters and fitted attributes to one file, which `load` reads back without pickle."""
@@ -128,31 +120,31 @@ class Classifier(ClassifierMixin, Estimator):
 
     _least_classes: ClassVar[int] = 2
 
-    def _training_classes(self, X, y, sample_weight=None) -> TrainingRows:
-        """Checked arrays of a fit with `y` as codes of the sorted `classes_`."""
-        rows = self._training_rows(X, y, sample_weight)
-        check_classification_targets(rows.y)
-        self.classes_, codes = np.unique(rows.y, return_inverse=True)
+    def _training_classes(self, X, y, sample_weight=None) -> Rows:
+        """Checked rows of a fit with `y` as codes of the sorted `classes_`."""
+        rows = self._rows(X, y, sample_weight, "label", True)
+        self.classes_ = np.array(rows.classes, dtype=np.asarray(y).dtype)
         if len(self.classes_) < self._least_classes:
             raise ValueError(
                 f"`y` must have at least {self._least_classes} classes; got one class, {self.classes_[0]!r} "
                 "(among rows of positive weight). Add rows of another class."
             )
-        return rows._replace(y=codes.astype(np.int64))
+        return rows
 
-    def _further_classes(self, X, y, classes, sample_weight) -> TrainingRows:
+    def _further_classes(self, X, y, classes, sample_weight) -> Rows:
         """Checked rows and class codes for `partial_fit`, whose first call lists all `classes`."""
         first = not hasattr(self, "model_")
-        rows = self._training_rows(X, y, sample_weight, reset=first)
-        check_classification_targets(rows.y)
+        rows = self._rows(X, y, sample_weight, "label", first)
         if first:
             check(classes is not None, "classes", "given at the first call of partial_fit", None)
             self.classes_ = np.unique(np.asarray(classes))
-        codes = np.searchsorted(self.classes_, rows.y).clip(max=len(self.classes_) - 1)
-        known = self.classes_[codes] == rows.y
+        found = np.array(rows.classes)
+        codes = np.searchsorted(self.classes_, found).clip(max=len(self.classes_) - 1)
+        known = self.classes_[codes] == found
         if not known.all():
-            check(False, "y", f"among the classes {self.classes_.tolist()}", rows.y[~known][0])
-        return rows._replace(y=codes)
+            check(False, "y", f"among the classes {self.classes_.tolist()}", found[~known][0])
+        labels = tuple(self.classes_.tolist())
+        return dataclasses.replace(rows, y=codes[rows.y], classes=labels)
 
     def predict_proba(self, X) -> np.ndarray:
         """The probability of each class, in the order of `classes_`."""

@@ -1,5 +1,6 @@
 """Gaussian process classification as a scikit-learn estimator; the mathematics is in `tractable.gp`."""
 
+import dataclasses
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -62,7 +63,7 @@ class GaussianProcessClassifier(Classifier):
         kernel = self.kernel
         if kernel is None:  # a variance of one suits signs, and four the latent function behind them
             kernel = 4.0 * default_process(rows.X, 2.0 * (rows.y > 0) - 1, rows.weights).kernel.kernel
-        wide = rows._replace(X=wide_rows(rows.X, width))
+        wide = dataclasses.replace(rows, X=wide_rows(rows.X, width))
         learn = self._learn_two if len(self.classes_) == 2 else self._learn_several
         with one_blas_thread(len(rows.X) <= _FEW):
             learn(resized(kernel, dim, width), wide)
