@@ -1,7 +1,7 @@
 """Write who calls what into `docs/ledger.md`: the column of callers is made from the imports of the source.
 
-A home is a module (`core.iterate`) or one object in it (`core.linalg.psd_factor`). Its callers are the modules
-that import it, by its own path or through a package that exports it; a tall list is told by package.
+A home is a module (`core.iterate`) or one object in it (`core.linalg.psd_factor`). Its callers are the
+modules that import it, by its own path or through a package that exports it; a tall list is told by package.
 
     python tools/ledger.py          # rewrite the page
     python tools/ledger.py --check  # exit 1 where the page is not what the imports say
