@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from tractable.inference import Info, Posterior, enough, plateau
+from tractable.inference import Info, Posterior, enough
+from tractable.inference.trust.stopping import plateau
 
 
 def log_density(x, gap):

@@ -9,7 +9,8 @@ from jax.scipy.special import ndtr
 from tractable.core.iterate import run
 from tractable.distributions.gaussian import Gaussian, condition
 from tractable.distributions.special import log_ndtr
-from tractable.inference import EllipticalSlice, autocorrelation_time
+from tractable.inference import EllipticalSlice
+from tractable.inference.trust.autocorrelation import autocorrelation_time
 
 
 def covariance(a, b):

@@ -6,7 +6,8 @@ import numpy as np
 
 from tractable.core.iterate import run
 from tractable.distributions.tables import ConditionalTable, JointTable, product
-from tractable.inference import NoisyOrGibbs, factor_gibbs, noisy_or_network
+from tractable.inference import factor_gibbs, noisy_or_network
+from tractable.inference.gibbs.noisy_or import NoisyOrGibbs
 
 NETWORK = [
     JointTable("cloudy", [0.5, 0.5]),

@@ -6,8 +6,9 @@ import jax.numpy as jnp
 import jax.random as jr
 
 from tractable.core.iterate import run
-from tractable.inference import HMC, EnsembleMAMS, RandomWalkMetropolis, autocorrelation_time
+from tractable.inference import HMC, EnsembleMAMS, RandomWalkMetropolis
 from tractable.inference.samplers.leapfrog import euler, trajectory
+from tractable.inference.trust.autocorrelation import autocorrelation_time
 
 SCALES = jnp.geomspace(0.2, 1.0, 10)
 

@@ -5,7 +5,8 @@ import jax.numpy as jnp
 import jax.random as jr
 
 from tractable.core.iterate import run
-from tractable.inference import MALA, annealed_langevin, langevin, unadjusted_variance
+from tractable.inference import MALA, annealed_langevin, langevin
+from tractable.inference.samplers.langevin import unadjusted_variance
 
 
 def standard(x):

@@ -7,7 +7,8 @@ import numpy as np
 
 from tractable.core.iterate import run
 from tractable.core.module import Module
-from tractable.inference import Metropolis, check_kernel, metropolis_matrix, scale_sweep, total_variation_path
+from tractable.inference import Metropolis, check_kernel, scale_sweep
+from tractable.inference.chains.finite_chains import metropolis_matrix, total_variation_path
 
 WEIGHTS = np.array([5.0, 3.0, 8.0, 1.0])
 

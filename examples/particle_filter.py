@@ -5,7 +5,8 @@ import jax.random as jr
 import numpy as np
 
 from tractable.distributions.continuous import Normal
-from tractable.inference import backward_sample, lineages, particle_filter
+from tractable.inference import backward_sample, particle_filter
+from tractable.inference.particles.smoothing import lineages
 
 # x_t = mu + phi (x_{t-1} - mu) + sigma e, y_t = exp(x_t / 2) e': no Kalman filter for this one
 MU, PHI, SIGMA = -1.0, 0.95, 0.25
