@@ -68,7 +68,6 @@ from tractable.supervised.linear.ridge import choose_penalty as choose_penalty
 from tractable.supervised.linear.ridge import ridge as ridge
 from tractable.supervised.linear.ridge import ridge_path as ridge_path
 from tractable.supervised.linear.robust import RobustModel as RobustModel
-from tractable.supervised.linear.robust import StudentRegression as StudentRegression
 from tractable.supervised.linear.robust import robust_regression as robust_regression
 from tractable.supervised.linear.solvers import LeastSquares as LeastSquares
 from tractable.supervised.linear.solvers import least_squares as least_squares

@@ -9,33 +9,29 @@ Reweighting. Each is a sequence of weighted least-squares problems with weights 
 Program.     $\min_\theta\|y - A\theta\|_1$ has the dual $\max y^\top d$, $A^\top d = 0$, $|d_n| \le w_n$: few
              rows, and its prices are $\theta$.
 Cost.        One least-squares problem per step, on an orthonormal basis of the columns; one linear program.
+             All on the host: nothing is compiled.
 References.  Huber (1964); Holland and Welsch (1977); Lange, Little and Taylor (1989); Koenker (2005).
 """
 
-from functools import partial
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
-import jax.scipy.linalg as jsl
 import numpy as np
-from scipy.optimize import linprog
+import scipy.linalg as sl
 
-from tractable.core.checks import check, check_option, to_device
-from tractable.core.chunks import pad_rows
-from tractable.core.iterate import Ended, Run, Status, run_until
-from tractable.core.linalg import psd_solve
+from tractable.core.checks import check, check_option, namespace, to_device
+from tractable.core.iterate import Ended, Status
 from tractable.core.module import Module, field
+from tractable.core.rows import Rows, points
 from tractable.core.types import Array, ArrayLike, Float, Int, Scalar
+from tractable.core.verdict import Verdict
 from tractable.distributions.base import Distribution
 from tractable.distributions.continuous import Laplace, Normal
 from tractable.distributions.student import StudentT
-from tractable.inference.expectation_maximisation.em import EM
-from tractable.supervised.basis import as_rows
-from tractable.supervised.linear.rows import regression_rows
 from tractable.supervised.linear.solvers import least_squares, orthonormal_columns
 
-__all__ = ["RobustModel", "StudentRegression", "robust_regression"]
+__all__ = ["RobustModel", "robust_regression"]
 
 LOSSES = ("huber", "absolute", "student")
 _NORMAL_QUARTILE = 0.6744897501960817  # the median of |z| for standard normal z
@@ -54,16 +50,22 @@ class RobustModel(Ended, Module):
     intercept: Scalar
     scale: Scalar
     degrees: Scalar
-    row_weights: Float[Array, " n"]
+    row_weights: Float[Array, " n"] = field(show=False)
     num_steps: Int[Array, ""]
     code: Int[Array, ""]
     loss: str = field(static=True)
 
-    def predict(self, X: ArrayLike) -> np.ndarray:
-        rows = np.asarray(as_rows(X), float)
-        width = self.coefficients.shape[0]
-        check(rows.shape[1] == width, "X", f"rows of {width} columns", f"{rows.shape[1]} columns")
-        return rows @ np.asarray(self.coefficients) + float(self.intercept)
+    @property
+    def verdict(self) -> Verdict:
+        """How the fit ended, and how many rows it all but ignores."""
+        light = int((np.asarray(self.row_weights) < 0.3).sum())
+        sentence = f"{light} rows all but ignored. {self.status.sentence}"
+        return Verdict(self.status.ok, sentence, {"ignored": light})
+
+    def predict(self, X: ArrayLike) -> Any:
+        xp = namespace(self, X)
+        rows = points(X, self.coefficients.shape[0])
+        return rows @ xp.asarray(self.coefficients) + xp.asarray(self.intercept)
 
     def predict_dist(self, X: ArrayLike) -> Distribution:
         """The noise around the fitted line; the uncertainty of the coefficients is not included."""
@@ -72,37 +74,6 @@ class RobustModel(Ended, Module):
         if self.loss == "student":
             return StudentT(jnp.broadcast_to(self.degrees, loc.shape), loc, scale)
         return Laplace(loc, scale) if self.loss == "absolute" else Normal(loc, scale)
-
-    def __repr__(self) -> str:
-        light = int((np.asarray(self.row_weights) < 0.3).sum())
-        size = f"{self.loss}, {self.coefficients.shape[0]} coefficients, scale {float(self.scale):.4g}"
-        return f"RobustModel({size}, {light} rows all but ignored)\n  {self.status.sentence}"
-
-
-class StudentRegression(Module):
-    r"""$y \mid x \sim t_\nu(x^\top\theta, s)$ with $\nu$ known: the model that EM climbs.
-
-    The rows are pairs of features and a target; the statistics are those of a weighted regression.
-    """
-
-    coefficients: Float[Array, " p"]
-    square_scale: Scalar
-    degrees: Scalar
-
-    def e_step(self, rows: tuple[Array, Array], weights: Array) -> tuple[tuple, Scalar]:
-        X, y = rows
-        residual = y - X @ self.coefficients
-        tau = (self.degrees + 1) / (self.degrees + residual**2 / self.square_scale)
-        strength = weights * tau
-        # deviations from the current line, so that a small scale is not lost in large targets
-        stats = (X.T * strength[None]) @ X, X.T @ (strength * residual), strength @ residual**2, weights.sum()
-        density = StudentT(self.degrees, jnp.zeros(()), jnp.sqrt(self.square_scale)).log_prob(residual)
-        return stats, weights @ density
-
-    def m_step(self, stats: tuple) -> "StudentRegression":
-        gram, shift, square, count = stats
-        move = psd_solve(gram, shift)
-        return StudentRegression(self.coefficients + move, (square - move @ shift) / count, self.degrees)
 
 
 def robust_regression(
@@ -130,15 +101,13 @@ def robust_regression(
     check_option("method", method, ("auto", "irls") if loss != "absolute" else ("auto", "lp", "irls"))
     for name, value in (("tuning", tuning), ("degrees", degrees)):
         check(bool(value > 0), name, "positive", value)
-    rows, targets, count = regression_rows(X, y, weights)
-    check(targets.ndim == 1, "y", "one target per row", f"shape {targets.shape}")
-    problem = _Problem.of(rows, targets, count, intercept)
+    table = Rows.of(X, y, weights, target="number")
+    rows, count = table.X, table.weights
+    problem = _Problem.of(rows, table.y, count, intercept)
     if loss == "absolute" and method != "irls":
         found = _linear_program(problem)
-    elif loss == "student":
-        found = _expectation_maximisation(problem, degrees, tol, max_steps)
     else:
-        found = _reweighted(problem, loss, tuning, tol, max_steps)
+        found = _reweighted(problem, _LOSSES[loss](degrees if loss == "student" else tuning), tol, max_steps)
     fitted = problem.level + problem.unit * (problem.Z @ found.coefficients)
     theta = np.asarray(least_squares(rows, fitted, count, intercept=intercept).coefficients)
     split = (theta[1:], theta[0]) if intercept else (theta, 0.0)
@@ -177,8 +146,51 @@ class _Found(NamedTuple):
     code: int
 
 
+class _Huber(NamedTuple):
+    """$\\min(1, cs/|r|)$ with the scale $\\mathrm{median}|r|/0.6745$."""
+
+    tuning: float
+
+    def scale(self, residual: np.ndarray, count: np.ndarray, strength: np.ndarray | None) -> float:
+        return _floor(_weighted_median(residual, count) / _NORMAL_QUARTILE)
+
+    def strength(self, residual: np.ndarray, scale: float) -> np.ndarray:
+        return np.minimum(1.0, self.tuning * scale / np.maximum(residual, np.finfo(float).tiny))
+
+    kept = strength
+
+
+class _Absolute(_Huber):
+    """$1/|r|$; a row on the line would have infinite weight."""
+
+    def strength(self, residual: np.ndarray, scale: float) -> np.ndarray:
+        return 1 / np.maximum(residual, 1e-9)
+
+
+class _Student(NamedTuple):
+    r"""$(\nu + 1)/(\nu + r^2/s^2)$, or $E[\tau \mid r]$; the scale is that of the weighted residuals."""
+
+    degrees: float
+
+    def scale(self, residual: np.ndarray, count: np.ndarray, strength: np.ndarray | None) -> float:
+        if strength is None:
+            return _floor(_weighted_median(residual, count) / _NORMAL_QUARTILE)
+        return _floor(float(np.sqrt((count * strength) @ residual**2 / count.sum())))
+
+    def strength(self, residual: np.ndarray, scale: float) -> np.ndarray:
+        return (self.degrees + 1) / (self.degrees + (residual / scale) ** 2)
+
+    def kept(self, residual: np.ndarray, scale: float) -> np.ndarray:
+        return np.minimum(1.0, self.strength(residual, scale))
+
+
+_LOSSES: dict[str, Callable[[float], Any]] = {"huber": _Huber, "absolute": _Absolute, "student": _Student}
+
+
 def _linear_program(problem: _Problem) -> _Found:
     """The vertex that the dual program's prices give, recomputed from the rows that it passes through."""
+    from scipy.optimize import linprog
+
     Z, y, w = problem.Z, problem.target, problem.count
     answer: Any = linprog(
         -y, A_eq=Z.T, b_eq=np.zeros(Z.shape[1]), bounds=np.column_stack([-w, w]), method="highs"
@@ -199,79 +211,43 @@ def _linear_program(problem: _Problem) -> _Found:
     return _Found(theta, scale, kept, int(answer.nit), int(Status.converged if settled else Status.exhausted))
 
 
-def _expectation_maximisation(problem: _Problem, degrees: float, tol: float, max_steps: int) -> _Found:
-    start = problem.start()
-    residual = np.abs(problem.target - problem.Z @ start)
-    scale = _floor(_weighted_median(residual, problem.count) / _NORMAL_QUARTILE)
-    model = StudentRegression(jnp.asarray(start), jnp.asarray(scale**2), jnp.asarray(float(degrees)))
-    if scale > _SMALLEST:
-        run = EM(tol * 1e-3, max_steps).fit(model, (problem.Z, problem.target), weights=problem.count)
-        model, steps, code = run.state, int(run.num_steps), int(run.code)
-    else:  # the line passes through most rows: the likelihood has no bound, and the line is the answer
-        steps, code = 0, int(Status.converged)
-    square = max(float(model.square_scale), _SMALLEST**2)
-    theta = np.asarray(model.coefficients)
-    ratio = (problem.target - problem.Z @ theta) ** 2 / square
-    return _Found(
-        theta, float(np.sqrt(square)), np.minimum(1.0, (degrees + 1) / (degrees + ratio)), steps, code
-    )
-
-
-def _reweighted(problem: _Problem, loss: str, tuning: float, tol: float, max_steps: int) -> _Found:
-    (Z, y), w = pad_rows((problem.Z, problem.target), problem.count)
-    options = jnp.asarray([tuning, tol])
-    found = _iterate(Z, y, w, jnp.asarray(problem.start()), options, loss, max_steps)
-    theta, scale, _ = (np.asarray(part) for part in found.state)
-    residual = np.abs(problem.target - problem.Z @ theta)
-    if loss == "absolute":
-        scale = _floor(_weighted_median(residual, problem.count) / _LOG_2)
-    kept = np.minimum(1.0, tuning * scale / np.maximum(residual, np.finfo(float).tiny))
-    return _Found(theta, float(scale), kept, int(found.num_steps), int(found.code))
-
-
-@partial(jax.jit, static_argnums=(5, 6))
-def _iterate(Z: Array, y: Array, w: Array, start: Array, options: Array, loss: str, max_steps: int) -> Run:
-    tuning, tol = options[0], options[1]
-
-    def step(state):
-        theta, _, _ = state
-        residual = jnp.abs(y - Z @ theta)
-        scale = jnp.maximum(_median(residual, w) / _NORMAL_QUARTILE, _SMALLEST)
-        roots = jnp.sqrt(w * _robust_weights(residual, scale, tuning, loss))
-        q, r = jnp.linalg.qr(roots[:, None] * Z)
-        moved = jsl.solve_triangular(r, q.T @ (roots * y))
-        change = jnp.abs(moved - theta).max() / (scale + jnp.abs(moved).max())
-        return (moved, scale, change), change
-
-    def settled(state, change, before):
-        return (change >= 0) & (change <= tol)
-
-    first = (start, jnp.asarray(1.0), jnp.asarray(1.0))
-    return run_until(step, first, max_steps=max_steps, tol=tol, settled=settled)
-
-
-def _robust_weights(residual: Array, scale: Array, tuning: Array, loss: str) -> Array:
-    if loss == "absolute":
-        return 1 / jnp.maximum(residual, 1e-9)  # a row on the line would have infinite weight
-    return jnp.minimum(1.0, tuning * scale / jnp.maximum(residual, jnp.finfo(residual.dtype).tiny))
-
-
-@jax.jit
-def _median(values: Array, weights: Array) -> Array:
-    """The median of values that count as often as their weights say: the mean of the lower and the upper."""
-    order = jnp.argsort(values)
-    values, total = values[order], jnp.cumsum(weights[order])
-    half = total[-1] / 2
-    # sums of weights that should be equal to half may differ from it by rounding
-    near = 1e-12 * total[-1]
-    lower = values[jnp.argmax(total >= half - near)]
-    upper = values[jnp.argmax(total > half + near)]
-    return 0.5 * (lower + upper)
+def _reweighted(problem: _Problem, loss: Any, tol: float, max_steps: int) -> _Found:
+    """Weighted least squares again and again, until neither the line nor its scale moves."""
+    Z, y, w = problem.Z, problem.target, problem.count
+    theta, steps, code = problem.start(), 0, Status.exhausted
+    residual = np.abs(y - Z @ theta)
+    scale = loss.scale(residual, w, None)
+    while steps < max_steps and code is Status.exhausted:
+        if scale <= _SMALLEST:  # the line passes through most rows, and is the answer
+            code = Status.converged
+            break
+        strength = loss.strength(residual, scale)
+        roots = np.sqrt(w * strength)
+        q, r = np.linalg.qr(roots[:, None] * Z)
+        moved = sl.solve_triangular(r, q.T @ (roots * y))
+        residual = np.abs(y - Z @ moved)
+        after = loss.scale(residual, w, strength)
+        change = max(np.abs(moved - theta).max() / (scale + np.abs(moved).max()), abs(after / scale - 1))
+        theta, scale, steps = moved, after, steps + 1
+        if not np.isfinite(change):
+            code = Status.not_finite
+        elif change <= tol:
+            code = Status.converged
+    if type(loss) is _Absolute:
+        scale = _floor(_weighted_median(residual, w) / _LOG_2)
+    return _Found(theta, scale, loss.kept(residual, scale), steps, int(code))
 
 
 def _weighted_median(values: np.ndarray, weights: np.ndarray) -> float:
-    (padded,), count = pad_rows((values,), weights)
-    return float(_median(padded, count))
+    """The median of values that count as often as their weights say: the mean of the lower and the upper."""
+    order = np.argsort(values, kind="stable")
+    values, total = values[order], np.cumsum(weights[order])
+    half = total[-1] / 2
+    # sums of weights that should be equal to half may differ from it by rounding
+    near = 1e-12 * total[-1]
+    lower = values[np.argmax(total >= half - near)]
+    upper = values[np.argmax(total > half + near)]
+    return float(0.5 * (lower + upper))
 
 
 def _floor(scale: float) -> float:
