@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -37,10 +38,25 @@ def build(name: str, folder: str | None) -> Network:
         return _random(generator, [2] * side**2, parents)
     if name == "width15":
         return _random(generator, [2] * 300, [_from_window(generator, i, 3, 18) for i in range(300)])
-    if name == "random100":
-        sizes = generator.integers(2, 5, 100).tolist()
-        return _random(generator, sizes, [_from_window(generator, i, 2, 20) for i in range(100)])
+    if name.startswith("random"):
+        num = int(name.removeprefix("random"))
+        sizes = generator.integers(2, 5, num).tolist()
+        return _random(generator, sizes, [_from_window(generator, i, 2, 20) for i in range(num)])
     return _read(Path(folder or ".") / f"{name}.bif")
+
+
+def as_bayes_net(network: Network) -> Any:
+    """The network as tractable's own, with states `s0`, `s1`, ..."""
+    from tractable.distributions.tables import ConditionalTable
+    from tractable.graphs import BayesNet
+
+    names = network.names
+    states = {name: tuple(f"s{k}" for k in range(size)) for name, size in zip(names, network.sizes)}
+    families = [(name, *(names[p] for p in given)) for name, given in zip(names, network.parents)]
+    return BayesNet(
+        ConditionalTable(own, tuple(given), table, {key: states[key] for key in (*given, own)})
+        for (own, *given), table in zip(families, network.tables)
+    )
 
 
 def _from_window(generator: np.random.Generator, i: int, most: int, window: int) -> tuple[int, ...]:
