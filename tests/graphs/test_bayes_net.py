@@ -21,7 +21,6 @@ from tractable.graphs.example_networks import (
     student,
 )
 from tractable.graphs.factorisation import parse_dag
-from tractable.graphs.forward import as_generator
 
 RAIN = ConditionalTable("rain", (), [0.8, 0.2])
 WET = ConditionalTable("wet", "rain", [[0.9, 0.1], [0.2, 0.8]])
@@ -221,7 +220,7 @@ def test_draws_along_a_chain_follow_the_transition_matrix():
 
 def test_draws_need_a_key():
     with pytest.raises(TypeError, match="`key` must be a random key"):
-        as_generator(np.zeros(2))
+        BayesNet([RAIN, WET]).sample(np.zeros(2), 3)
 
 
 def test_what_is_printed():

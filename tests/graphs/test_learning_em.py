@@ -190,7 +190,7 @@ def test_latent_class_is_recovered_from_random_starts():
     }
     structure = {"z": [], **{name: ["z"] for name in seen}}
     fitted = fit_network_em(
-        seen, structure, states={"z": ["off", "on"]}, key=jr.key(0), starts=3, tol=1e-10, accelerate=True
+        seen, structure, states={"z": ["off", "on"]}, key=jr.key(0), num_starts=3, tol=1e-10, accelerate=True
     )
     on = int(np.asarray(fitted.net.tables["y0"].probs)[:, 1].argmax())
     share = float(fitted.net.tables["z"].probs[on])

@@ -14,7 +14,7 @@ from tractable.core.checks import ImpossibleEvidence
 from tractable.distributions.tables import ConditionalTable
 from tractable.graphs.bayes_net import BayesNet, num_states
 from tractable.graphs.example_networks import chest_clinic, random_network, sprinkler, student
-from tractable.messages.junction import TooLarge
+from tractable.messages.cost import Budget, TooLarge
 
 SPRINKLER = sprinkler()
 LIKELIHOODS = [0.0, 0.3, 1.0, 2.5]
@@ -340,9 +340,9 @@ def test_cost_is_known_before_and_falls_with_evidence(wide):
     small, large = SPRINKLER.cost(), wide.cost()
     assert small.treewidth == 2
     assert large.treewidth > 20
-    assert large.bytes > 2e9
-    assert large.seconds > small.seconds
-    assert "treewidth 2" in repr(small)
+    assert large.predicted_bytes > 2e9
+    assert large.predicted_seconds > small.predicted_seconds
+    assert "treewidth 2" in str(small)
     observed = {f"cause{i}": 0 for i in range(42)}
     assert wide.cost(observed).treewidth < 12
     assert math.isclose(wide.log_evidence(observed), 42 * math.log(0.7), rel_tol=1e-12)
@@ -355,7 +355,7 @@ def test_what_does_not_fit_is_refused_with_alternatives(wide):
             ask(evidence)
     with pytest.raises(ValueError, match="`names` must be few enough for one table"):
         wide.query(wide.names)
-    with pytest.raises(TooLarge, match="`names` must be within reach of exact sums"):
+    with pytest.raises(TooLarge, match="best state of fewer"):
         wide.map(wide.names[:3], evidence)
 
 
@@ -376,7 +376,7 @@ def test_fallbacks_come_close_and_say_what_they_are(method):
     )
     assert not found.exact
     assert found.algorithm.replace(" ", "_").lower().startswith(method)
-    assert found.report.verdict in repr(found)
+    assert found.report.verdict.sentence in repr(found)
     for name, states in exact.items():
         for state, p in states.items():
             bound = 5 * found.errors[name][state] + 1e-12 if method != "loopy" else 0.05
@@ -388,19 +388,19 @@ def test_fallbacks_come_close_and_say_what_they_are(method):
 def test_the_fallback_is_chosen_by_cost_and_reported():
     net, evidence = SPRINKLER, {"wet": "yes"}
     assert net.marginals(evidence).algorithm == "junction tree"
-    drawn = net.marginals(evidence, key=jr.key(0), max_bytes=1.0, num_draws=4000)
+    drawn = net.marginals(evidence, key=jr.key(0), budget=Budget(1.0), num_draws=4000)
     assert drawn.algorithm == "likelihood weighting"
     assert abs(drawn["rain"]["yes"] - 0.7079277) < 5 * drawn.errors["rain"]["yes"]
-    table = net.query(["rain", "sprinkler"], evidence, key=jr.key(0), max_bytes=64.0, num_draws=4000)
+    table = net.query(["rain", "sprinkler"], evidence, key=jr.key(0), budget=Budget(64.0), num_draws=4000)
     assert table.report.algorithm == "likelihood weighting"
     assert "likelihood weighting" in repr(table)
     assert abs(float(table.prob(rain="yes")) - 0.7079277) < 0.05
-    silent = net.marginals(evidence, max_bytes=1.0)
+    silent = net.marginals(evidence, budget=Budget(1.0))
     assert silent.algorithm == "loopy propagation"
     with pytest.raises(
         ValueError, match=r"one variable for loopy propagation.*'likelihood_weighting' or 'gibbs'"
     ):
-        net.query(["rain", "sprinkler"], evidence, max_bytes=64.0)
+        net.query(["rain", "sprinkler"], evidence, budget=Budget(64.0))
     with pytest.raises(ValueError, match="`key` must be a random key for 'gibbs'"):
         net.marginals(evidence, method="gibbs")
 
@@ -416,7 +416,6 @@ def test_one_plan_serves_other_evidence_values():
     tree = net.potentials.tree
     for evidence in ({"x3": 0}, {"x3": 1}, {"x3": 1, "x5": 0}):
         net.marginals(evidence)
-    assert BayesNet(net.factors).potentials.tree is tree
     assert set(tree._plans) == {(3,), (3, 5)}
 
 

@@ -107,8 +107,8 @@ def test_local_searches_climb_and_never_beat_the_exact_one(seed):
     assert hill.score <= tabu.score + 1e-9  # the walk passes through the climb's summit
     empty = score_structure(rows, dict.fromkeys(rows, ()), "bic")
     assert empty <= hill.score == pytest.approx(score_structure(rows, hill.dag, "bic"), rel=1e-12)
-    restarted = learn_structure(rows, "bic", "hill", restarts=8, key=jr.key(seed))
-    again = learn_structure(rows, "bic", "hill", restarts=8, key=jr.key(seed))
+    restarted = learn_structure(rows, "bic", "hill", num_restarts=8, key=jr.key(seed))
+    again = learn_structure(rows, "bic", "hill", num_restarts=8, key=jr.key(seed))
     assert hill.score <= restarted.score <= best + 1e-9
     assert restarted.dag == again.dag
 
@@ -205,7 +205,7 @@ def test_bad_input_is_named(frame):
     with pytest.raises(ValueError, match="`score` must be one of"):
         learn_structure(frame, "mdl")
     with pytest.raises(ValueError, match="`key` must be given where there are restarts"):
-        learn_structure(frame, method="tabu", restarts=1)
+        learn_structure(frame, method="tabu", num_restarts=1)
     with pytest.raises(ValueError, match=r"`forbidden` must be pairs .* of the columns"):
         learn_structure(frame, forbidden=[("a", "q")])
     with pytest.raises(

@@ -18,24 +18,20 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple, NoReturn
 
-import jax.random as jr
-import numpy as np
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from tractable.core.checks import ImpossibleEvidence
-from tractable.graphs.answers import Report
+from tractable.graphs.answers import EXACT, Report
 from tractable.graphs.bayes_net import BayesNet
 from tractable.graphs.files import FileError, RoundedTables, read, read_evidence
 from tractable.graphs.markov_field import MarkovField
-from tractable.graphs.queries import Cost
-from tractable.messages.junction import TooLarge
+from tractable.messages.cost import BUDGET, Cost, TooLarge
 
 __all__ = ["Request", "Result", "WrongRequest", "answer", "parse_evidence", "run_query"]
 
-_MAX_BYTES, _MAX_SECONDS = 2e9, 300.0
 _BAR = 24
 
 
@@ -90,9 +86,11 @@ class Result:
             found["samples"] = self.samples.to_dict(orient="list")
         if self.actual is not None and self.report.cost is not None:
             cost = self.report.cost
-            predicted = {"seconds": cost.seconds, "bytes": cost.bytes, "cells": cost.cells}
+            predicted = {
+                "seconds": cost.predicted_seconds, "bytes": cost.predicted_bytes, "cells": cost.num_cells,
+            }  # fmt: skip
             actual = {"seconds": self.actual.seconds, "bytes": self.actual.peak_bytes}
-            explained = {"verdict": self.report.verdict, "treewidth": cost.treewidth}
+            explained = {"verdict": self.report.verdict.sentence, "treewidth": cost.treewidth}
             found["explain"] = {**explained, "predicted": predicted, "actual": actual}
         return found
 
@@ -134,6 +132,8 @@ def answer(model: BayesNet | MarkovField, request: Request) -> Result:
     if request.mpe:
         result.mpe = model.mpe(request.evidence)
     if request.samples:
+        import jax.random as jr
+
         draws = model.sample(jr.key(request.seed), request.samples, request.evidence)
         result.samples = draws[list(request.targets)] if request.targets else draws
     return result
@@ -165,12 +165,14 @@ def parse_evidence(texts: Iterable[str], states: Mapping[str, Sequence[Any]]) ->
 
 def _marginals(model: BayesNet | MarkovField, request: Request) -> Result:
     """One calibration for all; where that does not fit, one target in the part of the network it needs."""
+    import jax.random as jr
+
     key, evidence = jr.fold_in(jr.key(request.seed), 1), request.evidence
-    fits = model.cost(evidence).fits(_MAX_BYTES, _MAX_SECONDS)
+    fits = model.cost(evidence).fits(BUDGET)
     if not fits and isinstance(model, BayesNet) and len(request.targets) == 1:
         target = request.targets[0]
         table = model.query([target], evidence, key=key)
-        probs = dict(zip(model.states[target], np.asarray(table.probs).tolist()))
+        probs = dict(zip(model.states[target], table.probs.tolist()))
         log_evidence = model.log_evidence(evidence) if table.report.exact else math.nan
         return Result(log_evidence, table.report, {target: probs})
     found = model.marginals(evidence, key=key)
@@ -187,7 +189,7 @@ def _evidence_alone(model: BayesNet | MarkovField, evidence: Mapping[str, Any]) 
         value = float(model.log_partition(evidence)) - float(model.log_partition())
     else:
         value = model.log_evidence(evidence)
-    report = Report("junction tree", True, "Exact.", time.perf_counter() - began, cost)
+    report = Report("junction tree", True, EXACT, time.perf_counter() - began, cost)
     return Result(value, report)
 
 
@@ -293,7 +295,7 @@ def _cost_table(cost: Cost, actual: Actual) -> Table:
     table = Table(title=f"Cost, treewidth {cost.treewidth}", title_justify="left")
     for column in ("", "predicted", "actual"):
         table.add_column(column, justify="right" if column else "left")
-    table.add_row("seconds", f"{cost.seconds:.2g}", f"{actual.seconds:.2g}")
-    table.add_row("megabytes", f"{cost.bytes / 1e6:.3g}", f"{actual.peak_bytes / 1e6:.3g}")
-    table.add_row("cells of tables", f"{cost.cells:,.0f}", "")
+    table.add_row("seconds", f"{cost.predicted_seconds:.2g}", f"{actual.seconds:.2g}")
+    table.add_row("megabytes", f"{cost.predicted_bytes / 1e6:.3g}", f"{actual.peak_bytes / 1e6:.3g}")
+    table.add_row("cells of tables", f"{cost.num_cells:,.0f}", "")
     return table

@@ -10,19 +10,23 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import numpy as np
 
-from tractable.core.checks import check, is_concrete
+from tractable.core.checks import check, check_count, is_concrete
+from tractable.core.host_random import generator
+from tractable.core.types import Key
+from tractable.distributions.table_axes import Names, TableAxes, as_names
 from tractable.distributions.tables import ConditionalTable, JointTable
 from tractable.graphs.dag import DAG
 from tractable.graphs.factorisation import Factor, print_dag
-from tractable.graphs.intervention import point_tables
-from tractable.graphs.network_queries import NetworkQueries
-from tractable.graphs.queries import Potentials
+from tractable.graphs.potentials import Potentials
+from tractable.graphs.queries import DiscreteQueries, Observations
+from tractable.graphs.reasoning import Reasoning, Sensitivity, reasoning_kinds, sensitivity
 from tractable.graphs.separation import IndependenceStatement
+from tractable.messages.evidence import Evidence
 
 __all__ = ["BayesNet", "num_parameters", "num_states", "root_table"]
 
@@ -33,7 +37,7 @@ _ROUNDING = 1e-12  # rows nearer to one than this are exact; others were printed
 # Not a `Module`: a method of one flattens all of its tables at each call, longer than a query takes.
 @jax.tree_util.register_pytree_node_class
 @dataclass(frozen=True, init=False, eq=False, repr=False)
-class BayesNet(NetworkQueries):
+class BayesNet(DiscreteQueries):
     """A Bayesian network: one `ConditionalTable` per variable, given its parents.
 
     Evidence maps names to a state, a set of states, a predicate of one state, or a likelihood: a mapping from
@@ -47,6 +51,8 @@ class BayesNet(NetworkQueries):
     >>> net
     BayesNet(2 variables, 1 edges, 3 free parameters): P(rain) P(wet|rain)
     """
+
+    directed: ClassVar[bool] = True
 
     factors: tuple[ConditionalTable, ...]  # in topological order
 
@@ -91,7 +97,7 @@ class BayesNet(NetworkQueries):
         return {table.targets[0]: table.axes.states[-1] for table in self.factors}
 
     @cached_property
-    def dag(self) -> DAG:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def dag(self) -> DAG:
         """The graph."""
         return DAG({name: table.given for name, table in self.tables.items()})
 
@@ -106,7 +112,7 @@ class BayesNet(NetworkQueries):
             tables[i] = p / p.sum(-1, keepdims=True)
         with np.errstate(divide="ignore"):
             logs = tuple(map(np.log, tables))
-        return Potentials(self.names, tuple(self.states.values()), scopes, logs, printed)
+        return Potentials(TableAxes(self.names, tuple(self.states.values())), scopes, logs, printed)
 
     @property
     def num_parameters(self) -> int:
@@ -139,7 +145,54 @@ class BayesNet(NetworkQueries):
 
         $P(x \mid do(x_a = s)) = [x_a = s] \prod_{i \neq a} P(x_i \mid x_{pa(i)})$; query it like any other.
         """
-        return BayesNet({**self.tables, **point_tables(self.potentials, actions)})
+        tables = dict(self.tables)
+        for name, state in actions.items():
+            axes = self.potentials.select(self.potentials.numbers(name))
+            tables[name] = ConditionalTable(name, (), axes.mask(name, [state]).astype(float), axes.states)
+        return BayesNet(tables)
+
+    def log_evidence(self, evidence: Observations = None) -> float:
+        r"""$\log P(e)$; minus infinity for impossible evidence."""
+        return self._exact(evidence, ()).log_total
+
+    def sample(self, key: Key, num_draws: int, evidence: Observations = None) -> Any:
+        """Independent draws as a pandas DataFrame: ancestral, or given evidence of the exact posterior."""
+        if evidence:
+            return super().sample(key, num_draws, evidence)
+        from tractable.inference.weighted.ancestral import forward_draws
+
+        count = check_count("num_draws", num_draws)
+        return self._frame(forward_draws(self.potentials.steps, Evidence({}, {}), generator(key), count)[0])
+
+    def sensitivity(
+        self, event: Mapping[str, Any], evidence: Observations = None, *, of: str, covary: bool = True
+    ) -> Sensitivity:
+        r"""$\partial P(\mathrm{event} \mid e)/\partial\theta$ by each entry $\theta$ of the table of `of`.
+
+        With `covary` the rest of the row keeps its proportions and the row its sum; without, the entry alone
+        moves.
+        """
+        self._exact(evidence)
+        return sensitivity(self.potentials, event, evidence, of, covary)
+
+    def reasoning(self, targets: Names, evidence: Mapping[str, Any]) -> Reasoning:
+        """Prior and posterior of the targets, and the kinds of reasoning that connect them to evidence."""
+        names = as_names(targets)
+        self.potentials.read(evidence)
+        before, after = (
+            {name: dict(zip(self.states[name], self.query(name, e).probs.tolist())) for name in names}
+            for e in (None, evidence)
+        )
+        kinds = {name: reasoning_kinds(self.dag, name, evidence) for name in names}
+        return Reasoning(dict(evidence), before, after, kinds)
+
+    def d_separated(self, x: Names, y: Names, given: Names = ()) -> bool:
+        """Whether the graph alone makes `x` and `y` independent given the variables `given`."""
+        return self.dag.d_separated(x, y, given)
+
+    def markov_blanket(self, name: str) -> frozenset[str]:
+        """Parents, children and the children's other parents."""
+        return self.dag.markov_blanket(name)
 
     def independencies(self) -> tuple[IndependenceStatement, ...]:
         """What the graph states: each variable and its non-descendants, given its parents."""
@@ -151,6 +204,12 @@ class BayesNet(NetworkQueries):
         counts = f"{len(self.names)} variables, {len(self.dag.edges)} edges"
         shown = " ".join([*factors[:_MOST_SHOWN], *left])
         return f"BayesNet({counts}, {self.num_parameters} free parameters): {shown}"
+
+    def _relevant(self, targets: Sequence[int], observed: Evidence) -> tuple[int, ...]:
+        """The numbers of targets, evidence and their ancestors: all others sum to one."""
+        names = [self.names[i] for i in {*targets, *observed.variables}]
+        kept = {*names, *self.dag.ancestors(names)}
+        return tuple(i for i, name in enumerate(self.names) if name in kept)
 
     def _places(self, name: str, column: Iterable[Any]) -> np.ndarray:
         """Where the states of a column are among those of the variable."""

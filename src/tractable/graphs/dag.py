@@ -19,7 +19,13 @@ from tractable.core.checks import check
 from tractable.distributions.table_axes import Names, as_names
 from tractable.graphs.cliques import closure
 from tractable.graphs.separation import MoralSteps, Trail, active_trail, reachable
-from tractable.graphs.undirected import IndependenceStatement, UndirectedGraph, as_places, check_disjoint
+from tractable.graphs.undirected import (
+    IndependenceStatement,
+    UndirectedGraph,
+    as_networkx,
+    as_places,
+    check_disjoint,
+)
 
 __all__ = ["DAG", "CyclicGraph"]
 
@@ -78,12 +84,7 @@ class DAG:
 
     def to_networkx(self) -> Any:
         """A `networkx.DiGraph` with the same names and edges."""
-        import networkx
-
-        graph = networkx.DiGraph()
-        graph.add_nodes_from(self.names)
-        graph.add_edges_from(self.edges)
-        return graph
+        return as_networkx("DiGraph", self.names, self.edges)
 
     @cached_property
     def place(self) -> dict[str, int]:
@@ -151,12 +152,6 @@ class DAG:
         """The subgraph of `names` and their ancestors: all that their joint distribution depends on."""
         places = closure(self.parent_places, as_places(self.place, "names", names))
         return self.subgraph(self._named(sorted(places)))
-
-    def without_edges_into(self, names: Names) -> "DAG":
-        """The graph with `names` cut off from their parents: what an intervention leaves."""
-        cut = set(as_names(names))
-        as_places(self.place, "names", cut)
-        return DAG({name: () if name in cut else self.parents(name) for name in self.names})
 
     def skeleton(self) -> UndirectedGraph:
         """The edges without their directions."""

@@ -92,19 +92,17 @@ class Denoised(Module):
     image: Int[Array, "rows columns"]
     probability: Float[Array, "rows columns"] | None
     energy: Scalar
-    run: Run
+    run: Run = field(show=False)
     method: str = field(static=True)
 
     @property
     def status(self) -> Status:
         return self.run.status
 
-    def __repr__(self) -> str:
-        rows, columns = self.image.shape
-        size = f"{rows} x {columns}, energy {float(self.energy):.6g}"
-        if self.method == "cut":
-            return f"Denoised(cut, {size}: Exact: no image has less energy.)"
-        return f"Denoised({self.method}, {size}, {int(self.run.num_steps)} steps: {self.status.sentence})"
+    @property
+    def verdict(self) -> str:
+        """How it was found, in a sentence."""
+        return "Exact: no image has less energy." if self.method == "cut" else self.status.sentence
 
 
 def denoise(

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from tractable.core.checks import as_float, check, check_count, check_option
+from tractable.core.host_random import generator
 from tractable.core.types import ArrayLike, Key
 from tractable.distributions.tables import ConditionalTable
 from tractable.graphs.bayes_net import BayesNet
-from tractable.graphs.forward import as_generator
 from tractable.graphs.hybrid_network import HybridNetwork
 from tractable.graphs.nodes import GaussianNode, deterministic
 
@@ -80,9 +80,9 @@ def canonical_network(shape: str, key: Key) -> BayesNet:
     check_option("shape", shape, ("chain", "fork", "collider"))
     parents = {"chain": {"a": (), "c": "a", "b": "c"}, "fork": {"c": (), "a": "c", "b": "c"}}
     families = parents.get(shape, {"a": (), "b": (), "c": ("a", "b")})
-    generator = as_generator(key)
+    numbers = generator(key)
     return BayesNet(
-        [_random_table(name, tuple(given), generator) for name, given in {**families, "d": "c"}.items()]
+        [_random_table(name, tuple(given), numbers) for name, given in {**families, "d": "c"}.items()]
     )
 
 
@@ -117,15 +117,15 @@ def random_network(
 
     A share `zeros` of the cells is zero, but never a whole row.
     """
-    count, generator = check_count("num_variables", num_variables), as_generator(key)
+    count, numbers = check_count("num_variables", num_variables), generator(key)
     most = check_count("max_states", max_states, least=2)
-    sizes = generator.integers(2, most + 1, count)
+    sizes = numbers.integers(2, most + 1, count)
     tables = []
     for i in range(count):
-        number = int(generator.integers(0, min(i, check_count("max_parents", max_parents, 0)) + 1))
-        given = generator.choice(i, number, replace=False) if number else np.zeros(0, int)
-        rows = generator.dirichlet(np.ones(sizes[i]), tuple(sizes[given]))
-        dropped = generator.random(rows.shape) < zeros
+        number = int(numbers.integers(0, min(i, check_count("max_parents", max_parents, 0)) + 1))
+        given = numbers.choice(i, number, replace=False) if number else np.zeros(0, int)
+        rows = numbers.dirichlet(np.ones(sizes[i]), tuple(sizes[given]))
+        dropped = numbers.random(rows.shape) < zeros
         dropped[..., 0] &= ~dropped.all(-1)  # leave a state to each row
         rows = np.where(dropped, 0.0, rows)
         names = [f"x{j}" for j in given]
@@ -139,5 +139,5 @@ def _binary(name: str, given: Any, yes: Any) -> ConditionalTable:
     return ConditionalTable(name, given, probs, [_BINARY] * probs.ndim)
 
 
-def _random_table(name: str, given: tuple[str, ...], generator: np.random.Generator) -> ConditionalTable:
-    return ConditionalTable(name, given, generator.dirichlet([1.0, 1.0, 1.0], (3,) * len(given)))
+def _random_table(name: str, given: tuple[str, ...], numbers: np.random.Generator) -> ConditionalTable:
+    return ConditionalTable(name, given, numbers.dirichlet([1.0, 1.0, 1.0], (3,) * len(given)))

@@ -13,7 +13,6 @@ References.  Lauritzen (1995); Darwiche (2003), on derivatives; Dempster, Laird 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any
 
 import jax
@@ -27,8 +26,7 @@ from tractable.distributions.tables import ConditionalTable
 from tractable.graphs.bayes_net import BayesNet
 from tractable.graphs.dag import DAG
 from tractable.messages.elimination import elimination_order
-from tractable.messages.potentials import aligned
-from tractable.messages.semirings import as_semiring
+from tractable.messages.variable_elimination import eliminate
 
 __all__ = ["HiddenNetwork", "Layout", "Table", "Tables", "hidden_network"]
 
@@ -150,16 +148,9 @@ def _log_total(
     layout: Layout, logs: Tables, row: Int[Array, " variables"], likelihoods: dict[int, Array]
 ) -> Scalar:
     """The log-evidence of one row: tables looked up at what is always seen, the rest summed out in order."""
-    semiring = as_semiring("sum_product")
     factors: list[tuple[tuple[int, ...], Array]] = [((v,), each) for v, each in likelihoods.items()]
     for scope, table in zip(layout.scopes, logs):
         index = tuple(slice(None) if v in likelihoods else row[v] for v in scope)
         factors.append((tuple(v for v in scope if v in likelihoods), table[index]))
-    for v in layout.order:
-        bucket = [factor for factor in factors if v in factor[0]]
-        factors = [factor for factor in factors if v not in factor[0]]
-        keep = tuple(dict.fromkeys(u for scope, _ in bucket for u in scope if u != v))
-        names = [str(u) for u in (v, *keep)]
-        moved = (aligned(names, [str(u) for u in scope], table) for scope, table in bucket)
-        factors.append((keep, semiring.total(reduce(semiring.times, moved), (0,))))
-    return jnp.stack([value for _, value in factors]).sum()
+    left, _ = eliminate(factors, layout.order)
+    return jnp.stack([value for _, value in left]).sum()

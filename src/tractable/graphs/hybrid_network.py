@@ -19,6 +19,7 @@ import jax.random as jr
 import numpy as np
 
 from tractable.core.checks import check, check_count
+from tractable.core.host_random import generator
 from tractable.core.module import Module
 from tractable.core.types import Array, Key
 from tractable.distributions.continuous import Normal
@@ -27,10 +28,10 @@ from tractable.distributions.table_axes import Names
 from tractable.distributions.tables import ConditionalTable, JointTable
 from tractable.graphs.bayes_net import BayesNet, root_table
 from tractable.graphs.dag import DAG
-from tractable.graphs.forward import as_generator, draw_rows
 from tractable.graphs.gaussian_network import joint_gaussian
 from tractable.graphs.nodes import CallableNode, GaussianNode
-from tractable.graphs.queries import Potentials, posterior, read_evidence
+from tractable.graphs.potentials import Posterior, Potentials, posterior
+from tractable.inference.weighted.ancestral import draw_rows
 
 __all__ = ["HybridNetwork"]
 
@@ -103,14 +104,14 @@ class HybridNetwork(Module):
 
         count = check_count("num_draws", num_draws)
         key_arrays, key_calls = jr.split(key)
-        generator, drawn = as_generator(key_arrays), {}
+        numbers, drawn = generator(key_arrays), {}
         keys = jr.split(key_calls, (len(self.nodes), count))
         for i, node in enumerate(self.nodes):
             if isinstance(node, ConditionalTable):
                 rows = np.asarray(node.probs)[tuple(drawn[name] for name in node.given)]
-                drawn[_name(node)] = draw_rows(np.broadcast_to(rows, (count, rows.shape[-1])), generator)
+                drawn[_name(node)] = draw_rows(np.atleast_2d(rows), numbers, count)
             elif isinstance(node, GaussianNode):
-                drawn[node.name] = _draw_gaussian(node, drawn, generator, count)
+                drawn[node.name] = _draw_gaussian(node, drawn, numbers, count)
             else:
                 values = [jnp.asarray(drawn[name]) for name in node.parents]
                 drawn[node.name] = np.asarray(jax.vmap(node.draw)(keys[i], *values))
@@ -119,16 +120,14 @@ class HybridNetwork(Module):
 
     def query(self, names: Names, evidence: Mapping[str, Any] | None = None) -> JointTable:
         """The joint table of discrete variables given evidence on any variables."""
-        potentials, observed = self._with_evidence(evidence)
-        targets = potentials.numbers(names)
-        found = posterior(potentials, observed).require_possible()
-        axes = potentials.axes(targets)
+        found = self._posterior(evidence).require_possible()
+        targets = found.potentials.numbers(names)
+        axes = found.potentials.select(targets)
         return JointTable(axes.names, found.joint(targets), axes.states, validate=False)
 
     def log_evidence(self, evidence: Mapping[str, Any] | None = None) -> float:
         """The log of the probability and density of what was observed."""
-        potentials, observed = self._with_evidence(evidence)
-        return posterior(potentials, observed).log_total
+        return self._posterior(evidence).log_total
 
     def density(self, name: str, evidence: Mapping[str, Any] | None = None) -> Mixture:
         """The distribution of a continuous variable given evidence: a mixture over discrete parents."""
@@ -136,16 +135,15 @@ class HybridNetwork(Module):
         check(name not in seen, "name", "a variable that was not observed", repr(name))
         part = next(part for part in self._components({name, *seen}) if name in part)
         selectors, cases = self._cases(part)
-        potentials, observed = self._with_evidence(evidence)
-        found = posterior(potentials, observed).require_possible()
-        weights = found.joint(potentials.numbers(selectors)).reshape(-1)
+        found = self._posterior(evidence).require_possible()
+        weights = found.joint(found.potentials.numbers(selectors)).reshape(-1)
         known = tuple(i for i, each in enumerate(part) if each in seen)
         values = jnp.asarray([seen[part[i]] for i in known])
         mean, variance = _conditionals(*cases, values, part.index(name), known)
         return Mixture(weights, Normal(mean, jnp.sqrt(variance)))
 
-    def _with_evidence(self, evidence: Mapping[str, Any] | None) -> tuple[Potentials, Any]:
-        """The factors of the tables and of the continuous evidence, and the discrete evidence."""
+    def _posterior(self, evidence: Mapping[str, Any] | None) -> Posterior:
+        """Of the discrete variables: what was seen of the continuous ones adds factors to the tables."""
         seen, base = self._continuous(evidence), self.discrete.potentials
         scopes, logs = list(base.scopes), list(base.logs)
         for part in self._components(seen):
@@ -156,7 +154,7 @@ class HybridNetwork(Module):
             scopes.append(base.numbers(selectors))
             logs.append(np.asarray(found).reshape([base.sizes[i] for i in scopes[-1]]))
         given = {name: value for name, value in (evidence or {}).items() if name not in seen}
-        return Potentials(base.names, base.states, tuple(scopes), tuple(logs)), read_evidence(base, given)
+        return posterior(Potentials(base.axes, tuple(scopes), tuple(logs)), base.read(given))
 
     def _continuous(self, evidence: Mapping[str, Any] | None) -> dict[str, float]:
         unknown = [name for name in evidence or {} if name not in self.names]

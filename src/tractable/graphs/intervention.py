@@ -9,9 +9,7 @@ Cost.        That of the queries; sets are searched by size.
 References.  Pearl (2009), "Causality", chapter 3.
 """
 
-from collections.abc import Mapping
 from itertools import chain, combinations
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -21,22 +19,10 @@ from tractable.distributions.contraction import conditional, contract
 from tractable.distributions.table_axes import Names, as_names
 from tractable.distributions.tables import ConditionalTable, JointTable
 from tractable.graphs.dag import DAG
-from tractable.graphs.queries import Potentials
 
 __all__ = [
     "back_door_adjustment", "back_door_sets", "blocks_back_doors", "front_door_adjustment", "is_front_door",
-    "point_tables",
 ]  # fmt: skip
-
-
-def point_tables(potentials: Potentials, actions: Mapping[str, Any]) -> dict[str, ConditionalTable]:
-    """For each variable acted on, a table without parents that has its state for certain."""
-    tables = {}
-    for name, state in actions.items():
-        i = potentials.index(name)
-        mask = potentials.axes([i]).mask(name, [state])
-        tables[name] = ConditionalTable(name, (), mask.astype(float), [potentials.states[i]])
-    return tables
 
 
 def blocks_back_doors(dag: DAG, cause: str, effect: str, adjust: Names = ()) -> bool:

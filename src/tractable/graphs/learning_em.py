@@ -13,11 +13,11 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
-import jax.random as jr
 import numpy as np
 
 from tractable.core.checks import ImpossibleEvidence, check, check_count
 from tractable.core.chunks import pad_rows
+from tractable.core.host_random import generator
 from tractable.core.iterate import Run
 from tractable.core.types import Array, Float, Key
 from tractable.graphs.bayes_net import BayesNet
@@ -65,7 +65,7 @@ def fit_network_em(
     weights: Any = None,
     start: BayesNet | None = None,
     key: Key | None = None,
-    starts: int = 1,
+    num_starts: int = 1,
     tol: float | int = 1e-8,
     max_steps: int = 1000,
     accelerate: bool = False,
@@ -74,14 +74,14 @@ def fit_network_em(
     """Tables by maximum likelihood (or, with a prior, at the posterior's peak) from rows with missing values.
 
     A variable of the structure without a column is hidden: give its `states`. EM finds a local maximum. It
-    starts from `start`, or from `starts` random networks (with a `key`) of which the best fit is kept; where
-    every variable is seen in some row, one start from uniform tables needs no key. On complete rows the
+    starts from `start`, or from `num_starts` random networks (with a `key`), the best fit of which is kept;
+    where every variable is seen in some row, one start from uniform tables needs no key. On complete rows the
     result is that of `fit_network`: a prior's imaginary rows are added to the expected counts.
     """
     dag, rows = _rows_and_graph(frame, structure, states, weights, start)
     distinct = rows.distinct()
     codes, counted = distinct.columns.T.astype(np.int32), distinct.weights
-    first = _starts(dag, distinct, start, key, check_count("starts", starts))
+    first = _starts(dag, distinct, start, key, check_count("num_starts", num_starts))
     for model in first:
         _check_possible(model, codes)
     given = as_prior(prior)
@@ -137,10 +137,8 @@ def _starts(
         )
         check(not unseen and number == 1, "key", f"given for random starts (hidden: {unseen})", None, fix)
         return [HiddenNetwork(tuple(Table(jnp.full(s, 1 / s[-1])) for s in shapes), layout)]
-    generator = np.random.default_rng(np.asarray(jr.key_data(key)))
-    draws = [
-        [jnp.asarray(generator.dirichlet(np.ones(s[-1]), s[:-1])) for s in shapes] for _ in range(number)
-    ]
+    numbers = generator(key)
+    draws = [[jnp.asarray(numbers.dirichlet(np.ones(s[-1]), s[:-1])) for s in shapes] for _ in range(number)]
     return [HiddenNetwork(tuple(map(Table, tables)), layout) for tables in draws]
 
 

@@ -15,11 +15,11 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import jax.random as jr
 import numpy as np
 
 from tractable.core.blocks import run_in_blocks
 from tractable.core.checks import check, check_count
+from tractable.core.host_random import generator
 from tractable.core.iterate import Run, Status
 from tractable.core.types import Bool, Float, Key
 from tractable.graphs.scores import FamilyScores
@@ -50,23 +50,27 @@ def climb(
     max_parents: int | None = None,
     *,
     tabu: bool = True,
-    restarts: int = 0,
+    num_restarts: int = 0,
     key: Key | None = None,
     max_steps: int = 1000,
 ) -> Run[Walk]:
-    """The run of the best of `1 + restarts` searches; `run.state.best[i, j]` is the edge from `i` to `j`.
+    """The run of the best of `1 + num_restarts` searches; `run.state.best[i, j]` is the edge from `i` to `j`.
 
     The first starts without edges (but those `needed`), the others from random changes of the best so far.
     """
     moves = _Moves(scores, allowed, needed, max_parents)
-    restarts = check_count("restarts", restarts, least=0)
+    num_restarts = check_count("num_restarts", num_restarts, least=0)
     check(
-        restarts == 0 or key is not None, "key", "given where there are restarts", None, "Pass `jr.key(0)`."
+        num_restarts == 0 or key is not None,
+        "key",
+        "given where there are restarts",
+        None,
+        "Pass `jr.key(0)`.",
     )
-    generator = np.random.default_rng(0 if key is None else np.asarray(jr.key_data(key)))
+    numbers = generator(0 if key is None else key)
     best = _search(moves, moves.start(), tabu, max_steps)
-    for _ in range(restarts):
-        changed = moves.shaken(np.asarray(best.state.best), generator)
+    for _ in range(num_restarts):
+        changed = moves.shaken(np.asarray(best.state.best), numbers)
         run = _search(moves, changed, tabu, max_steps)
         if run.state.best_value > best.state.best_value + _SMALLEST_GAIN * (1 + abs(best.state.best_value)):
             best = run
@@ -135,12 +139,12 @@ class _Moves:
             return Walk(graph, value, graph, value, rests, step, 0)
         return Walk(graph, value, state.best, best_value, rests, step, int(state.since) + 1)
 
-    def shaken(self, graph: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+    def shaken(self, graph: np.ndarray, numbers: np.random.Generator) -> np.ndarray:
         """The graph after random legal changes, about one per variable."""
         for _ in range(max(2, len(graph))):
             legal = np.argwhere(self._legal(graph))
             if len(legal):
-                graph = _changed(graph, *map(int, legal[generator.integers(len(legal))]))
+                graph = _changed(graph, *map(int, legal[numbers.integers(len(legal))]))
         return graph
 
     def _legal(self, graph: np.ndarray) -> Bool[np.ndarray, "3 n n"]:

@@ -2,6 +2,7 @@ r"""Markov random fields: products of factors over discrete variables, with exac
 
 Model.       $p(x) = \frac1Z \prod_m \psi_m(x_m) = \frac1Z e^{-E(x)}$, $E(x) = -\sum_m \log\psi_m(x_m)$,
              $Z = \sum_x \prod_m \psi_m(x_m)$, the sum over all $x$.
+Gradient.    $\partial \log Z / \partial \log\psi_m(x_m) = p(x_m)$: $\nabla\log Z$ is the expected statistics.
 Identities.  $p(x_v \mid x_{-v}) \propto \prod_{m \ni v} \psi_m(x_m)$: only the neighbours of $v$ matter, not
              $Z$. $C$ separates $A$ from $B$ in the graph $\Rightarrow A \perp B \mid C$; where all
              $\psi > 0$, whatever obeys these independencies factorises along the cliques.
@@ -13,20 +14,27 @@ References.  Hammersley and Clifford (1971); Besag (1974); Koller and Friedman (
 import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
 import numpy as np
 
 from tractable.core.checks import ImpossibleEvidence, check, is_concrete
+from tractable.core.module import Module, field
 from tractable.core.numerics import softmax
-from tractable.core.types import Array, Int, Scalar
-from tractable.distributions.table_axes import Names, TableAxes, table_axes
+from tractable.core.types import Array, Int, Key, Scalar
+from tractable.distributions.contraction import contract
+from tractable.distributions.table_axes import Event, Names, TableAxes, table_axes
 from tractable.distributions.tables import JointTable
-from tractable.graphs.field_inference import FieldInference
+from tractable.graphs.potentials import Potentials
+from tractable.graphs.queries import DiscreteQueries, Observations
 from tractable.graphs.undirected import UndirectedGraph, dependency_graph
-from tractable.inference.gibbs.layout import as_factors
-from tractable.inference.variational.cavi import MeanFieldRun, factor_cavi
+from tractable.messages.potentials import Table, as_table
+
+if TYPE_CHECKING:
+    from tractable.inference.gibbs.draws import FactorDraws
+    from tractable.inference.variational.cavi import MeanFieldRun
+    from tractable.messages.loopy import LoopyBeliefs
 
 __all__ = ["MarkovField"]
 
@@ -34,7 +42,7 @@ __all__ = ["MarkovField"]
 _MOST_CELLS = 2**24
 
 
-class MarkovField(FieldInference):
+class MarkovField(Module, DiscreteQueries):
     r"""A product of non-negative factors over discrete variables.
 
     `factors` holds pairs `(names, log_potentials)`, one axis per name, and tables (`JointTable`,
@@ -51,16 +59,24 @@ class MarkovField(FieldInference):
     0.625
     """
 
+    logs: tuple[Array, ...]
+    scopes: tuple[tuple[str, ...], ...] = field(static=True)
+    axes: TableAxes = field(static=True)
+
     def __init__(self, factors: Iterable[Any], states: Mapping[str, Any] | None = None):
         known: dict[str, tuple[Any, ...]] = {name: tuple(each) for name, each in (states or {}).items()}
-        parts = [as_factors([each])[1][0] for each in _listed(factors)]
-        for axes, _ in parts:
-            _agree(known, axes, states or {})
+        listed = factors.values() if isinstance(factors, Mapping) else factors
+        parts = [as_table(each, f"factors[{i}]") for i, each in enumerate(listed)]
+        for part in parts:
+            _agree(known, part.axes, states or {})
         check(len(known) > 0, "factors", "at least one factor", "none")
-        touched = {name for axes, _ in parts for name in axes.names}
+        touched = {name for part in parts for name in part.names}
         alone = [name for name in known if name not in touched]
-        self.scopes = (*(axes.names for axes, _ in parts), *((name,) for name in alone))
-        self.logs = (*(logs for _, logs in parts), *(jnp.zeros(len(known[name])) for name in alone))
+        self.scopes = (*(part.names for part in parts), *((name,) for name in alone))
+        self.logs = (
+            *(jnp.asarray(part.log_values) for part in parts),
+            *(jnp.zeros(len(known[name])) for name in alone),
+        )
         self.axes = table_axes(list(known), tuple(map(len, known.values())), known)
 
     @classmethod
@@ -80,6 +96,26 @@ class MarkovField(FieldInference):
     ) -> "MarkovField":
         """One factor per maximal clique of a graph: `log_potential(names)` is its table of logarithms."""
         return cls([(clique, log_potential(clique)) for clique in graph.maximal_cliques()], states)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.axes.names
+
+    @property
+    def states(self) -> dict[str, tuple[Any, ...]]:
+        """The states of each variable."""
+        return dict(zip(self.axes.names, self.axes.states))
+
+    @property
+    def factors(self) -> tuple[tuple[tuple[str, ...], Array], ...]:
+        """Pairs of names and log-potentials."""
+        return tuple(zip(self.scopes, self.logs))
+
+    @cached_property
+    def potentials(self) -> Potentials:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """The factors over numbered variables, for the engine of exact inference."""
+        scopes = tuple(tuple(self.axes.place[name] for name in names) for names in self.scopes)
+        return Potentials(self.axes, scopes, tuple(np.asarray(logs) for logs in self.logs))
 
     @property
     def is_positive(self) -> bool:
@@ -115,6 +151,41 @@ class MarkovField(FieldInference):
     def log_prob(self, assignment: Mapping[str, Any] | Int[Array, " n"] | np.ndarray) -> Scalar:
         r"""$-E(x) - \log Z$."""
         return self.log_weight(assignment) - self.log_partition()
+
+    def log_partition(self, evidence: Observations = None) -> Scalar:
+        r"""$\log Z$, or with evidence the logarithm of the part of $Z$ that agrees with it ($-\infty$: none).
+
+        Where the potentials are traced, by one contraction: $\nabla \log Z$ is the expected statistics.
+        """
+        if all(map(is_concrete, self.logs)):
+            return jnp.asarray(self._exact(evidence).log_total)
+        check(not evidence, "evidence", "left out where the potentials are traced", evidence)
+        tops = [jnp.max(logs) for logs in self.logs]
+        tops = [jnp.where(top > -jnp.inf, top, 0.0) for top in tops]
+        scaled = [(names, jnp.exp(logs - top)) for (names, logs), top in zip(self.factors, tops)]
+        return jnp.log(contract(scaled, ())) + jnp.stack(tops).sum()
+
+    def _log_scale(self) -> float:
+        return float(self.log_partition())
+
+    def gibbs(self, key: Key, evidence: Event | None = None, **options: Any) -> "FactorDraws":
+        """Draws by Gibbs sampling, for fields too wide for exact answers; options of `factor_gibbs`."""
+        from tractable.inference.gibbs.factors import factor_gibbs
+
+        return factor_gibbs(self._tables, evidence, key=key, **options)
+
+    def loopy(self, evidence: Event | None = None, **options: Any) -> "LoopyBeliefs":
+        """Loopy belief propagation: exact on trees, else an estimate that says whether it settled.
+
+        Options of `messages.loopy.loopy`, such as `damping` and `schedule`.
+        """
+        from tractable.messages.loopy import loopy
+
+        return loopy({f"factor {i}": each for i, each in enumerate(self._tables, 1)}, evidence, **options)
+
+    @property
+    def _tables(self) -> list[Table]:
+        return [Table(names, logs, self.axes.select(names).states) for names, logs in self.factors]
 
     def joint(self) -> JointTable:
         """The table of all joint states, by enumeration: the check of everything else on small fields."""
@@ -172,11 +243,13 @@ class MarkovField(FieldInference):
         parts = [(names, logs) for names, logs in kept.factors if names[0] in inside]
         return MarkovField(parts, {name: kept.states[name] for name in kept.names if name in inside})
 
-    def mean_field(self, evidence: Mapping[str, Any] | None = None, **options: Any) -> MeanFieldRun:
+    def mean_field(self, evidence: Mapping[str, Any] | None = None, **options: Any) -> "MeanFieldRun":
         r"""Mean field $q(x) = \prod_i q_i(x_i)$ of the variables without evidence, in their order.
 
         The ELBO is a lower bound of $\log Z$ (with evidence: of its part). Options of `factor_cavi`.
         """
+        from tractable.inference.variational.cavi import factor_cavi
+
         part = self.condition(evidence) if evidence else self
         place = {name: i for i, name in enumerate(part.names)}
         return factor_cavi([([place[n] for n in names], logs) for names, logs in part.factors], **options)
@@ -191,10 +264,6 @@ class MarkovField(FieldInference):
 
     def __repr__(self) -> str:
         return f"MarkovField({len(self.names)} variables, {len(self.logs)} factors)"
-
-
-def _listed(factors: Iterable[Any]) -> list[Any]:
-    return list(factors.values()) if isinstance(factors, Mapping) else list(factors)
 
 
 def _agree(known: dict[str, tuple[Any, ...]], axes: TableAxes, named: Mapping[str, Any]) -> None:

@@ -10,7 +10,7 @@ References.  Pearl (1988); Koller and Friedman (2009) section 3.2; Chan and Darw
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,8 @@ import numpy as np
 from tractable.core.checks import check
 from tractable.distributions.table_axes import TableAxes
 from tractable.graphs.dag import DAG
-from tractable.graphs.queries import Observed, Potentials, posterior, read_evidence
+from tractable.graphs.potentials import Potentials, posterior
+from tractable.messages.evidence import Evidence
 
 __all__ = ["Reasoning", "Sensitivity", "reasoning_kinds", "sensitivity"]
 
@@ -83,11 +84,8 @@ def sensitivity(
     covary: bool,
 ) -> Sensitivity:
     r"""$\partial P(\mathrm{event} \mid e) / \partial\theta$ for the table of `of`, the last of its factor."""
-    table = next(m for m, scope in enumerate(potentials.scopes) if scope[-1] == potentials.index(of))
-    given, both = (
-        read_evidence(potentials, evidence),
-        read_evidence(potentials, {**(evidence or {}), **event}),
-    )
+    table = next(m for m, scope in enumerate(potentials.scopes) if scope[-1] == potentials.axes.position(of))
+    given, both = potentials.read(evidence), potentials.read({**(evidence or {}), **event})
     shared = [name for name in event if name in (evidence or {})]
     check(not shared, "event", "about variables without evidence", shared)
     log_given = posterior(potentials, given).require_possible().log_total
@@ -97,14 +95,14 @@ def sensitivity(
     found = by_both - value * by_given
     if covary:
         found = _covaried(found, np.exp(potentials.logs[table]))
-    return Sensitivity(value, found, potentials.axes(potentials.scopes[table]))
+    return Sensitivity(value, found, potentials.select(potentials.scopes[table]))
 
 
-def _derivatives(potentials: Potentials, observed: Observed, table: int, log_scale: float) -> np.ndarray:
+def _derivatives(potentials: Potentials, observed: Evidence, table: int, log_scale: float) -> np.ndarray:
     """The sum of all other factors for each cell of one factor, over a common scale."""
     scope = potentials.scopes[table]
     logs = tuple(np.zeros_like(f) if m == table else f for m, f in enumerate(potentials.logs))
-    found = posterior(replace(potentials, logs=logs), observed)
+    found = posterior(potentials.with_logs(logs), observed)
     if found.log_total == -np.inf:
         return np.zeros(potentials.logs[table].shape)
     return found.joint(scope) * np.exp(found.log_total - log_scale)

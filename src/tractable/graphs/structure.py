@@ -18,6 +18,7 @@ import numpy as np
 from tractable.core.checks import check, check_count, check_option
 from tractable.core.iterate import Run, Status
 from tractable.core.types import Key
+from tractable.core.verdict import Verdict
 from tractable.graphs.constraint_search import IndependenceTests, extend_pattern, pc
 from tractable.graphs.dag import DAG
 from tractable.graphs.equivalence import CPDAG, completed
@@ -40,10 +41,14 @@ class LearnedStructure:
     score_name: str
     score: float
     families: dict[str, float]  # the score of each variable with its parents
-    verdict: str
-    certified: bool  # whether no other structure of the kind that was searched scores higher
+    verdict: Verdict  # ok where no other structure of the kind that was searched scores higher
     pattern: CPDAG  # which directions follow from the independencies; the others may be turned
     run: Run | None = None  # of the local searches: the score at each step
+
+    @property
+    def certified(self) -> bool:
+        """Whether no other structure of the kind that was searched scores higher."""
+        return self.verdict.ok
 
     def __repr__(self) -> str:
         rows = [["variable", "parents", self.score_name]]
@@ -52,7 +57,7 @@ class LearnedStructure:
         rows.append(["all", f"{len(self.dag.edges)} edges", f"{self.score:.4f}"])
         widths = [max(map(len, column)) for column in zip(*rows)]
         lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
-        return "\n".join([f"Structure by {self.method}", *lines, self.verdict])
+        return "\n".join([f"Structure by {self.method}", *lines, self.verdict.sentence])
 
 
 def learn_structure(
@@ -67,7 +72,7 @@ def learn_structure(
     forbidden: Iterable[tuple[str, str]] = (),
     required: Iterable[tuple[str, str]] = (),
     key: Key | None = None,
-    restarts: int = 0,
+    num_restarts: int = 0,
     max_steps: int = 1000,
     level: float | int = 0.05,
     root: str | None = None,
@@ -75,8 +80,8 @@ def learn_structure(
     """A directed graph learned from complete discrete rows.
 
     `auto` is `exact` for up to 12 variables and `tabu` beyond. `forbidden` and `required` are edges (parent,
-    child), for the methods that maximise a score. Local searches take `restarts` (with a `key`) from random
-    changes of the best graph so far; `level` is that of the tests of `pc`; `root` that of the tree.
+    child), for the methods that maximise a score. Local searches take `num_restarts` (with a `key`) from
+    random changes of the best graph so far; `level` is that of the tests of `pc`; `root` that of the tree.
     """
     check_option("method", method, _METHODS)
     scores = FamilyScores(
@@ -90,17 +95,17 @@ def learn_structure(
     if chosen == "pc":
         return _by_tests(scores, level)
     if chosen == "chow-liu":
-        return _report(scores, chow_liu(scores, root), "chow-liu", _TREE, True)
+        return _report(scores, chow_liu(scores, root), "chow-liu", _TREE)
     if chosen == "exact":
         dag = exact_structure(scores, limits.allowed, limits.needed, max_parents)
-        return _report(scores, dag, "exact", _EXACT, True)
+        return _report(scores, dag, "exact", _EXACT)
     run = climb(
-        scores, limits.allowed, limits.needed, limits.most, tabu=chosen == "tabu", restarts=restarts,
+        scores, limits.allowed, limits.needed, limits.most, tabu=chosen == "tabu", num_restarts=num_restarts,
         key=key, max_steps=max_steps,
     )  # fmt: skip
     dag = dag_of(scores.names, np.asarray(run.state.best))
-    ended = _SETTLED if run.status is Status.converged else f"Not certified. {run.status.sentence}"
-    return _report(scores, dag, chosen, ended, False, run=run)
+    stopped = Verdict(False, f"Not certified. {run.status.sentence}", {"num_steps": int(run.num_steps)})
+    return _report(scores, dag, chosen, _SETTLED if run.status is Status.converged else stopped, run=run)
 
 
 @dataclass(frozen=True)
@@ -143,9 +148,14 @@ def _edges(names: tuple[str, ...], label: str, edges: Iterable[tuple[str, str]])
     return matrix
 
 
-_EXACT = "Certified: no acyclic graph scores higher (all orders and parent sets were covered)."
-_TREE = "Certified: no tree has a higher likelihood. Directions are from the root; the data do not tell them."
-_SETTLED = "Not certified: no single change of an edge improves it, but other graphs may score higher."
+_EXACT = Verdict(True, "Certified: no acyclic graph scores higher (all orders and parent sets were covered).")
+_TREE = Verdict(
+    True,
+    "Certified: no tree has a higher likelihood. Directions are from the root; the data do not tell them.",
+)
+_SETTLED = Verdict(
+    False, "Not certified: no single change of an edge improves it, but other graphs may score higher."
+)
 
 
 def _by_tests(scores: FamilyScores, level: float | int) -> LearnedStructure:
@@ -161,7 +171,8 @@ def _by_tests(scores: FamilyScores, level: float | int) -> LearnedStructure:
     if dag is None:
         dag = _acyclic_part(found.pattern)
         told += " No graph has the pattern; arrows that close a cycle were turned."
-    return _report(scores, dag, "pc", told, False, pattern=found.pattern)
+    numbers = {"num_tests": found.num_tests, "num_weak": tests.num_weak}
+    return _report(scores, dag, "pc", Verdict(False, told, numbers), pattern=found.pattern)
 
 
 def _acyclic_part(pattern: CPDAG) -> DAG:
@@ -180,10 +191,8 @@ def _in_column_order(pattern: CPDAG, names: tuple[str, ...]) -> CPDAG:
     return CPDAG(names, pattern.directed, frozenset(undirected))
 
 
-def _report(
-    scores: FamilyScores, dag: DAG, method: str, verdict: str, certified: bool, **parts: Any
-) -> LearnedStructure:
+def _report(scores: FamilyScores, dag: DAG, method: str, verdict: Verdict, **parts: Any) -> LearnedStructure:
     parts.setdefault("pattern", _in_column_order(completed(dag), scores.names))
     families = {name: scores.family(name, dag.parents(name)) for name in dag.names}
     total = math.fsum(families.values())
-    return LearnedStructure(dag, method, scores.score, total, families, verdict, certified, **parts)
+    return LearnedStructure(dag, method, scores.score, total, families, verdict, **parts)

@@ -22,6 +22,7 @@ from tractable.graphs.cliques import closure, maximal_cliques, traced
 __all__ = [
     "IndependenceStatement",
     "UndirectedGraph",
+    "as_networkx",
     "as_places",
     "check_disjoint",
     "dependency_graph",
@@ -84,12 +85,7 @@ class UndirectedGraph:
 
     def to_networkx(self) -> Any:
         """A `networkx.Graph` with the same names and edges."""
-        import networkx
-
-        graph = networkx.Graph()
-        graph.add_nodes_from(self.names)
-        graph.add_edges_from(self.edges)
-        return graph
+        return as_networkx("Graph", self.names, self.edges)
 
     @cached_property
     def place(self) -> dict[str, int]:
@@ -223,6 +219,16 @@ def dependency_graph(scopes: Iterable[Names], names: Names = ()) -> UndirectedGr
     groups = [as_names(scope) for scope in scopes]
     order = dict.fromkeys([*as_names(names), *(name for group in groups for name in group)])
     return UndirectedGraph.from_edges((pair for group in groups for pair in combinations(group, 2)), order)
+
+
+def as_networkx(kind: str, names: Iterable[str], edges: Iterable[tuple[str, str]]) -> Any:
+    """A networkx graph of the named kind."""
+    import networkx
+
+    graph = getattr(networkx, kind)()
+    graph.add_nodes_from(names)
+    graph.add_edges_from(edges)
+    return graph
 
 
 def as_places(place: Mapping[str, int], argument: str, names: Names) -> tuple[int, ...]:

@@ -19,7 +19,7 @@ from tractable.distributions.table_axes import Event, Names, TableAxes, as_names
 from tractable.distributions.tables import ConditionalTable, JointTable
 from tractable.messages.semirings import Semiring, as_semiring, namespace
 
-__all__ = ["Table", "aligned", "as_tables", "multiplied", "normalised", "numbers", "summed"]
+__all__ = ["Table", "aligned", "as_table", "as_tables", "multiplied", "normalised", "numbers", "summed"]
 
 
 class Table(Module):
@@ -40,11 +40,8 @@ class Table(Module):
         plain = isinstance(log_values, np.ndarray) and log_values.dtype in (np.float64, np.float32)
         self.log_values = log_values if plain else numbers(as_float("log_values", log_values))
         self.axes = table_axes(names, self.log_values.shape, states)
-        if validate and is_concrete(self.log_values):
-            cells = np.asarray(self.log_values)
-            ok = cells < np.inf  # neither NaN nor infinite
-            if not ok.all():
-                check(False, "log_values", "finite, or -inf for an impossible state", offender(cells, ok))
+        if validate:
+            _check_logs("log_values", self.log_values)
 
     @classmethod
     def from_values(cls, names: Names, values: Any, states: Any = None) -> "Table":
@@ -134,7 +131,7 @@ def as_tables(
 ) -> tuple[dict[str, Table], dict[str, tuple[Any, ...]]]:
     """Factors by name (`f1`, `f2`, ... if they have none) and the states of every variable, in agreement."""
     items = factors.items() if isinstance(factors, Mapping) else enumerate(factors, 1)
-    tables = {key if isinstance(key, str) else f"f{key}": _as_table(value) for key, value in items}
+    tables = {key if isinstance(key, str) else f"f{key}": as_table(value) for key, value in items}
     check(bool(tables), "factors", "at least one potential", "none")
     states: dict[str, tuple[Any, ...]] = {}
     for factor, table in tables.items():
@@ -193,12 +190,24 @@ def normalised(axes: TableAxes, log_values: Any) -> JointTable:
     return JointTable(axes.names, xp.exp(log_values - total), axes.states, validate=False)
 
 
-def _as_table(value: Any) -> Table:
+def as_table(value: Any, name: str = "factors") -> Table:
+    """A potential from a `Table`, a probability table, or a pair of names and log-potentials."""
+    if isinstance(value, Table):
+        return value
     if isinstance(value, JointTable | ConditionalTable):
         return Table.from_table(value)
     if isinstance(value, tuple) and len(value) == 2:
-        return Table(value[0], value[1])
-    if not isinstance(value, Table):
-        must = "`Table`s, probability tables, or pairs of names and log-potentials"
-        raise TypeError(f"`factors` must be {must}; got {type(value).__name__}.")
-    return value
+        table = Table(value[0], value[1], validate=False)
+        _check_logs(name, table.log_values)
+        return table
+    must = "a `Table`, a probability table, or a pair (names, log_potentials)"
+    raise TypeError(f"`{name}` must be {must}; got {type(value).__name__}.")
+
+
+def _check_logs(name: str, log_values: Any) -> None:
+    """Neither NaN nor infinite, where there are values."""
+    if is_concrete(log_values):
+        cells = np.asarray(log_values)
+        ok = cells < np.inf
+        if not ok.all():
+            check(False, name, "finite, or -inf for an impossible state", offender(cells, ok))

@@ -25,8 +25,10 @@ from tractable.core.numerics import softmax
 from tractable.core.types import Array, Bool, Float, Int, Key, PyTree, Scalar
 from tractable.distributions.table_axes import Event, TableAxes
 from tractable.inference.gibbs.draws import FactorDraws
-from tractable.inference.gibbs.layout import FactorLayout, as_factors, colour, lay_out, read_evidence
+from tractable.inference.gibbs.layout import FactorLayout, colour, lay_out
 from tractable.inference.samplers.sampler import ChainState, Info, LogDensity, Sampler
+from tractable.messages.evidence import read_evidence
+from tractable.messages.potentials import as_table
 
 __all__ = ["FactorDraws", "FactorGibbs", "factor_gibbs"]
 
@@ -37,7 +39,7 @@ class FactorGibbs(Sampler):
     r"""Gibbs sampling of the free variables of factors, given evidence.
 
     `factors` holds `JointTable`s, `ConditionalTable`s and pairs `(names, log_potentials)`, in any order (a
-    mapping is taken for its values). `evidence` maps names to a state, a set of states or a predicate. A
+    mapping is taken for its values). `evidence` is what `messages.evidence` reads. A
     position is a dict from the names of the free variables to places among their states, or one vector of
     these places in the order of `free`. `log_density` is the density that goes with it.
 
@@ -58,24 +60,32 @@ class FactorGibbs(Sampler):
     blankets: tuple[frozenset[str], ...] = field(static=True)
 
     def __init__(self, factors: Factors, evidence: Event | None = None):
-        axes, parts = as_factors(factors)
-        fixed, masks = read_evidence(axes, evidence or {})
-        # a restriction is a factor too: the density is then zero outside of it
-        parts += [(axes.select(name), jnp.where(mask, 0.0, -jnp.inf)) for name, mask in masks.items()]
-        index = {name: i for i, name in enumerate(axes.names)}
-        self.axes, self.free = axes, tuple(name for name in axes.names if name not in fixed)
-        check(len(self.free) > 0, "evidence", "silent about at least one variable", "a state for each")
+        given = list(factors.values()) if isinstance(factors, Mapping) else list(factors)
+        check(len(given) > 0, "factors", "at least one factor", "none")
+        tables = [as_table(each, f"factors[{i}]") for i, each in enumerate(given)]
+        axes = TableAxes((), ())
+        for table in tables:
+            axes = axes.join(table.axes)
+        known = read_evidence(axes, evidence)
+        parts = [(tuple(axes.place[n] for n in table.names), table.log_values) for table in tables]
+        for i, likelihood in known.soft.items():
+            possible = bool((likelihood > 0).any())
+            must = f"met by a state of {axes.names[i]!r}"
+            check(possible, "evidence", must, "none", error=ImpossibleEvidence)
+        parts += known.log_factors  # a restriction is a factor too: the density is then zero outside of it
+        free = [i for i in range(len(axes.names)) if i not in known.hard]
+        self.axes, self.free = axes, tuple(axes.names[i] for i in free)
+        check(len(free) > 0, "evidence", "silent about at least one variable", "a state for each")
         self.cells = jnp.concatenate([jnp.reshape(logs, -1) for _, logs in parts])
-        self.observed = jnp.asarray([*(fixed.get(name, 0) for name in axes.names), 0])
-        members = [[index[name] for name in part.names] for part, _ in parts]
-        free = [index[name] for name in self.free]
+        self.observed = jnp.asarray([*(known.hard.get(i, 0) for i in range(len(axes.names))), 0])
+        members = [scope for scope, _ in parts]
         neighbours, groups = colour(members, free)
         self.blankets = tuple(frozenset(axes.names[v] for v in each) for each in neighbours)
         self.layout = lay_out(axes.shape, members, groups, free)
         states = np.arange(max(axes.shape))
         rows = [np.where(states < size, True, False) for size in (*axes.shape, 1)]
-        for name, mask in masks.items():
-            rows[index[name]][: mask.size] = mask
+        for i, likelihood in known.soft.items():
+            rows[i][: likelihood.size] = likelihood > 0
         self.allowed = jnp.asarray(np.stack(rows))
 
     def log_density(self, position: PyTree) -> Scalar:
@@ -145,8 +155,7 @@ class FactorGibbs(Sampler):
 
     @property
     def _places(self) -> np.ndarray:
-        index = {name: i for i, name in enumerate(self.axes.names)}
-        return np.array([index[name] for name in self.free])
+        return np.array([self.axes.place[name] for name in self.free])
 
     def _whole(self, position: PyTree) -> Int[Array, " n"]:
         """All variables in the order of the axes, and one place for padding."""
@@ -160,12 +169,12 @@ def factor_gibbs(
     evidence: Event | None = None,
     *,
     key: Key,
-    sweeps: int = 2000,
-    warmup: int = 200,
-    chains: int = 4,
+    num_sweeps: int = 2000,
+    num_warmup: int = 200,
+    num_chains: int = 4,
     start: PyTree = None,
 ) -> FactorDraws:
-    """Draws of the free variables given evidence: `sweeps` from each chain, after `warmup` that are dropped.
+    """Draws of the free variables given evidence: `num_sweeps` from each chain, after a warm-up.
 
     Chains start from different random positions (or all from `start`).
 
@@ -176,14 +185,14 @@ def factor_gibbs(
     True
     """
     sampler = FactorGibbs(factors, evidence)
-    counts = check_count("warmup", warmup, least=0), check_count("sweeps", sweeps, least=4)
+    counts = check_count("num_warmup", num_warmup, least=0), check_count("num_sweeps", num_sweeps, least=4)
     key_start, key_run = jr.split(key)
-    chains = check_count("chains", chains)
+    num_chains = check_count("num_chains", num_chains)
     if start is None:
-        starts = _best_starts(sampler, key_start, chains, 200)
+        starts = _best_starts(sampler, key_start, num_chains, 200)
     else:
         _check_position(sampler, start)
-        starts = jnp.tile(sampler._whole(start)[sampler._places][None], (chains, 1))
+        starts = jnp.tile(sampler._whole(start)[sampler._places][None], (num_chains, 1))
     places = _draws(sampler, starts, key_run, counts)
     return FactorDraws(places, sampler.axes, sampler.free, tuple(evidence or {}))
 

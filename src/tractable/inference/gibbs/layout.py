@@ -8,22 +8,15 @@ Cost.        Linear in the pairs of factor and variable, and in the edges of the
 References.  Brelaz (1979), "New methods to color the vertices of a graph".
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import jax.numpy as jnp
 import numpy as np
 
-from tractable.core.checks import ImpossibleEvidence, as_float, check, is_concrete, offender
 from tractable.core.module import Module, field
-from tractable.core.numerics import safe_log
 from tractable.core.types import Array
-from tractable.distributions.table_axes import Event, TableAxes, table_axes
-from tractable.distributions.tables import ConditionalTable, JointTable
 
-__all__ = ["FactorLayout", "as_factors", "colour", "lay_out", "read_evidence"]
-
-Factor = tuple[TableAxes, Array]  # log-potentials, with named axes
+__all__ = ["FactorLayout", "colour", "lay_out"]
 
 
 class FactorLayout(Module):
@@ -38,28 +31,6 @@ class FactorLayout(Module):
         str, Array
     ]  # variable (c, v); first, slot, own_stride (c, e); members, strides (c, e, a)
     slots: tuple[tuple[int, int], ...] = field(static=True)  # colour and slot of each free variable
-
-
-def as_factors(factors: Any) -> tuple[TableAxes, list[Factor]]:
-    """All axes, and the factors as log-potentials, from tables and pairs `(names, log_potentials)`."""
-    given = list(factors.values()) if isinstance(factors, Mapping) else list(factors)
-    check(len(given) > 0, "factors", "at least one factor", "none")
-    parts = [_as_factor(f"factors[{i}]", each) for i, each in enumerate(given)]
-    axes = TableAxes((), ())
-    for part, _ in parts:
-        axes = axes.join(part)
-    return axes, parts
-
-
-def read_evidence(axes: TableAxes, evidence: Event) -> tuple[dict[str, int], dict[str, np.ndarray]]:
-    """The place of each variable that evidence fixes, and the states left to those that it restricts."""
-    unknown = [name for name in evidence if name not in axes.names]
-    check(not unknown, "evidence", f"about variables among {axes.names}", unknown)
-    masks = {name: axes.mask(name, value) for name, value in evidence.items()}
-    for name, mask in masks.items():
-        check(bool(mask.any()), "evidence", f"met by a state of {name!r}", "none", error=ImpossibleEvidence)
-    fixed = {name: int(mask.argmax()) for name, mask in masks.items() if mask.sum() == 1}
-    return fixed, {name: mask for name, mask in masks.items() if name not in fixed}
 
 
 def colour(members: Sequence[Sequence[int]], free: Sequence[int]) -> tuple[list[set[int]], list[list[int]]]:
@@ -119,21 +90,3 @@ def lay_out(
     }
     place = {v: (c, slot) for c, group in enumerate(groups) for slot, v in enumerate(group)}
     return FactorLayout(whole, {k: jnp.asarray(v) for k, v in rows.items()}, tuple(place[v] for v in free))
-
-
-def _as_factor(name: str, factor: Any) -> Factor:
-    if isinstance(factor, JointTable | ConditionalTable):
-        axes, logs = factor.axes, safe_log(factor.probs)
-    else:
-        pair = isinstance(factor, tuple) and len(factor) == 2
-        must = "a table, or a pair (names, log_potentials)"
-        check(pair, name, must, type(factor).__name__, error=TypeError)
-        logs = as_float(name, factor[1])
-        axes = table_axes(factor[0], logs.shape)
-    check(len(axes.names) > 0, name, "about at least one variable", "none")
-    if is_concrete(logs):
-        ok = np.asarray(logs) < np.inf
-        if not ok.all():
-            fix = "Rows of a table without a condition's probability need values of their own."
-            check(False, name, "made of log-potentials below infinity, not NaN", offender(logs, ok), fix)
-    return axes, logs
