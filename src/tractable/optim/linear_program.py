@@ -15,6 +15,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 from scipy.optimize import linprog
+from scipy.sparse import issparse, vstack
 
 from tractable.core.checks import as_float, check, check_finite, check_shape
 from tractable.core.module import Module, field
@@ -36,13 +37,15 @@ class LinearSolution(Module):
     """The point, the dual point, and the checks of strong duality and complementary slackness.
 
     `dual` has a price per row of the constraints, in the sign of the pair: zero or positive. `reduced_costs`
-    are what is left of the objective's row after those prices.
+    are what is left of the objective's row after those prices, and `room` is how far each unknown is from the
+    bound that such a price holds it to.
     """
 
     x: Float[Array, " n"]
     dual: Float[Array, " m"]
     slack: Float[Array, " m"]
     reduced_costs: Float[Array, " n"]
+    room: Float[Array, " n"]
     equality_dual: Float[Array, " p"]
     value: Scalar
     dual_value: Scalar
@@ -59,9 +62,10 @@ class LinearSolution(Module):
 
     @property
     def slackness(self) -> float:
-        """The largest product of a price and its slack, and of an unknown and its reduced cost: zero."""
+        """The largest product of a price and its slack, and of an unknown's room and its reduced cost:
+        zero."""
         rows = np.abs(np.asarray(self.dual) * np.asarray(self.slack)).max(initial=0.0)
-        columns = np.abs(np.asarray(self.x) * np.asarray(self.reduced_costs)).max(initial=0.0)
+        columns = np.abs(np.asarray(self.room) * np.asarray(self.reduced_costs)).max(initial=0.0)
         return float(max(rows, columns))
 
     def __repr__(self) -> str:
@@ -123,62 +127,78 @@ class LinearProgram(Module):
 def linear_program(
     objective: ArrayLike,
     *,
-    upper: tuple[ArrayLike, ArrayLike] | None = None,
-    lower: tuple[ArrayLike, ArrayLike] | None = None,
-    equality: tuple[ArrayLike, ArrayLike] | None = None,
-    low: float | None = 0.0,
+    upper: tuple[Any, ArrayLike] | None = None,
+    lower: tuple[Any, ArrayLike] | None = None,
+    equality: tuple[Any, ArrayLike] | None = None,
+    low: ArrayLike | None = 0.0,
+    high: ArrayLike | None = None,
     maximise: bool = False,
 ) -> LinearSolution:
-    r"""Optimise $c^\top x$ with $A x \le b$ (`upper`), $\ge b$ (`lower`), $= b$ (`equality`), $x \ge$ `low`.
+    r"""Optimise $c^\top x$ with $A x \le b$ (`upper`), $\ge b$ (`lower`), $= b$ (`equality`), `low` $\le x
+    \le$ `high`.
 
-    `low` is zero or `None` (free). Prices in `dual` come in the order upper, lower; each is how much
-    the optimum improves per unit by which its bound is loosened, and so zero or positive.
+    Bounds are one number or one for each unknown; `None` and infinity are free. Matrices may be sparse.
+    Prices in `dual` come in the order upper, lower; each is how much the optimum improves per unit by which
+    its bound is loosened, and so zero or positive.
     """
     c = np.asarray(as_float("objective", objective))
     check(c.ndim == 1 and c.size > 0, "objective", "a vector", f"shape {c.shape}")
     check_finite("objective", c)
-    check(low in (None, 0.0), "low", "0 or None", low, "Shift the unknowns, or add rows for other bounds.")
-    parts = {"upper": _rows("upper", upper, c.size), "lower": _rows("lower", lower, c.size)}
-    rows = np.concatenate([parts["upper"][0], -parts["lower"][0]])
-    bounds = np.concatenate([parts["upper"][1], -parts["lower"][1]])
+    box = np.stack([_bound("low", low, c.size, -np.inf), _bound("high", high, c.size, np.inf)], 1)
+    above, below = _rows("upper", upper, c.size), _rows("lower", lower, c.size)
+    rows = _stacked(above[0], -below[0])
+    bounds = np.concatenate([above[1], -below[1]])
     equal, target = _rows("equality", equality, c.size)
     sign = -1.0 if maximise else 1.0
-    found = linprog(sign * c, rows, bounds, equal, target, bounds=(low, None), method="highs")
-    return _certified(found, c, rows, bounds, equal, target, sign)
+    found = linprog(sign * c, rows, bounds, equal, target, bounds=box, method="highs")
+    return _certified(found, c, rows, bounds, equal, target, box, sign)
 
 
-def _rows(name: str, pair: Any, width: int) -> tuple[np.ndarray, np.ndarray]:
+def _bound(name: str, value: ArrayLike | None, width: int, free: float) -> np.ndarray:
+    given = np.asarray(free if value is None else value, float)
+    check(given.shape in ((), (width,)), name, f"one number or {width} of them", f"shape {given.shape}")
+    check(not np.isnan(given).any(), name, "numbers or infinite", "NaN")
+    return np.broadcast_to(given, (width,))
+
+
+def _rows(name: str, pair: Any, width: int) -> tuple[Any, np.ndarray]:
     if pair is None:
         return np.zeros((0, width)), np.zeros(0)
     check(isinstance(pair, tuple) and len(pair) == 2, name, "a pair (matrix, vector)", type(pair).__name__)
-    matrix, vector = np.asarray(as_float(name, pair[0])), np.asarray(as_float(name, pair[1]))
+    sparse = issparse(pair[0])
+    matrix = pair[0].tocsr() if sparse else np.asarray(as_float(name, pair[0]))
+    vector = np.asarray(as_float(name, pair[1]))
     check_shape(f"{name}[0]", matrix, (None, width), "One row per constraint, one column per unknown.")
     check_shape(f"{name}[1]", vector, matrix.shape[:1])
-    check_finite(f"{name}[0]", matrix)
+    check_finite(f"{name}[0]", matrix.data if sparse else matrix)
     check_finite(f"{name}[1]", vector)
     return matrix, vector
 
 
+def _stacked(first: Any, second: Any) -> Any:
+    parts = [part for part in (first, second) if part.shape[0]]
+    if len(parts) < 2:
+        return parts[0] if parts else first
+    return vstack(parts, format="csr") if any(map(issparse, parts)) else np.concatenate(parts)
+
+
 def _certified(
-    found: Any, c: np.ndarray, rows: Any, bounds: Any, equal: Any, target: Any, sign: float
+    found: Any, c: np.ndarray, rows: Any, bounds: Any, equal: Any, target: Any, box: np.ndarray, sign: float
 ) -> LinearSolution:
     """SciPy's result in the signs of the pair; NaN where there is no solution."""
     code = jnp.asarray(int(_OUTCOMES[int(found.status)]))
     if found.x is None or found.status != 0:
         worst = {2: sign * np.inf, 3: -sign * np.inf}.get(int(found.status), np.nan)
         column, row, level = (jnp.full(k, jnp.nan) for k in (c.size, len(bounds), len(target)))
-        return LinearSolution(column, row, row, column, level, jnp.asarray(worst), jnp.asarray(jnp.nan), code)
+        ends = (jnp.asarray(worst), jnp.asarray(jnp.nan), code)
+        return LinearSolution(column, row, row, column, column, level, *ends)
     prices = -np.asarray(found.ineqlin.marginals)  # the minimum falls as a bound is loosened
     levels = -np.asarray(found.eqlin.marginals)
     reduced = sign * c + rows.T @ prices + equal.T @ levels
-    dual_value = -sign * (bounds @ prices + target @ levels)
-    return LinearSolution(
-        jnp.asarray(found.x),
-        jnp.asarray(prices),
-        jnp.asarray(bounds - rows @ found.x),
-        jnp.asarray(reduced),
-        jnp.asarray(levels),
-        jnp.asarray(sign * found.fun),
-        jnp.asarray(dual_value),
-        code,
-    )
+    held = np.where(reduced > 0, box[:, 0], box[:, 1])  # a positive cost holds an unknown to its lower bound
+    bounded = np.isfinite(held)
+    room = np.where(bounded, np.where(bounded, held, 0.0) - found.x, 1.0)  # a free unknown has no cost
+    paid = reduced[bounded] @ held[bounded]
+    dual_value = sign * (paid - bounds @ prices - target @ levels)
+    arrays = (found.x, prices, bounds - rows @ found.x, reduced, room, levels, sign * found.fun, dual_value)
+    return LinearSolution(*map(jnp.asarray, arrays), code)

@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.optimize import linprog
 
 from tractable.core.checks import check, has_values
 from tractable.core.iterate import Status
 from tractable.core.module import Module, field
 from tractable.core.types import ArrayLike
+from tractable.optim.linear_program import linear_program
 from tractable.supervised.logistic.newton import StandardRows, checked_rows
 
 __all__ = [
@@ -251,15 +251,16 @@ def _differences(design: np.ndarray, codes: np.ndarray, classes: int) -> Any:
 def separator(a: Any) -> tuple[np.ndarray, np.ndarray]:
     r"""Which rows of $A$ can have $a_r^\top\beta > 0$ while none is negative, and a sparse such $\beta$."""
     n, p = a.shape
-    gain = np.concatenate([np.zeros(p), -np.ones(n)])
-    bounds = [(None, None)] * p + [(0, 1)] * n
-    first = linprog(gain, A_ub=sp.hstack([-a, sp.eye(n)]), b_ub=np.zeros(n), bounds=bounds, method="highs")
-    reached = first.x[p:] > 0.5
+    gain = np.concatenate([np.zeros(p), np.ones(n)])
+    low, high = np.concatenate([np.full(p, -np.inf), np.zeros(n)]), np.where(gain > 0, 1.0, np.inf)
+    upper = (sp.hstack([-a, sp.eye(n)]), np.zeros(n))
+    first = np.asarray(linear_program(gain, upper=upper, low=low, high=high, maximise=True).x)
+    reached = first[p:] > 0.5
     if not reached.any():
         return reached, np.zeros(p)
-    both = sp.hstack([-a, a])
-    second = linprog(np.ones(2 * p), A_ub=both, b_ub=-reached.astype(float), bounds=(0, None), method="highs")
-    return reached, second.x[:p] - second.x[p:] if second.status == 0 else first.x[:p]
+    second = linear_program(np.ones(2 * p), lower=(sp.hstack([a, -a]), reached.astype(float)))
+    parts = np.asarray(second.x)
+    return reached, parts[:p] - parts[p:] if second.status.ok else first[:p]
 
 
 def _program(a: Any, rows: StandardRows, classes: int, num_rows: int) -> _Found:
