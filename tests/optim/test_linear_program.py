@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.optimize import linprog
+from scipy.sparse import csr_array
 
 from tractable.optim.kkt import Outcome, kkt_report
 from tractable.optim.linear_program import LinearProgram, linear_program
@@ -106,6 +108,25 @@ def test_bad_input_is_named():
     with pytest.raises(ValueError, match=r"`upper\[1\]` must be of shape \(1,\)"):
         linear_program([1.0], upper=([[1.0]], [1.0, 2.0]))
     with pytest.raises(ValueError, match=r"`low` must be one number or 1 of them"):
-        linear_program([1.0], low=1.0)
+        linear_program([1.0], low=[1.0, 2.0])
     with pytest.raises(ValueError, match=r"`multipliers` must be of shape \(1,\)"):
         LinearProgram([1.0], [[1.0]], [1.0]).dual_function([1.0, 2.0])
+
+
+@pytest.mark.parametrize("maximise", [False, True])
+def test_boxes_and_sparse_rows_keep_strong_duality(maximise):
+    rng = np.random.default_rng(0)
+    cost, rows = rng.normal(size=5), rng.normal(size=(3, 5))
+    low, high = np.array([-1.0, -np.inf, 0.0, -2.0, 0.5]), np.array([1.0, 2.0, 3.0, np.inf, 4.0])
+    upper, equality = (rows[:2], np.ones(2)), (rows[2:], np.array([0.3]))
+    box = (np.vstack([np.eye(5)[[1, 3]], -np.eye(5)[[1, 3]]]), np.full(4, 10.0))  # so that it is bounded
+    pair = (np.vstack([upper[0], box[0]]), np.concatenate([upper[1], box[1]]))
+    options = {"equality": equality, "low": low, "high": high, "maximise": maximise}
+    found = linear_program(cost, upper=pair, **options)
+    sparse = linear_program(cost, upper=(csr_array(pair[0]), pair[1]), **options)
+    best = linprog(-cost if maximise else cost, pair[0], pair[1], *equality, bounds=np.stack([low, high], 1))
+    assert found.status is Outcome.optimal
+    np.testing.assert_allclose(found.value, -best.fun if maximise else best.fun, rtol=1e-12)
+    np.testing.assert_allclose(sparse.x, found.x, atol=1e-12)
+    assert found.gap < 1e-12
+    assert found.slackness < 1e-12

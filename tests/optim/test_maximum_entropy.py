@@ -1,5 +1,6 @@
 """Maximum entropy: uniform, loaded dice, Gaussian; averages that no distribution has."""
 
+import equinox as eqx
 import hypothesis
 import hypothesis.strategies as st
 import jax
@@ -9,7 +10,7 @@ import pytest
 from scipy.optimize import brentq, minimize
 
 from tractable.core.iterate import Status
-from tractable.distributions.maxent import maximum_entropy, maximum_entropy_density
+from tractable.optim.maximum_entropy import maximum_entropy, maximum_entropy_density
 
 FACES = np.arange(1.0, 7.0)
 
@@ -79,6 +80,63 @@ def test_an_average_at_the_edge_leaves_only_the_outcomes_on_it():
     assert float(edge.entropy()) == 0.0
     even = np.array([[1.0, 1.0, 0.0, 0.0, 1.0, 1.0]])  # probability one on four faces
     np.testing.assert_allclose(maximum_entropy(even, np.ones(1)).probs, even[0] / 4, rtol=1e-12)
+
+
+# The certificate
+
+
+def test_the_conditions_prove_an_answer_with_equalities():
+    features, targets = np.stack([FACES, FACES**2]), np.array([4.0, 18.0])
+    report = maximum_entropy(features, targets).report(features, targets, tol=1e-8)
+    assert report.ok, report
+    assert float(report.stationarity) < 1e-9
+    assert float(report.equality) < 1e-9
+    wrong = maximum_entropy(features, targets + np.array([0.0, 0.1])).report(features, targets)
+    assert not wrong.ok  # the averages of another problem
+
+
+def test_bounds_that_hold_and_bounds_that_do_not_matter():
+    """The mean is pressed to at least 4.5; the bound on large faces leaves room, so its price is zero."""
+    features, targets = (FACES % 2)[None], np.array([0.4])
+    at_most = (np.stack([-FACES, (FACES > 5).astype(float)]), np.array([-4.5, 0.9]))
+    solved = maximum_entropy(features, targets, at_most=at_most)
+    report = solved.report(features, targets, at_most, tol=1e-7)
+    assert report.ok, report
+    assert solved.run.status is Status.converged
+    lam = np.asarray(solved.multipliers)
+    assert lam[1] < -0.1  # the first bound is reached and has a price
+    assert lam[2] == 0.0  # the second has none: complementary slackness
+    probs = np.asarray(solved.probs)
+    np.testing.assert_allclose(probs @ FACES, 4.5, atol=1e-8)
+    assert probs[5] < 0.9
+    equal = maximum_entropy(np.stack([features[0], FACES]), np.array([0.4, 4.5]))
+    np.testing.assert_allclose(probs, equal.probs, atol=1e-8)
+    # stated with the wrong prices the same point is refused
+    swapped = eqx.tree_at(lambda s: s.multipliers, solved, solved.multipliers[jnp.array([0, 2, 1])])
+    assert not swapped.report(features, targets, at_most).ok
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_bounds_against_a_general_optimiser(seed):
+    rng = np.random.default_rng(seed)
+    features, more, inside = rng.normal(size=(1, 6)), rng.normal(size=(3, 6)), rng.dirichlet(np.ones(6))
+    targets, bounds = features @ inside, more @ inside + rng.uniform(0, 0.1, 3)
+    solved = maximum_entropy(features, targets, at_most=(more, bounds))
+    assert solved.report(features, targets, (more, bounds), tol=1e-6).ok
+    constraints = [
+        {"type": "eq", "fun": lambda p: np.r_[p.sum() - 1, features @ p - targets]},
+        {"type": "ineq", "fun": lambda p: bounds - more @ p},
+    ]
+    options = {"bounds": [(1e-12, 1)] * 6, "constraints": constraints, "tol": 1e-13}
+    best = minimize(lambda p: p @ np.log(p), inside, **options)
+    np.testing.assert_allclose(solved.entropy(), -best.fun, rtol=1e-6)
+
+
+def test_bounds_that_no_distribution_meets_are_an_error():
+    with pytest.raises(ValueError, match="`targets` must be averages that some distribution has"):
+        maximum_entropy(np.empty((0, 6)), np.empty(0), at_most=(FACES[None], np.array([0.5])))
+    with pytest.raises(ValueError, match="over the same 6 outcomes"):
+        maximum_entropy(FACES[None], np.array([3.0]), at_most=(np.ones((1, 5)), np.ones(1)))
 
 
 # Densities on a grid

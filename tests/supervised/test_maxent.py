@@ -1,11 +1,13 @@
 """Maximum entropy: feature functions, expectations that match, solvers compared, the primal and its dual."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.linalg import null_space
-from scipy.special import xlogy
+from scipy.special import logsumexp, xlogy
 
 from tractable.core.iterate import Status
+from tractable.optim.kkt import kkt_report
 from tractable.supervised.logistic.maxent import compare_solvers, feature_gap, feature_table, fit_maxent
 from tractable.supervised.logistic.maxent_primal import maximise_entropy
 from tractable.supervised.logistic.separation import SeparatedDataError
@@ -96,17 +98,38 @@ def test_primal_and_dual_on_random_three_class_data():
     )
 
 
-def test_worked_entropy_is_minus_the_likelihood():
-    # 53, 79 and 92 cases of three labels that no feature of x tells apart: H is that of the shares
+def test_entropy_is_minus_the_likelihood_where_no_feature_tells_rows_apart():
+    """Then both are the entropy of the shares of the labels."""
     table = feature_table({"0": lambda x, y: y == 0, "1": lambda x, y: y == 1}, [0, 0, 0], [0, 1, 2])
-    counts = np.array([53.0, 79.0, 92.0])
-    primal, dual = (
-        maximise_entropy(table, [0, 1, 2], counts),
-        fit_maxent(table, [0, 1, 2], counts, solver="scipy"),
+    counts = np.array([3.0, 1.0, 2.0])
+    primal = maximise_entropy(table, [0, 1, 2], counts)
+    dual = fit_maxent(table, [0, 1, 2], counts, solver="scipy")
+    shares = counts / counts.sum()
+    wanted = -(shares @ np.log(shares))
+    np.testing.assert_allclose(primal.entropy, wanted, rtol=1e-9)
+    np.testing.assert_allclose(-dual.log_likelihood, wanted, rtol=1e-9)
+    np.testing.assert_allclose(primal.probs, np.tile(shares, (3, 1)), atol=1e-9)
+
+
+def test_the_fitted_model_meets_the_conditions_of_the_primal():
+    """Stationarity and feasibility of the conditional maximum-entropy problem, at the fit of the dual."""
+    _, ys, table = products(12, 5)
+    model, features = fit_maxent(table, ys, solver="newton", tol=1e-12), np.asarray(table.matrix().todense())
+    probs, share = model.predict_proba(table), 1 / 12
+    rows = jnp.asarray(np.vstack([share * features.T, np.kron(np.eye(12), np.ones(3))]))
+    level = jnp.asarray(rows @ np.eye(3)[ys].ravel())
+    scores = (features @ np.asarray(model.weights)).reshape(12, 3)
+    normalisers = share * (logsumexp(scores, axis=1) - 1)
+    report = kkt_report(
+        lambda p: share * (p @ jnp.log(p)),
+        probs.ravel(),
+        equality=lambda p: rows @ p - level,
+        inequality=lambda p: -p,
+        equality_multipliers=np.concatenate([-np.asarray(model.weights), normalisers]),
+        inequality_multipliers=np.zeros(36),
+        tol=1e-8,
     )
-    np.testing.assert_allclose(primal.entropy, 1.074073, atol=5e-7)
-    np.testing.assert_allclose(-dual.log_likelihood, 1.074073, atol=5e-7)
-    np.testing.assert_allclose(primal.probs, np.tile(counts / 224, (3, 1)), atol=1e-9)
+    assert report.ok, report
 
 
 def test_the_primal_has_more_entropy_than_any_feasible_neighbour():

@@ -108,7 +108,6 @@ from tractable.distributions.kdpp import KDPP
 from tractable.distributions.kl_fit import KLFit, ReverseKLFit, empirical_kl, forward_kl_fit, reverse_kl_fit
 from tractable.distributions.linear_gaussian import LinearGaussian, joint, product
 from tractable.distributions.matrix import LKJCholesky, MatrixNormal
-from tractable.distributions.maxent import MaximumEntropy, maximum_entropy, maximum_entropy_density
 from tractable.distributions.mixture import Mixture, stack
 from tractable.distributions.moments import (
     Groups,
@@ -212,7 +211,6 @@ __all__ = [
     "LogNormal",
     "Logistic",
     "MatrixNormal",
-    "MaximumEntropy",
     "Mixture",
     "Multinomial",
     "MultivariateStudentT",
@@ -302,8 +300,6 @@ __all__ = [
     "loewner_leq",
     "log_evidence",
     "log_likelihood",
-    "maximum_entropy",
-    "maximum_entropy_density",
     "maximum_likelihood",
     "maximum_of_gumbels",
     "mean_stats",

@@ -2,8 +2,8 @@ r"""Gaussian approximations of a latent function, one site per row: Laplace, EP,
 
 Posterior.   $q(f) \propto N(f; m, K)\prod_i e^{\nu_i f_i - \tau_i f_i^2/2}$; with $T = \mathrm{diag}(\tau)$
              and $B = I + T^{1/2} K T^{1/2}$ the mean is $m + K a$, and nothing needs $K^{-1}$.
-Laplace.     $\tau = -\ell''(\mu)$, $\nu = \ell'(\mu) + \tau\mu$ at the mean: Newton's step to the mode, of
-             the length that raises the posterior density most.
+Laplace.     $\tau = -\ell''(\mu)$, $\nu = \ell'(\mu) + \tau\mu$ at the mean: Newton's step to the mode, by
+             `optim.minimise`.
 Variational. The same with $E_q[\ell']$ and $E_q[\ell'']$: a natural-gradient step; its fixed point is the
              Gaussian nearest in $KL(q \| p)$.
 EP.          Expectation propagation: a site times the marginal without it (the cavity) has the moments of
@@ -18,7 +18,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.scipy.special import logsumexp
 
 from tractable.core.iterate import Run, run_until
@@ -26,12 +25,12 @@ from tractable.core.linalg import PsdFactor
 from tractable.core.module import Module
 from tractable.core.types import Array, Float, Scalar
 from tractable.gp.links import Link, average, nodes
+from tractable.optim.minimise import minimise
+from tractable.optim.newton import Newton
 
 __all__ = ["METHODS", "Labels", "SiteGaussian", "Sites", "find_sites", "posterior_of_sites", "site_evidence"]
 
 METHODS = ("laplace", "ep", "variational")
-
-_LENGTHS = np.array([1.0, 0.5, 0.25, 0.1, 0.02, 0.0])  # of a Newton step; the best is taken
 
 
 class Sites(Module):
@@ -65,14 +64,6 @@ class _Search(Module):
     q: SiteGaussian
     damping: Scalar
     change: Scalar
-
-
-class _Mode(Module):
-    """Dual weights $a$, the function $K a$, and the sites that the next step starts from."""
-
-    weights: Float[Array, " n"]
-    mean: Float[Array, " n"]
-    sites: Sites
 
 
 def posterior_of_sites(gram: Float[Array, "n n"], sites: Sites, spread: bool = True) -> SiteGaussian:
@@ -151,32 +142,30 @@ def site_evidence(method: str, gram: Float[Array, "n n"], labels: Labels, sites:
 
 
 def _find_mode(gram: Array, labels: Labels, start: Sites, max_steps: int, tol: float) -> Run[Any]:
-    """The sites at the mode, by Newton's method; the mean that they lead to has one step more."""
+    """The sites at the mode, by Newton's method; whoever uses them makes one step more, which squares what is
+    left of the error.
+    """
+    options = {"args": (gram, labels, start), "max_steps": max_steps, "tol": tol**0.5, "stop": "step"}
+    found = minimise(_depth, jnp.zeros_like(labels.offset), _NEWTON, **options)
+    return Run(_mode_sites(labels, gram @ found.state), found.trace, found.num_steps, found.code)
 
-    def height(mode: _Mode) -> Scalar:
-        values = jax.vmap(labels.link.log_prob)(labels.sign, labels.offset + mode.mean)
-        return labels.weights @ values - 0.5 * mode.weights @ mode.mean
 
-    def step(mode: _Mode) -> tuple[_Mode, Scalar]:
-        q = posterior_of_sites(gram, mode.sites, spread=False)
-        goal = _Mode(q.weights, q.mean, mode.sites)
-        tries = jax.vmap(lambda s: jax.tree.map(lambda a, b: a + s * (b - a), mode, goal))(
-            jnp.asarray(_LENGTHS, gram.dtype)
-        )
-        best = jnp.argmax(jax.vmap(height)(tries))
-        moved = jax.tree.map(lambda leaf: leaf[best], tries)
-        new = _Mode(moved.weights, moved.mean, _mode_sites(labels, moved.mean))
-        return new, jnp.abs(moved.mean - mode.mean).max()
+def _depth(dual: Array, gram: Array, labels: Labels, start: Sites) -> Scalar:
+    """Minus the log-posterior density of the function $K a$."""
+    mean = gram @ dual
+    values = jax.vmap(labels.link.log_prob)(labels.sign, labels.offset + mean)
+    return 0.5 * dual @ mean - labels.weights @ values
 
-    def settled(mode: _Mode, value: Scalar, before: Scalar) -> Array:
-        # the next step, which whoever uses the sites makes, squares what is left; a first step from no sites
-        # goes nowhere, and says nothing
-        short = value <= tol**0.5 * (1 + jnp.abs(mode.mean).max())
-        return (value >= 0) & (before >= 0) & short
 
-    none = jnp.zeros_like(labels.offset)
-    found = run_until(step, _Mode(none, none, start), max_steps=max_steps, tol=0.0, settled=settled)
-    return Run(found.state.sites, found.trace, found.num_steps, found.code)
+def _step(dual: Array, gram: Array, labels: Labels, start: Sites) -> Array:
+    """Newton's step from the dual weights; the first uses the sites of `start`, where there are any."""
+    here = _mode_sites(labels, gram @ dual)
+    begin = ~jnp.any(dual != 0) & jnp.any(start.precision > 0)
+    sites = jax.tree.map(lambda a, b: jnp.where(begin, a, b), start, here)
+    return posterior_of_sites(gram, sites, spread=False).weights - dual
+
+
+_NEWTON = Newton(direction=_step)
 
 
 def _mode_sites(labels: Labels, mean: Array) -> Sites:

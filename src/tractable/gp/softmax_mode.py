@@ -1,7 +1,7 @@
 r"""The mode of several functions behind a softmax, its curvature, and what they do to the evidence.
 
 Mode.        Newton's method on $\sum_n w_n\log p(y_n \mid f) - \frac12\sum_c f_c^\top K^{-1} f_c$ in the
-             dual weights $a_c = K^{-1} f_c$; of several lengths of a step the best is taken.
+             dual weights $a_c = K^{-1} f_c$, by `optim.minimise`.
 Curvature.   $W = D - D R (R^\top D R)^{-1} R^\top D$ with $D = \mathrm{diag}(w\pi)$, $R$ a sum over classes:
              $(K^{-1} + W)^{-1}$ needs one factor of size $n$ per class and one for all,
              $E_c = D_c^{1/2}(I + D_c^{1/2} K D_c^{1/2})^{-1} D_c^{1/2}$, $M = \sum_c E_c$.
@@ -13,20 +13,19 @@ References.  Rasmussen and Williams (2006) section 3.5, algorithm 3.3; Williams 
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from tractable.core.iterate import Run, run_until
+from tractable.core.iterate import Run
 from tractable.core.linalg import PsdFactor
 from tractable.core.module import Module
 from tractable.core.types import Array, Float, Scalar
 from tractable.gp.points import Observed
+from tractable.optim.minimise import minimise
+from tractable.optim.newton import Newton
 
 __all__ = [
     "Mode", "Parts", "class_blocks", "curvature_parts", "evidence_at", "find_mode", "newton_step",
     "slope_of_gram",
 ]  # fmt: skip
-
-_LENGTHS = np.array([1.0, 0.5, 0.25, 0.1, 0.02, 0.0])  # of a Newton step; the best is taken
 
 
 class Mode(Module):
@@ -44,32 +43,23 @@ class Parts(Module):
     whole: PsdFactor  # of M, the identity on hidden rows
 
 
-class _Search(Module):
-    mode: Mode
-    around: Float[Array, "c n"]  # the values at which the next quadratic is made
-
-
 def find_mode(gram: Array, codes: Array, weights: Array, start: Array, short: float) -> Run:
-    """The mode by Newton's method, which begins at values `start` of the functions; where the first step is
-    no better than no functions at all, at those.
-    """
+    """The mode by Newton's method from no functions, its first quadratic made at the values `start`."""
+    data = (gram, codes, weights, start)
+    found = minimise(_depth, jnp.zeros_like(codes), _NEWTON, args=data, max_steps=100, tol=short, stop="step")
+    return Run(Mode(found.state, found.state @ gram), found.trace, found.num_steps, found.code)
 
-    def step(search: _Search) -> tuple[_Search, Scalar]:
-        goal = newton_step(gram, search.around, codes, weights)
-        tries = jax.vmap(lambda s: jax.tree.map(lambda a, b: a + s * (b - a), search.mode, goal))(
-            jnp.asarray(_LENGTHS, gram.dtype)
-        )
-        best = jnp.argmax(jax.vmap(lambda each: _objective(each, codes, weights))(tries))
-        moved = jax.tree.map(lambda leaf: leaf[best], tries)
-        return _Search(moved, moved.value), jnp.abs(moved.value - search.around).max()
 
-    def settled(search: _Search, change: Scalar, before: Scalar) -> Array:
-        # what a step leaves is the square of its length
-        return (change >= 0) & (change <= short * (1 + jnp.abs(search.around).max()))
+def _depth(dual: Array, gram: Array, codes: Array, weights: Array, start: Array) -> Scalar:
+    return -_objective(Mode(dual, dual @ gram), codes, weights)
 
-    none = Mode(jnp.zeros_like(codes), jnp.zeros_like(codes))
-    found = run_until(step, _Search(none, start), max_steps=100, tol=0.0, settled=settled)
-    return Run(found.state.mode, found.trace, found.num_steps, found.code)
+
+def _step(dual: Array, gram: Array, codes: Array, weights: Array, start: Array) -> Array:
+    around = jnp.where(jnp.any(dual != 0), dual @ gram, start)
+    return newton_step(gram, around, codes, weights).weights - dual
+
+
+_NEWTON = Newton(direction=_step)
 
 
 def newton_step(gram: Array, value: Array, codes: Array, weights: Array) -> Mode:

@@ -170,7 +170,7 @@ def _rows(name: str, pair: Any, width: int) -> tuple[Any, np.ndarray]:
     vector = np.asarray(as_float(name, pair[1]))
     check_shape(f"{name}[0]", matrix, (None, width), "One row per constraint, one column per unknown.")
     check_shape(f"{name}[1]", vector, matrix.shape[:1])
-    check_finite(f"{name}[0]", matrix.data if sparse else matrix)
+    check_finite(f"{name}[0]", np.asarray(matrix.data if sparse else matrix))
     check_finite(f"{name}[1]", vector)
     return matrix, vector
 
@@ -200,5 +200,5 @@ def _certified(
     room = np.where(bounded, np.where(bounded, held, 0.0) - found.x, 1.0)  # a free unknown has no cost
     paid = reduced[bounded] @ held[bounded]
     dual_value = sign * (paid - bounds @ prices - target @ levels)
-    arrays = (found.x, prices, bounds - rows @ found.x, reduced, room, levels, sign * found.fun, dual_value)
-    return LinearSolution(*map(jnp.asarray, arrays), code)
+    arrays = map(jnp.asarray, (found.x, prices, bounds - rows @ found.x, reduced, room, levels))
+    return LinearSolution(*arrays, jnp.asarray(sign * found.fun), jnp.asarray(dual_value), code)

@@ -15,20 +15,23 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
+from tractable.core.blocks import run_in_blocks
 from tractable.core.checks import as_float, check, is_concrete, offender
 from tractable.core.iterate import Run, Status
-from tractable.core.module import Module
+from tractable.core.module import Module, field
 from tractable.core.numerics import logsumexp, xlogy
 from tractable.core.types import Array, ArrayLike, Bool, Float, Scalar
+from tractable.core.verdict import Verdict
 from tractable.optim.constrained import minimise_constrained
 from tractable.optim.kkt import KKTReport, kkt_report
 from tractable.optim.linear_program import linear_program
 from tractable.optim.minimise import minimise
 from tractable.optim.newton import Newton
 
-__all__ = ["MaximumEntropy", "maximum_entropy", "maximum_entropy_density"]
+__all__ = ["MaximumEntropy", "entropy_newton", "maximum_entropy", "maximum_entropy_density"]
 
 _RESIDUAL = 1e-9
+_PRIMAL = 1e-12
 
 
 class MaximumEntropy(Module):
@@ -42,14 +45,20 @@ class MaximumEntropy(Module):
     probs: Float[Array, " k"]
     multipliers: Float[Array, " m"]
     log_partition: Scalar
-    base: Float[Array, " k"]
+    base: Float[Array, " k"] = field(show=False)
     residual: Scalar
-    run: Run
+    run: Run = field(show=False)
 
     @property
     def density(self) -> Float[Array, " k"]:
         """Probability relative to the base measure: a density where the base holds cell widths."""
         return self.probs / self.base
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the averages are met."""
+        status = self.run.status
+        return Verdict(status.ok, status.sentence, {"residual": self.residual})
 
     def entropy(self) -> Scalar:
         r"""$-\sum_k p_k \log(p_k / b_k)$ in nats."""
@@ -141,6 +150,43 @@ def maximum_entropy_density(
     return maximum_entropy(features, targets, widths, max_steps=max_steps)
 
 
+def entropy_newton(
+    constraints: np.ndarray, wanted: np.ndarray, each: np.ndarray, start: np.ndarray, max_steps: int = 200
+) -> Run:
+    r"""Maximise $-\sum_i e_i p_i\log p_i$ with $A p = b$ in the primal, on the host: `state["probs"]` and
+    `state["prices"]` of the rows of $A$.
+
+    Newton steps on stationarity and constraints together, shortened to stay positive and to lower the
+    residual; the slope of the entropy keeps $p$ positive.
+    """
+    scale = np.abs(constraints).max(1)
+    a, b = constraints / np.where(scale > 0, scale, 1.0)[:, None], wanted / np.where(scale > 0, scale, 1.0)
+
+    def residual(probs: np.ndarray, prices: np.ndarray) -> np.ndarray:
+        return np.concatenate([np.log(probs) + 1 + (a.T @ prices) / each, a @ probs - b])
+
+    def step(state: dict, _: None) -> tuple[dict, np.ndarray]:
+        probs, prices = np.asarray(state["scaled"]["probs"]), np.asarray(state["scaled"]["prices"])
+        slack, inverse = a @ probs - b, probs / each
+        slope = each * (np.log(probs) + 1)
+        target = np.linalg.lstsq((a * inverse) @ a.T, slack - a @ (inverse * slope), rcond=1e-13)[0]
+        move, turn = -inverse * (slope + a.T @ target), target - prices
+        falling = move < 0
+        longest = min(1.0, 0.99 * float((-probs[falling] / move[falling]).min(initial=np.inf)))
+        lengths = longest * 0.5 ** np.arange(30)
+        sizes = [float(np.linalg.norm(residual(probs + t * move, prices + t * turn))) for t in lengths]
+        best = lengths[int(np.argmin(sizes))]
+        probs, prices = probs + best * move, prices + best * turn
+        seen = {"probs": probs, "prices": prices / np.where(scale > 0, scale, 1.0)}
+        return seen | {"scaled": {"probs": probs, "prices": prices}}, np.asarray(min(sizes))
+
+    def judge(_: dict, sizes: np.ndarray) -> Status | None:
+        return Status.converged if sizes[-1] <= _PRIMAL * np.sqrt(each.size) else None
+
+    inner = {"probs": start, "prices": np.zeros(len(wanted))}
+    return run_in_blocks(step, inner | {"scaled": inner}, num_steps=max_steps, judge=judge, compiled=False)
+
+
 def _solve(
     features: Array, targets: Array, base: Array, possible: Bool[Array, " k"], count: int, max_steps: int
 ) -> MaximumEntropy:
@@ -166,11 +212,8 @@ def _multipliers(data: tuple[Array, Array], start: Array, count: int, max_steps:
         return minimise(_dual, start, Newton(), args=data, max_steps=max_steps, tol=1e-15)
     below = lambda multipliers, *_: multipliers[count:]  # noqa: E731
     found = minimise_constrained(_dual, start, inequality=below, args=data, max_steps=max_steps, tol=1e-10)
-    # the polish leaves rounding where a bound is not reached: its multiplier is zero
-    idle = jnp.concatenate([jnp.zeros(count, bool), ~found.active])
-    state = jnp.where(
-        idle, jnp.minimum(found.state, 0.0), jnp.where(jnp.arange(start.size) < count, found.state, 0.0)
-    )
+    held = jnp.where(found.active, 0.0, jnp.minimum(found.state[count:], 0.0))
+    state = jnp.concatenate([found.state[:count], held])
     code = Status.converged if found.status.ok else Status.exhausted
     return Run(state, jnp.zeros(0), found.num_steps, jnp.asarray(int(code)))
 
@@ -216,8 +259,8 @@ def _possible(features: np.ndarray, targets: np.ndarray, more: np.ndarray, bound
         return np.ones(k, bool)
     gain, high = np.repeat([1.0, 0.0], k), np.repeat([1.0, np.inf], k)
     away, above = (_doubled(rows - levels[:, None]) for rows, levels in ((features, targets), (more, bounds)))
-    rows = {"equality": (away, np.zeros(len(away))), "upper": (above, np.zeros(len(above)))}
-    found = linear_program(gain, **rows, high=high, maximise=True)
+    equal, upper = (away, np.zeros(len(away))), (above, np.zeros(len(above)))
+    found = linear_program(gain, equality=equal, upper=upper, high=high, maximise=True)
     possible = np.asarray(found.x)[:k] > 0.5
     if not possible.any():
         spans = [f"[{low:g}, {high:g}]" for low, high in zip(features.min(1), features.max(1))]

@@ -51,7 +51,8 @@ class Newton(Method):
 
     def _direction(self, objective: Objective, iterate: Iterate) -> Float[Array, " n"]:
         if self.direction is not None:
-            return ravel_pytree(self.direction(objective.unravel(iterate.point), *objective.args))[0]
+            step = ravel_pytree(self.direction(objective.unravel(iterate.point), *objective.args))[0]
+            return jnp.where(step @ iterate.gradient < 0, step, -iterate.gradient)  # it must descend
         curvature = self.curvature(objective, iterate.point)
         return newton_direction(curvature, iterate.gradient, self.damping)
 
