@@ -200,5 +200,8 @@ def _certified(
     room = np.where(bounded, np.where(bounded, held, 0.0) - found.x, 1.0)  # a free unknown has no cost
     paid = reduced[bounded] @ held[bounded]
     dual_value = sign * (paid - bounds @ prices - target @ levels)
-    arrays = map(jnp.asarray, (found.x, prices, bounds - rows @ found.x, reduced, room, levels))
-    return LinearSolution(*arrays, jnp.asarray(sign * found.fun), jnp.asarray(dual_value), code)
+    x, price, slack = jnp.asarray(found.x), jnp.asarray(prices), jnp.asarray(bounds - rows @ found.x)
+    cost, left, level = jnp.asarray(reduced), jnp.asarray(room), jnp.asarray(levels)
+    return LinearSolution(
+        x, price, slack, cost, left, level, jnp.asarray(sign * found.fun), jnp.asarray(dual_value), code
+    )
