@@ -13,11 +13,10 @@ References.  Rosenblatt (1958); Novikoff (1962); Freund and Schapire (1999).
 """
 
 from itertools import combinations
-from typing import Any, no_type_check
+from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numba
 import numpy as np
 
 from tractable.core.checks import check, check_count, check_length
@@ -71,7 +70,9 @@ class Perceptron(Ended, Module):
         check(w.shape == table.shape[1:], "start", f"a vector of length {table.shape[1]}", f"shape {w.shape}")
         present = np.flatnonzero(steps > 0)
         order = _orders(present, check_count("max_epochs", max_epochs), seed)
-        w, mean, mistakes = _epochs(np.ascontiguousarray(table), signs, steps, w, *order)
+        from tractable.supervised.perceptrons.loops import epochs  # numba, then what it compiles
+
+        w, mean, mistakes = epochs(np.ascontiguousarray(table), signs, steps, w, *order)
         plane, offset = (w[:-1], float(w[-1])) if bias else (w, 0.0)
         mean = mean if bias else np.append(mean, 0.0)
         return cls(plane, offset, mean, int(mistakes.sum()), mistakes, int(_status(mistakes)))
@@ -118,7 +119,9 @@ class KernelPerceptron(Ended, Module):
         check_length("y", signs, "X", rows)
         steps = weights_of(weights, len(signs))
         order = _orders(np.flatnonzero(steps > 0), check_count("max_epochs", max_epochs), seed)
-        counts, mistakes = _kernel_epochs(kernel_matrix(kernel, rows), signs, steps, *order)
+        from tractable.supervised.perceptrons.loops import kernel_epochs  # numba, then what it compiles
+
+        counts, mistakes = kernel_epochs(kernel_matrix(kernel, rows), signs, steps, *order)
         return cls(kernel, rows, counts * signs, mistakes, int(_status(mistakes)))
 
     @property
@@ -251,48 +254,3 @@ def _path(rows: Array, signs: Array, start: Array, turns: Array, step: Array, ba
         return w - step * slope, w - step * slope
 
     return run(advance, start, turns).trace
-
-
-@numba.njit(nogil=True, cache=True)
-@no_type_check
-def _epochs(rows, signs, steps, w, present, max_epochs, seed):
-    """Epochs of the rule until one has no mistakes; the sum over rows of the weights is kept as a
-    difference."""
-    mistakes, order = np.zeros(max_epochs, np.int64), present.copy()
-    late, count = np.zeros(w.size), 0
-    if seed >= 0:
-        np.random.seed(seed)  # noqa: NPY002
-    for epoch in range(max_epochs):
-        if seed >= 0:
-            np.random.shuffle(order)  # noqa: NPY002
-        for n in order:
-            if signs[n] * np.dot(rows[n], w) <= 0:
-                w += signs[n] * steps[n] * rows[n]
-                late += count * signs[n] * steps[n] * rows[n]
-                mistakes[epoch] += 1
-            count += 1
-        if mistakes[epoch] == 0:
-            return w, w - late / count, mistakes[: epoch + 1]
-    return w, w - late / count, mistakes
-
-
-@numba.njit(nogil=True, cache=True)
-@no_type_check
-def _kernel_epochs(table, signs, steps, present, max_epochs, seed):
-    """The same in dual form: decisions of all rows are kept, and moved by one row of the kernel per
-    mistake."""
-    counts, decisions = np.zeros(signs.size), np.zeros(signs.size)
-    mistakes, order = np.zeros(max_epochs, np.int64), present.copy()
-    if seed >= 0:
-        np.random.seed(seed)  # noqa: NPY002
-    for epoch in range(max_epochs):
-        if seed >= 0:
-            np.random.shuffle(order)  # noqa: NPY002
-        for n in order:
-            if signs[n] * decisions[n] <= 0:
-                counts[n] += steps[n]
-                decisions += signs[n] * steps[n] * table[n]
-                mistakes[epoch] += 1
-        if mistakes[epoch] == 0:
-            return counts, mistakes[: epoch + 1]
-    return counts, mistakes

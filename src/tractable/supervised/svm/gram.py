@@ -16,14 +16,15 @@ from tractable.core.types import ArrayLike
 from tractable.kernels.base import Kernel, Scaled
 from tractable.kernels.nonstationary import Linear, Polynomial
 from tractable.kernels.stationary import RBF
-from tractable.supervised.svm.row_loops import GAUSSIAN, LINEAR, POLYNOMIAL, exponentials_of_products
 
 __all__ = [
     "DirectKernel", "as_rows", "direct_kernel", "expand_kernel", "kernel_diagonal", "kernel_matrix",
     "merge_rows", "row_marks", "signs_of", "weights_of",
 ]  # fmt: skip
 
+LINEAR, POLYNOMIAL, GAUSSIAN = 0, 1, 2
 _BLOCK_ENTRIES = 2**22
+_FEW_ENTRIES = 1_000_000  # exponentials up to which NumPy is faster than compiling
 
 
 class DirectKernel(NamedTuple):
@@ -41,7 +42,7 @@ class DirectKernel(NamedTuple):
     def of_products(self, products: np.ndarray, x: np.ndarray, z: np.ndarray) -> np.ndarray:
         """The kernel from the inner products of points, in place."""
         if self.kind == GAUSSIAN:
-            exponentials_of_products(products, (x * x).sum(1), (z * z).sum(1))
+            _exponentials(products, (x * x).sum(1), (z * z).sum(1))
         elif self.kind == POLYNOMIAL:
             products += self.numbers[1]
             np.power(products, int(self.numbers[2]), out=products)
@@ -157,3 +158,16 @@ def expand_kernel(kernel: Kernel, X: np.ndarray, centres: np.ndarray, coefficien
     size = max(1, _BLOCK_ENTRIES // len(centres))
     parts = [kernel_matrix(kernel, X[i : i + size], centres) @ coefficients for i in range(0, len(X), size)]
     return np.concatenate(parts)
+
+
+def _exponentials(table: np.ndarray, squares: np.ndarray, other_squares: np.ndarray) -> None:
+    """exp(-|x - z|^2/2) in place of inner products; distances that rounding makes negative are zero."""
+    if table.size > _FEW_ENTRIES:
+        from tractable.supervised.svm.row_loops import exponentials_of_products
+
+        exponentials_of_products(table, squares, other_squares)
+        return
+    table -= 0.5 * squares[:, None]
+    table -= 0.5 * other_squares
+    np.minimum(table, 0.0, out=table)
+    np.exp(table, out=table)

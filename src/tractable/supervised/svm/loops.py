@@ -19,11 +19,9 @@ from typing import no_type_check
 import numpy as np
 
 from tractable.supervised.svm.row_loops import compiled, fill_row, inner
+from tractable.supervised.svm.steps import BUDGET, CONVERGED, LEAST_CURVATURE, MISSING
 
 __all__ = ["compact_rows", "descend_linear", "least_slope", "offsets", "step_pairs", "step_singles"]
-
-CONVERGED, MISSING, BUDGET = 0, 1, 2
-_LEAST_CURVATURE = 1e-12  # relative to the diagonal: a pair of equal points gives no more than this
 
 
 @compiled
@@ -210,7 +208,7 @@ def _gains(gain, gradient, down, diagonal, row, own, rise, spans, first, last):
 @no_type_check
 def _curvature(both, cross):
     """$K_{ii} + K_{jj} - 2K_{ij}$, or next to nothing for equal points, which differ by labels alone."""
-    curvature, least = both - 2.0 * cross, _LEAST_CURVATURE * both + 1e-300
+    curvature, least = both - 2.0 * cross, LEAST_CURVATURE * both + 1e-300
     return curvature if curvature > least else least
 
 

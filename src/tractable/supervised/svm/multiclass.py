@@ -25,13 +25,13 @@ from tractable.core.types import ArrayLike
 from tractable.kernels.base import Kernel
 from tractable.supervised.svm.bounds import leave_one_out_changes
 from tractable.supervised.svm.gram import as_rows, expand_kernel, kernel_matrix, weights_of
-from tractable.supervised.svm.loops import CONVERGED
-from tractable.supervised.svm.pair_loops import UNSOLVED, solve_pairs
-from tractable.supervised.svm.smo import solve_dual
+from tractable.supervised.svm.smo import SMALL, solve_dual
+from tractable.supervised.svm.steps import CONVERGED
 
 __all__ = ["PairwiseMachine", "class_scores", "fit_pairwise"]
 
 _SHARED = 4096  # rows up to which the kernel matrix of all is kept
+INEXACT, EXACT, UNSOLVED = 0, 1, 2  # unsolved: a singular system, or too many unknowns for the loop
 _LARGEST_SYSTEM = 128  # vectors on the margin up to which the loop solves for them itself; above, LAPACK
 
 
@@ -138,7 +138,8 @@ class _Pairs:
         count, size = len(self.members), len(self.rows)
         coefficients, report = np.zeros((count, size)), np.zeros((count, 5))
         rest = np.arange(count)
-        if self.gram is not None and count > 1:
+        sizes = (self.members[:, :, 1] - self.members[:, :, 0]).sum(1)
+        if self.gram is not None and count > 1 and (sizes**2).sum() > SMALL**2:
             rest = self._together(coefficients, report)
         if len(rest):
             self._spread(lambda chosen: [self._alone(int(p), coefficients, report) for p in chosen], rest)
@@ -171,6 +172,8 @@ class _Pairs:
 
     def _loop(self, chosen: np.ndarray, *results: np.ndarray) -> None:
         """Room for one thread, and its pairs."""
+        from tractable.supervised.svm.pair_loops import solve_pairs  # numba, then what it compiles
+
         gram, size = self.gram, len(self.rows)
         assert gram is not None
         work = (*np.empty((4, size)), np.array(np.diagonal(gram)), np.empty(size))

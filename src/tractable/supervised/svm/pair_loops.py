@@ -13,12 +13,13 @@ References.  Fan, Chen and Lin (2005).
 import math
 from typing import no_type_check
 
-from tractable.supervised.svm.loops import CONVERGED, least_slope, offsets, step_pairs
+from tractable.supervised.svm.loops import least_slope, offsets, step_pairs
+from tractable.supervised.svm.multiclass import EXACT, INEXACT, UNSOLVED
 from tractable.supervised.svm.row_loops import compiled, inner
+from tractable.supervised.svm.steps import CONVERGED
 
-__all__ = ["EXACT", "INEXACT", "UNSOLVED", "solve_pairs"]
+__all__ = ["solve_pairs"]
 
-INEXACT, EXACT, UNSOLVED = 0, 1, 2  # unsolved: the system is singular, or has too many unknowns for this loop
 _ROUNDING = 2e-9  # of slopes whose targets are one
 _SINGULAR = 1e-10  # least pivot, relative to the diagonal
 

@@ -30,7 +30,6 @@ from tractable.optim.schedules import inverse_time
 from tractable.optim.stochastic import minimise_batches
 from tractable.supervised.perceptrons.separability import augmented
 from tractable.supervised.svm.gram import as_rows, signs_of, weights_of
-from tractable.supervised.svm.loops import descend_linear
 
 __all__ = [
     "LinearMachine", "ascend_dual", "descend_hinge", "descend_tube", "hard_margin", "hinge_objective",
@@ -194,6 +193,8 @@ def ascend_dual(
     inside = (alpha >= 0) & (alpha <= bounds)
     check(bool(inside.all()), "start", "inside the bounds", f"{(~inside).sum()} multipliers outside")
     w, curvatures = (alpha * signs) @ table, (table * table).sum(1)
+    from tractable.supervised.svm.loops import descend_linear  # numba: half a second, then what it compiles
+
     epochs, worst = descend_linear(table, signs, bounds, curvatures, order, alpha, w, tol, max_epochs)
     slack = np.maximum(1.0 - signs * (table @ w), 0.0)
     value, dual = 0.5 * w @ w + bounds @ slack, alpha.sum() - 0.5 * w @ w

@@ -17,12 +17,9 @@ import numba
 import numpy as np
 from numba.extending import overload
 
-__all__ = [
-    "GAUSSIAN", "LINEAR", "POLYNOMIAL", "compiled", "expand_rows", "exponentials_of_products", "exponents",
-    "fill_row", "inner",
-]  # fmt: skip
+from tractable.supervised.svm.gram import GAUSSIAN, POLYNOMIAL
 
-LINEAR, POLYNOMIAL, GAUSSIAN = 0, 1, 2
+__all__ = ["compiled", "expand_rows", "exponentials_of_products", "exponents", "fill_row", "inner"]
 
 # `nnan` lets minima and maxima be vectorised; infinities are meant and stay
 _OPTIONS: Any = {

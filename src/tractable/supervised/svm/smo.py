@@ -24,14 +24,15 @@ from tractable.core.checks import check
 from tractable.core.iterate import Ended, Status
 from tractable.core.module import Module, field
 from tractable.kernels.base import Kernel
-from tractable.supervised.svm import loops
+from tractable.supervised.svm import steps
 from tractable.supervised.svm.gram import direct_kernel, expand_kernel, kernel_diagonal, kernel_matrix
-from tractable.supervised.svm.row_loops import expand_rows, exponents
 
 __all__ = ["DualSolution", "solve_dual"]
 
 _WHOLE = 3000  # rows up to which the whole matrix is computed at once
 _BLOCK = 64  # rows of a kernel from outside that are computed together
+SMALL = 1000  # coefficients up to which steps are taken in NumPy, as long as they are few
+_PATIENCE = 20_000  # steps of one problem that take about as long as compiling
 _LARGEST_FINISH = 600  # free coefficients up to which the linear system is solved
 
 
@@ -153,6 +154,8 @@ class _Work:
     def _form(self, columns: np.ndarray) -> tuple:
         """The numbers of a kernel whose rows the loops fill themselves."""
         assert self.direct is not None
+        from tractable.supervised.svm.row_loops import exponents
+
         points = np.ascontiguousarray(columns, self.dtype)
         return (*self.direct[:2], points, *exponents(points.shape[1], self.dtype))
 
@@ -172,13 +175,13 @@ class _Work:
         shrink = shrink and self.gram is None and self.direct is not None and len(self.ranges) == 2
         while self.num_steps < limit:
             period = min(limit - self.num_steps, max(1000, len(self.active) // 2) if shrink else limit)
-            code, row, steps = self._steps(tol, period)
-            self.num_steps += steps
-            if code == loops.MISSING:
+            code, row, made = self._steps(tol, period)
+            self.num_steps += made
+            if code == steps.MISSING:
                 self._serve(row)
-            elif code == loops.BUDGET and shrink:
+            elif code == steps.BUDGET and shrink:
                 self._shrink()
-            elif code == loops.CONVERGED:
+            elif code == steps.CONVERGED:
                 if len(self.active) == len(self.target):
                     return Status.converged
                 self._restore()
@@ -187,9 +190,16 @@ class _Work:
         return Status.exhausted
 
     def _steps(self, tol: float, period: int) -> tuple[int, int, int]:
-        if len(self.cuts) == 0:
-            return loops.step_singles(self.state, self.epsilon, self.form, self.store, tol, period)
         spans = np.column_stack([self.cuts[:-1], self.cuts[1:]])
+        if self.gram is not None and len(self.beta) <= SMALL and self.num_steps < _PATIENCE:
+            period = min(period, _PATIENCE - self.num_steps)
+            if len(spans) == 0:
+                return steps.step_singles(self.state, self.epsilon, self.gram, tol, period)
+            return steps.step_pairs(self.state, self.epsilon, spans, self.gram, tol, period)
+        from tractable.supervised.svm import loops  # numba: half a second, then what it compiles
+
+        if len(spans) == 0:
+            return loops.step_singles(self.state, self.epsilon, self.form, self.store, tol, period)
         return loops.step_pairs(self.state, self.epsilon, spans, False, self.form, self.store, tol, period)
 
     def _serve(self, row: int) -> None:
@@ -224,7 +234,9 @@ class _Work:
         free[counts[0] : counts[0] + len(gone)] = slot[gone]
         counts[0] += len(gone)
         slot = slot[keep]
-        loops.compact_rows(cache, slot[slot >= 0], keep)
+        from tractable.supervised.svm.loops import compact_rows
+
+        compact_rows(cache, slot[slot >= 0], keep)
         self.store = (cache, slot, stamp, free, counts)
         self.state = tuple(array[keep] for array in self.state)
         self.active, self.cuts = self.active[keep], np.array([0, len(keep)])
@@ -235,6 +247,8 @@ class _Work:
         self.beta[self.active] = self.state[0]
         held = np.flatnonzero(self.beta)
         self.gradient, room = -self.target, np.empty(len(self.target), self.dtype)
+        from tractable.supervised.svm.row_loops import expand_rows
+
         expand_rows(self._form(self.points.T), held, self.beta[held], room, self.gradient)
         self.everything()
 
