@@ -1,7 +1,7 @@
 r"""Steps of sequential minimal optimisation in NumPy, for small problems: nothing is compiled.
 
 Twin.        `supervised.svm.loops` has the same steps as loops for large problems; its header says what a
-             step is. Which of them runs depends on the size of the problem and on the steps that it has taken.
+             step is. Which of them runs depends on the size of the problem and on the steps it has taken.
 Cost.        About twenty microseconds per step up to some hundreds of coefficients.
 """
 
