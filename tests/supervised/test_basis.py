@@ -93,5 +93,5 @@ def test_bad_bases_are_named():
         Functions(lambda X: X[0])(ROWS)
     with pytest.raises(ValueError, match="`degree` must be a whole number of at least 0; got -1"):
         Polynomial(-1)
-    with pytest.raises(ValueError, match="`X` must be finite; got nan"):
+    with pytest.raises(ValueError, match="`X` must be finite; got NaN in column 0, row 0"):
         Polynomial(1)(np.array([np.nan]))

@@ -210,7 +210,7 @@ def test_parts_of_the_rows_add_to_all_of_them(options):
 
 def test_rows_with_gaps_do_not_add():
     model = fit_gaussian_discriminant(X, Y)
-    with pytest.raises(ValueError, match="nan in column"):
+    with pytest.raises(ValueError, match="NaN in column"):
         model.update(_GAPS, Y)
     with pytest.raises(ValueError, match="gaps in earlier rows"):
         fit_gaussian_discriminant(_GAPS, Y).update(X, Y)

@@ -115,5 +115,5 @@ def test_bad_options_are_named():
         lasso(X, Y, 1.0, convention="double")
     with pytest.raises(ValueError, match="`penalty` must be zero or positive, and finite; got -1"):
         lasso(X, Y, -1)
-    with pytest.raises(ValueError, match="`y` must be one target per row"):
+    with pytest.raises(ValueError, match="`y` must be one per row"):
         lasso(X, np.stack([Y, Y], axis=1), 1.0)

@@ -166,7 +166,7 @@ def test_a_weight_of_two_is_the_row_twice_and_zero_is_absent(seed, rows, columns
 
 def test_bad_input_is_named():
     X, y = np.ones((4, 2)), np.arange(4.0)
-    with pytest.raises(ValueError, match=r"`X` must be finite; got nan at index \(2, 1\) \(column 1\)"):
+    with pytest.raises(ValueError, match=r"`X` must be finite; got NaN in column 1, row 2"):
         least_squares(np.where(np.eye(4)[:, :2][[0, 2, 1, 3]] * [0, 1] == 1, np.nan, X), y)
     with pytest.raises(ValueError, match=r"`y` must be as long as `X` \(4\); got 3"):
         least_squares(X, y[:3])

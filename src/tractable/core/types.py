@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax.typing
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-__all__ = ["Array", "ArrayLike", "Bool", "Float", "Int", "Key", "PyTree", "Scalar", "Shape"]
+__all__ = ["Array", "ArrayLike", "Bool", "Float", "Int", "Key", "PyTree", "Scalar", "Shape", "Values"]
 
 if TYPE_CHECKING:
     from jax.typing import ArrayLike
@@ -17,3 +18,4 @@ Key = PRNGKeyArray
 PyTree = Any  # jaxtyping's PyTree walks every leaf at each check; a name is enough here
 Scalar = Float[Array, ""]
 Shape = tuple[int, ...]
+Values = np.ndarray | Array  # what a model answers: on the host, or traced

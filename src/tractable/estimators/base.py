@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tractable.core import storage
 from tractable.core.checks import check
-from tractable.core.rows import Rows, points
+from tractable.core.rows import Rows
 from tractable.core.types import Key
 from tractable.distributions.base import Distribution
 from tractable.distributions.categorical import Categorical
@@ -68,10 +68,14 @@ class Estimator(BaseEstimator):
         )
 
     def _new_rows(self, X) -> np.ndarray:
-        """Checked rows for a prediction."""
+        """Checked rows for a prediction, as an array."""
+        return self._new_table(X).X
+
+    def _new_table(self, X) -> Rows:
+        """Checked rows for a prediction, which a model does not check again."""
         check_is_fitted(self)
         rows: Any = validate_data(self, X, dtype=np.float64, order="C", ensure_all_finite=False, reset=False)
-        return points(rows, gaps=self._accepts_missing, names=self._column_names())
+        return Rows.of(rows, gaps=self._accepts_missing, names=self._column_names())
 
     def _column_names(self) -> tuple[str, ...] | None:
         return None if (names := getattr(self, "feature_names_in_", None)) is None else tuple(names)

@@ -40,19 +40,19 @@ class _Discriminant(Classifier):
         """Take in more rows, all complete; `classes` lists all classes at the first call."""
         first = not hasattr(self, "model_")
         rows = self._further_classes(X, y, classes, sample_weight)
-        self.model_ = self._start(rows) if first else self.model_.update(rows.X, rows.y, rows.weights)
+        self.model_ = self._start(rows) if first else self.model_.update(rows)
         return self
 
     def _start(self, rows):
         return fit_gaussian_discriminant(
-            rows.X, rows.y, weights=rows.weights, tied=self._tied, diagonal=self.diagonal,
+            rows, tied=self._tied, diagonal=self.diagonal,
             shrinkage=self.shrinkage, floor=self.variance_floor, class_probs=self.class_probs,
             num_classes=len(self.classes_),
         )  # fmt: skip
 
     def predict_log_proba(self, X) -> np.ndarray:
         """The log-probability of each class; an impossible class has -inf."""
-        rows = self._new_rows(X)
+        rows = self._new_table(X)
         return self.model_.log_posterior(rows)
 
     def predict_proba(self, X) -> np.ndarray:
@@ -61,13 +61,13 @@ class _Discriminant(Classifier):
 
     def decision_function(self, X) -> np.ndarray:
         """Scores whose largest decides; for two classes, the log-odds of the second."""
-        rows = self._new_rows(X)
+        rows = self._new_table(X)
         scores = self.model_.discriminant(rows)
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
 
     def score_samples(self, X) -> np.ndarray:
         r"""$\log p(x)$ of each row under the model of all classes."""
-        rows = self._new_rows(X)
+        rows = self._new_table(X)
         return self.model_.log_prob(rows)
 
     @property

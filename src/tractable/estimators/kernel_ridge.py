@@ -37,18 +37,18 @@ class KernelRidgeRegressor(Regressor):
     def fit(self, X, y, sample_weight=None):
         rows, _ = merged(self._training_rows(X, y, sample_weight, y_numeric=True))
         kernel = chosen_kernel(self.kernel, self.gamma, self.degree, self.coef0, rows.X, rows.weights)
-        self.model_ = KernelRidge.fit(rows.X, rows.y, kernel, float(self.alpha), weights=rows.weights)
+        self.model_ = KernelRidge.fit(rows, kernel=kernel, penalty=float(self.alpha))
         self.left_out_ = self.model_.left_out
         return self
 
     def predict(self, X):
         """The mean of each row."""
-        rows = self._new_rows(X)
+        rows = self._new_table(X)
         return self.model_.predict(rows)
 
     def predict_dist(self, X) -> Normal:
         """A Normal per row: the reading as a Gaussian process."""
-        rows = self._new_rows(X)
+        rows = self._new_table(X)
         return Normal(
             jnp.asarray(self.model_.predict(rows)), jnp.asarray(np.sqrt(self.model_.variance(rows)))
         )

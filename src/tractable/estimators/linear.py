@@ -38,13 +38,11 @@ class _Linear(Regressor):
 
     def predict(self, X) -> np.ndarray:
         """The mean of the target at each row."""
-        rows = self._new_rows(X)
-        return self.model_.predict(rows)
+        return np.asarray(self.model_.predict(self._new_table(X)))
 
     def predict_dist(self, X) -> Distribution:
         """The distribution of a new target at each row."""
-        rows = self._new_rows(X)
-        return self.model_.predict_dist(rows)
+        return self.model_.predict_dist(self._new_table(X))
 
 
 class _ManyTargets(_Linear):
@@ -74,7 +72,7 @@ class LinearRegressor(_ManyTargets):
 
     def fit(self, X, y, sample_weight=None):
         rows = self._training_rows(X, y, sample_weight, multi_output=True, y_numeric=True)
-        return self._adopt(ordinary_least_squares(*rows, intercept=self.fit_intercept))
+        return self._adopt(ordinary_least_squares(rows, intercept=self.fit_intercept))
 
 
 class RidgeRegressor(_ManyTargets):
@@ -101,10 +99,12 @@ class RidgeRegressor(_ManyTargets):
         rows = self._training_rows(X, y, sample_weight, multi_output=True, y_numeric=True)
         self.alpha_ = self.alpha
         if isinstance(self.alpha, str):
-            self.alpha_ = choose_penalty(*rows, criterion=self.alpha, intercept=self.fit_intercept)
+            self.alpha_ = choose_penalty(rows, criterion=self.alpha, intercept=self.fit_intercept)
         if self.alpha == "evidence":
-            self.log_evidence_ = ridge_path(*rows, intercept=self.fit_intercept).log_evidence(self.alpha_)
-        return self._adopt(ridge(rows.X, rows.y, self.alpha_, rows.weights, intercept=self.fit_intercept))
+            self.log_evidence_ = float(
+                ridge_path(rows, intercept=self.fit_intercept).log_evidence(self.alpha_)
+            )
+        return self._adopt(ridge(rows, penalty=self.alpha_, intercept=self.fit_intercept))
 
 
 class LassoRegressor(_Linear):
@@ -137,7 +137,7 @@ class LassoRegressor(_Linear):
         rows = self._training_rows(X, y, sample_weight, y_numeric=True)
         strength, ridge_strength = self.alpha * self.l1_ratio, self.alpha * (1 - self.l1_ratio)
         model = lasso(
-            rows.X, rows.y, strength, rows.weights, ridge=ridge_strength, intercept=self.fit_intercept,
+            rows, penalty=strength, ridge=ridge_strength, intercept=self.fit_intercept,
             convention="mean", tol=self.tol, max_steps=self.max_iter,
         )  # fmt: skip
         self.run_, self.n_iter_, self.dual_gap_ = (

@@ -1,6 +1,7 @@
 """Naive Bayes as scikit-learn estimators: validation, wiring, fitted attributes; the mathematics is in
 `supervised.generative.naive_bayes`."""
 
+import dataclasses
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -9,6 +10,7 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from tractable.core.checks import check
+from tractable.core.rows import Rows
 from tractable.estimators.base import Classifier
 from tractable.supervised.generative.columns import GaussianColumns
 from tractable.supervised.generative.counts import CategoricalColumns
@@ -71,12 +73,12 @@ class NaiveBayesClassifier(Classifier):
         if first:
             self.model_ = self._start(rows, len(self.classes_))
         else:
-            self.model_ = self.model_.update(self._entries(rows.X), rows.y, rows.weights)
+            self.model_ = self.model_.update(self._seen(rows))
         return self
 
     def predict_log_proba(self, X) -> np.ndarray:
         """The log-probability of each class; an impossible class has -inf."""
-        rows = self._entries(self._new_rows(X))
+        rows = self._seen(self._new_table(X))
         return self.model_.log_posterior(rows)
 
     def predict_proba(self, X) -> np.ndarray:
@@ -85,7 +87,7 @@ class NaiveBayesClassifier(Classifier):
 
     def score_samples(self, X) -> np.ndarray:
         r"""$\log p(x)$ of each row under the model of all classes."""
-        rows = self._entries(self._new_rows(X))
+        rows = self._seen(self._new_table(X))
         return self.model_.log_prob(rows)
 
     @property
@@ -96,7 +98,7 @@ class NaiveBayesClassifier(Classifier):
 
     def _start(self, rows, num_classes):
         return fit_naive_bayes(
-            self._entries(rows.X), rows.y, self._column_families(), weights=rows.weights,
+            self._seen(rows), families=self._column_families(),
             smoothing=self.smoothing, class_smoothing=self.class_smoothing, class_probs=self.class_probs,
             num_classes=num_classes,
         )  # fmt: skip
@@ -110,6 +112,10 @@ class NaiveBayesClassifier(Classifier):
                 for key, family in self.families.items()
             }
         return self.families
+
+    def _seen(self, rows: Rows) -> Rows:
+        """The rows as the families see them."""
+        return dataclasses.replace(rows, X=self._entries(rows.X))
 
     def _entries(self, X: np.ndarray) -> np.ndarray:
         return X

@@ -19,17 +19,16 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import expit
 
-from tractable.core.checks import as_float, check, check_count, check_finite
+from tractable.core.checks import as_float, check, check_count, check_finite, namespace
 from tractable.core.module import Module, field
+from tractable.core.rows import points
 from tractable.core.support import positive, real
-from tractable.core.types import Array, ArrayLike, Float
+from tractable.core.types import Array, ArrayLike, Float, Values
 
 __all__ = [
     "Basis", "Bias", "Concatenated", "Functions", "GaussianBumps", "Inputs", "Polynomial", "Products",
     "Sigmoids", "design_matrix",
 ]  # fmt: skip
-
-Rows = np.ndarray | Array
 
 
 class Basis(Module):
@@ -39,31 +38,30 @@ class Basis(Module):
     [[1.0, 3.0, 9.0]]
     """
 
-    def __call__(self, X: ArrayLike) -> Rows:
+    def __call__(self, X: ArrayLike) -> Values:
         """The design matrix of the rows, in NumPy unless the rows are JAX arrays."""
-        rows = as_rows(X)
-        features = self._features(rows)
-        return features if isinstance(rows, jax.Array) else np.asarray(features)
+        features = self._features(points(X))
+        return jnp.asarray(features) if isinstance(X, jax.Array) else features
 
     def __add__(self, other: "Basis") -> "Concatenated":
         return Concatenated((*_parts(self), *_parts(other)))
 
     @abstractmethod
-    def _features(self, X: Rows) -> Rows:
+    def _features(self, X: Values) -> Values:
         """The features of rows of shape (n, d)."""
 
 
 class Bias(Basis):
     r"""$\phi_0(x) = 1$."""
 
-    def _features(self, X: Rows) -> Rows:
-        return _namespace(X).ones_like(X[:, :1])
+    def _features(self, X: Values) -> Values:
+        return namespace(X).ones_like(X[:, :1])
 
 
 class Inputs(Basis):
     r"""$\phi_k(x) = x_k$: the inputs themselves."""
 
-    def _features(self, X: Rows) -> Rows:
+    def _features(self, X: Values) -> Values:
         return X
 
 
@@ -81,7 +79,7 @@ class Polynomial(Basis):
     def __check_init__(self) -> None:
         check_count("degree", self.degree, least=0)
 
-    def _features(self, X: Rows) -> Rows:
+    def _features(self, X: Values) -> Values:
         columns = range(X.shape[1])
         degrees = range(0 if self.bias else 1, self.degree + 1)
         if self.products:
@@ -105,7 +103,7 @@ class Products(Basis):
         if self.order is not None:
             check_count("order", self.order, least=0)
 
-    def _features(self, X: Rows) -> Rows:
+    def _features(self, X: Values) -> Values:
         dim = X.shape[1]
         sizes = range(0 if self.bias else 1, (dim if self.order is None else min(self.order, dim)) + 1)
         return _monomials(X, list(chain.from_iterable(combinations(range(dim), m) for m in sizes)))
@@ -124,10 +122,10 @@ class GaussianBumps(Basis):
     def __init__(self, centres: ArrayLike, scale: Any = 1.0):
         self.centres, self.scale = _centres(centres), _one_or_each("scale", scale, centres)
 
-    def _features(self, X: Rows) -> Rows:
-        xp, centres = _namespace(X), self.centres
+    def _features(self, X: Values) -> Values:
+        xp, centres = namespace(self, X), self.centres
         _check_width(X, centres.shape[1])
-        distances = ((X[:, None, :] - xp.asarray(centres)[None]) ** 2).sum(-1)
+        distances = ((xp.asarray(X)[:, None, :] - xp.asarray(centres)[None]) ** 2).sum(-1)
         return xp.exp(-0.5 * distances / xp.broadcast_to(xp.asarray(self.scale) ** 2, distances.shape))
 
 
@@ -151,8 +149,8 @@ class Sigmoids(Basis):
         same = self.directions.shape == self.centres.shape
         check(same, "directions", f"of shape {self.centres.shape}", f"shape {self.directions.shape}")
 
-    def _features(self, X: Rows) -> Rows:
-        xp = _namespace(X)
+    def _features(self, X: Values) -> Values:
+        xp = namespace(self, X)
         _check_width(X, self.centres.shape[1])
         centres, directions = xp.asarray(self.centres), xp.asarray(self.directions)
         along = X @ directions.T - (centres * directions).sum(-1)[None]
@@ -174,8 +172,8 @@ class Functions(Basis):
         check(good, "functions", "one or more callables of the rows", functions)
         self.functions = functions
 
-    def _features(self, X: Rows) -> Rows:
-        xp = _namespace(X)
+    def _features(self, X: Values) -> Values:
+        xp = namespace(X)
         parts = [xp.asarray(function(X)) for function in self.functions]
         for k, part in enumerate(parts):
             fits = part.ndim in (1, 2) and part.shape[0] == X.shape[0]
@@ -188,11 +186,11 @@ class Concatenated(Basis):
 
     parts: tuple[Basis, ...]
 
-    def _features(self, X: Rows) -> Rows:
-        return _namespace(X).concatenate([part._features(X) for part in self.parts], axis=1)
+    def _features(self, X: Values) -> Values:
+        return namespace(self, X).concatenate([part._features(X) for part in self.parts], axis=1)
 
 
-def design_matrix(basis: "Basis | Callable | Sequence", X: ArrayLike) -> Rows:
+def design_matrix(basis: "Basis | Callable | Sequence", X: ArrayLike) -> Values:
     r"""$\Phi_{ij} = \phi_j(x_i)$ for a basis, a callable of the rows, or a sequence of either.
 
     >>> design_matrix([Bias(), np.sin], np.array([0.0])).tolist()
@@ -204,15 +202,6 @@ def design_matrix(basis: "Basis | Callable | Sequence", X: ArrayLike) -> Rows:
     return _as_basis(basis)(X)
 
 
-def as_rows(X: ArrayLike) -> Rows:
-    """Rows (n, d) as floats: a vector is n points in one dimension; NaN and infinity are refused."""
-    rows = X if isinstance(X, jax.Array) else np.asarray(X, np.result_type(np.asarray(X).dtype, np.float32))
-    rows = rows[:, None] if rows.ndim == 1 else rows
-    check(rows.ndim == 2, "X", "rows of shape (n, d), or a vector", f"shape {rows.shape}")
-    check_finite("X", rows)
-    return rows
-
-
 def _as_basis(basis: Any) -> Basis:
     return basis if isinstance(basis, Basis) else Functions(basis)
 
@@ -221,13 +210,9 @@ def _parts(basis: Basis) -> tuple[Basis, ...]:
     return basis.parts if isinstance(basis, Concatenated) else (basis,)
 
 
-def _namespace(X: Rows) -> Any:
-    return jnp if isinstance(X, jax.Array) else np
-
-
-def _monomials(X: Rows, factors: list[tuple[int, ...]]) -> Rows:
+def _monomials(X: Values, factors: list[tuple[int, ...]]) -> Values:
     """One column per tuple of inputs; each is one product away from a shorter one, as in Horner's scheme."""
-    xp = _namespace(X)
+    xp = namespace(X)
     known: dict[tuple[int, ...], Any] = {(): xp.ones_like(X[:, 0])}
 
     def column(inputs: tuple[int, ...]) -> Any:
@@ -253,5 +238,5 @@ def _one_or_each(name: str, value: Any, centres: Any) -> Array:
     return array
 
 
-def _check_width(X: Rows, dim: int) -> None:
+def _check_width(X: Values, dim: int) -> None:
     check(X.shape[1] == dim, "X", f"rows of {dim} columns, like the centres", f"{X.shape[1]} columns")

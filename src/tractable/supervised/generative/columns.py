@@ -14,19 +14,20 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.special import gammaln
+import scipy.special
 
-from tractable.core.checks import check
+from tractable.core.checks import check, namespace
 from tractable.core.chunks import pad_rows
 from tractable.core.module import Module, field
+from tractable.core.types import Values
 from tractable.distributions.base import Distribution, Univariate
 from tractable.distributions.continuous import Normal, StudentT
 from tractable.distributions.expfam import ExponentialFamily
 
-__all__ = ["ColumnFamily", "FamilyColumns", "GaussianColumns", "check_entries"]
+__all__ = ["ColumnFamily", "FamilyColumns", "GaussianColumns", "check_entries", "gammaln"]
 
 _LOG_2PI = float(np.log(2 * np.pi))
-Arrays = tuple[np.ndarray, ...]
+Arrays = tuple[Values, ...]
 
 
 class ColumnFamily(Module):
@@ -44,16 +45,16 @@ class ColumnFamily(Module):
         """Parameters from the statistics of all classes, stacked."""
 
     @abstractmethod
-    def scores(self, parameters: Arrays, rows: np.ndarray) -> np.ndarray:
+    def scores(self, parameters: Arrays, rows: Values) -> Values:
         """`(rows, classes)`: log-densities without `log_base`, summed over the columns that were seen."""
 
     @abstractmethod
     def distribution(self, parameters: Arrays) -> Distribution:
         """The distributions with these parameters, one unit for each leading entry."""
 
-    def log_base(self, rows: np.ndarray) -> np.ndarray:
+    def log_base(self, rows: Values) -> Values:
         """The part of the log-density that no class changes, of each row."""
-        return np.zeros(len(rows))
+        return namespace(rows).zeros(len(rows))
 
     def prepared(self, rows: np.ndarray, columns: np.ndarray) -> "ColumnFamily":
         """The family for these rows, whose entries are checked; errors name the column."""
@@ -120,21 +121,18 @@ class GaussianColumns(ColumnFamily):
         return np.where(seen & ~constant, mean, centre), scale
 
     def scores(self, parameters, rows):
-        found = np.empty((len(rows), len(parameters[0])))
-        seen = ~np.isnan(rows)
-        complete = bool(seen.all())
-        for c, (*degrees, loc, scale) in enumerate(zip(*parameters)):
-            z = rows - loc
-            z /= scale
-            if not complete:
-                z[~seen] = 0.0
-            fixed = -np.log(scale) - (0.5 * _LOG_2PI if not degrees else _student_normaliser(degrees[0]))
-            found[:, c] = fixed.sum() if complete else seen @ fixed
+        xp = namespace(parameters, rows)
+        seen, found = ~xp.isnan(rows), []
+        complete = xp is np and bool(seen.all())
+        for *degrees, loc, scale in zip(*parameters):
+            z = (rows - loc if complete else xp.where(seen, rows, loc) - loc) / scale
+            fixed = -xp.log(scale) - (0.5 * _LOG_2PI if not degrees else _student_normaliser(degrees[0]))
+            base = fixed.sum() if complete else seen @ fixed
             if degrees:
-                found[:, c] -= (np.log1p(z**2 / degrees[0]) * (degrees[0] + 1) / 2).sum(1)
+                found.append(base - (xp.log1p(z**2 / degrees[0]) * (degrees[0] + 1) / 2).sum(1))
             else:
-                found[:, c] -= 0.5 * np.einsum("ij,ij->i", z, z)
-        return found
+                found.append(base - 0.5 * xp.einsum("ij,ij->i", z, z))
+        return xp.stack(found, axis=1)
 
     def distribution(self, parameters):
         fitted = [jnp.asarray(p) for p in parameters]
@@ -177,7 +175,8 @@ class FamilyColumns(ColumnFamily):
 
     def scores(self, parameters, rows):
         padded, _ = pad_rows(rows)
-        return np.asarray(_family_scores(self.distribution(parameters), padded))[: len(rows)]
+        found = _family_scores(self.distribution(parameters), padded)[: len(rows)]
+        return namespace(found).asarray(found)
 
     def distribution(self, parameters):
         return self.member.from_stats(tuple(jnp.asarray(p) for p in parameters))
@@ -207,8 +206,13 @@ def _family_scores(members, rows):
     return jax.vmap(row)(rows)
 
 
-def _student_normaliser(degrees: np.ndarray) -> np.ndarray:
-    return 0.5 * np.log(degrees * np.pi) + gammaln(degrees / 2) - gammaln((degrees + 1) / 2)
+def _student_normaliser(degrees: Values) -> Values:
+    return 0.5 * namespace(degrees).log(degrees * np.pi) + gammaln(degrees / 2) - gammaln((degrees + 1) / 2)
+
+
+def gammaln(x: Values) -> Values:
+    """SciPy's on the host, where nothing is to be compiled."""
+    return jax.scipy.special.gammaln(x) if namespace(x) is jnp else scipy.special.gammaln(x)
 
 
 def _grown(values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:

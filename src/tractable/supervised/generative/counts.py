@@ -9,15 +9,14 @@ References.  Murphy (2012) section 3.5; Manning, Raghavan and Schuetze (2008) ch
 
 import jax.numpy as jnp
 import numpy as np
-from scipy.special import gammaln
 
-from tractable.core.checks import check, offender
+from tractable.core.checks import check, namespace, offender
 from tractable.core.module import field
-from tractable.core.types import ArrayLike
+from tractable.core.types import ArrayLike, Values
 from tractable.distributions.counts import Poisson
 from tractable.distributions.discrete import Bernoulli, Categorical
 from tractable.distributions.multinomial import Multinomial
-from tractable.supervised.generative.columns import ColumnFamily, check_entries
+from tractable.supervised.generative.columns import ColumnFamily, check_entries, gammaln
 
 __all__ = [
     "BernoulliColumns", "CategoricalColumns", "MultinomialColumns", "PoissonColumns", "additive_smoothing",
@@ -58,9 +57,8 @@ class BernoulliColumns(ColumnFamily):
         return (_smoothed(statistics[0], np.array([self.zeros, self.ones])),)
 
     def scores(self, parameters, rows):
-        with np.errstate(divide="ignore"):
-            off, on = np.moveaxis(np.log(parameters[0]), -1, 0)
-        return _count_product(rows == 1, on) + _count_product(rows == 0, off)
+        logs = _logs(parameters[0])
+        return _count_product(rows == 1, logs[..., 1]) + _count_product(rows == 0, logs[..., 0])
 
     def distribution(self, parameters):
         return Bernoulli(parameters[0][..., 1])
@@ -102,13 +100,12 @@ class CategoricalColumns(ColumnFamily):
         return (_smoothed(statistics[0], np.where(possible, self.smoothing, 0.0), possible),)
 
     def scores(self, parameters, rows):
-        with np.errstate(divide="ignore"):
-            table = np.log(parameters[0])
-        table = np.concatenate([table, np.zeros((*table.shape[:2], 1))], -1)  # the last place: not seen
-        codes = np.where(np.isnan(rows), table.shape[2] - 1, rows).astype(int)
-        found = np.zeros((len(rows), len(table)))
+        xp, table = namespace(parameters, rows), _logs(parameters[0])
+        table = xp.concatenate([table, xp.zeros((*table.shape[:2], 1))], -1)  # the last place: not seen
+        codes = xp.where(xp.isnan(rows), table.shape[2] - 1, rows).astype(int)
+        found = xp.zeros((len(rows), len(table)))
         for j in range(rows.shape[1]):
-            found += table[:, j].T[codes[:, j]]
+            found = found + xp.asarray(table)[:, j].T[codes[:, j]]
         return found
 
     def distribution(self, parameters):
@@ -136,12 +133,11 @@ class PoissonColumns(ColumnFamily):
         return (np.where(empty, pooled, own),)
 
     def log_base(self, rows):
-        return -gammaln(np.where(np.isnan(rows), 0.0, rows) + 1).sum(1)
+        return -gammaln(_filled(rows) + 1).sum(1)
 
     def scores(self, parameters, rows):
-        with np.errstate(divide="ignore"):
-            logs = np.log(parameters[0])
-        return _count_product(np.where(np.isnan(rows), 0.0, rows), logs) - ~np.isnan(rows) @ parameters[0].T
+        seen = ~namespace(parameters, rows).isnan(rows)
+        return _count_product(_filled(rows), _logs(parameters[0])) - seen @ parameters[0].T
 
     def distribution(self, parameters):
         return Poisson(jnp.asarray(parameters[0]))
@@ -175,32 +171,42 @@ class MultinomialColumns(ColumnFamily):
         return _smoothed(counts, np.full(counts.shape[1], self.smoothing)), lengths
 
     def log_base(self, rows):
-        counts = np.where(np.isnan(rows), 0.0, rows)
+        counts = _filled(rows)
         return gammaln(counts.sum(1) + 1) - gammaln(counts + 1).sum(1)
 
     def scores(self, parameters, rows):
-        seen = ~np.isnan(rows)
-        counts = np.where(seen, rows, 0.0)
-        with np.errstate(divide="ignore"):
-            found = _count_product(counts, np.log(parameters[0]))
-        if not seen.all():
-            kept = seen @ parameters[0].T
-            length = counts.sum(1, keepdims=True)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                found = np.where(length > 0, found - length * np.log(kept), 0.0)
-        return found
+        xp = namespace(parameters, rows)
+        seen, counts = ~xp.isnan(rows), _filled(rows)
+        found = _count_product(counts, _logs(parameters[0]))
+        if xp is np and seen.all():
+            return found
+        kept, length = seen @ parameters[0].T, counts.sum(1, keepdims=True)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return xp.where(length > 0, found - length * xp.log(xp.where(length > 0, kept, 1.0)), 0.0)
 
     def distribution(self, parameters):
         return Multinomial(np.rint(parameters[1][..., 0]), parameters[0])
 
 
-def _count_product(counts: np.ndarray, logs: np.ndarray) -> np.ndarray:
+def _logs(probs: Values) -> Values:
+    xp = namespace(probs)
+    return xp.where(probs > 0, xp.log(xp.where(probs > 0, probs, 1.0)), -np.inf)  # with a slope of none at 0
+
+
+def _filled(rows: Values) -> Values:
+    """Counts, with none where they are missing."""
+    xp = namespace(rows)
+    return xp.where(xp.isnan(rows), 0.0, rows)
+
+
+def _count_product(counts: Values, logs: Values) -> Values:
     r"""$\sum_j x_{ij}\log\theta_{cj}$ with $0\log 0 = 0$."""
-    impossible = np.isneginf(logs)
-    found = counts @ np.where(impossible, 0.0, logs).T
-    if impossible.any():
-        found[(counts > 0) @ impossible.T] = -np.inf
-    return found
+    xp = namespace(counts, logs)
+    impossible = xp.isneginf(logs)
+    found = counts @ xp.where(impossible, 0.0, logs).T
+    if xp is np and not impossible.any():
+        return found
+    return xp.where((counts > 0) * 1.0 @ impossible.T > 0, -np.inf, found)
 
 
 def _smoothed(counts: np.ndarray, pseudo: np.ndarray, possible: np.ndarray | None = None) -> np.ndarray:

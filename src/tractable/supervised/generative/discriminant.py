@@ -14,22 +14,26 @@ Cost.        $O(nd^2 + Cd^3)$; for rows with gaps one factor for each pattern of
 References.  Hastie, Tibshirani and Friedman (2009) section 4.3; Friedman (1989).
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
-from scipy.linalg import solve_triangular
+import scipy.linalg
 
-from tractable.core.checks import check, check_count
+from tractable.core.checks import check, check_count, has_values, namespace
 from tractable.core.iterate import Status
 from tractable.core.module import Module, field
-from tractable.core.types import ArrayLike, Key
+from tractable.core.rows import Rows, points
+from tractable.core.types import ArrayLike, Key, Values
 from tractable.distributions.gaussian import Gaussian
 from tractable.supervised.generative.class_rows import (
-    checked_rows,
     class_shares,
+    log_likelihood,
     log_posterior,
-    training_rows,
+    log_shares,
+    log_sum,
 )
 from tractable.supervised.generative.moments import (
     ClassScatters,
@@ -47,8 +51,8 @@ _LOG_2PI = float(np.log(2 * np.pi))
 class LinearForm(NamedTuple):
     r"""Discriminants $g_c(x) = w_c^\top x + b_c$, one row of `weights` for each class."""
 
-    weights: np.ndarray
-    intercepts: np.ndarray
+    weights: Values
+    intercepts: Values
 
 
 class GaussianDiscriminant(Module):
@@ -74,11 +78,11 @@ class GaussianDiscriminant(Module):
         """Whether all classes share one covariance."""
         return len(self.covs) == 1
 
-    def update(self, X: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None) -> "GaussianDiscriminant":
+    def update(
+        self, X: ArrayLike | Rows, y: ArrayLike | None = None, weights: ArrayLike | None = None
+    ) -> "GaussianDiscriminant":
         """The model of the rows so far and these together; all must be complete."""
-        rows, labels, weights = training_rows(
-            X, y, weights, self.num_classes, self.means.shape[1], missing=False
-        )
+        rows, labels, weights = self._rows(X, y, weights, gaps=False)
         if self.scatters is None or self.options is None:
             raise ValueError("`X` must be complete in all rows; got gaps in earlier rows. Fit all at once.")
         both = self.scatters + class_scatters(rows, labels, weights, self.num_classes)
@@ -89,11 +93,15 @@ class GaussianDiscriminant(Module):
         label = check_count("label", label, 0, self.num_classes - 1)
         return Gaussian(self.means[label], self.covs[0 if self.tied else label])
 
-    def log_joint(self, X: ArrayLike) -> np.ndarray:
+    def _rows(self, X: Any, y: Any, weights: Any, gaps: bool) -> Rows:
+        size = {"num_classes": self.num_classes, "num_columns": self.means.shape[1]}
+        return Rows.of(X, y, weights, target="class", gaps=gaps, **size)
+
+    def log_joint(self, X: ArrayLike | Rows) -> Values:
         r"""$\log p(x, c)$ of each row and class; what was not seen in a row is marginalised."""
-        rows = checked_rows(X, self.means.shape[1])
-        with np.errstate(divide="ignore"):
-            prior = np.log(self.class_probs)
+        rows, prior = points(X, self.means.shape[1], gaps=True), log_shares(self.class_probs)
+        if not has_values((self, rows)):
+            return prior[None] + _traced_log_densities(self, jnp.asarray(rows))
         found = np.empty((len(rows), self.num_classes))
         for part, seen in _patterns(rows):
             for c in range(self.num_classes):
@@ -102,43 +110,47 @@ class GaussianDiscriminant(Module):
                 found[part, c] = prior[c] + _log_density(rows[part][:, seen] - self.means[c, seen], lower)
         return found
 
-    def log_prob(self, X: ArrayLike) -> np.ndarray:
+    def log_prob(self, X: ArrayLike | Rows) -> Values:
         r"""$\log p(x) = \log\sum_c p(x, c)$ of each row."""
-        return np.logaddexp.reduce(self.log_joint(X), axis=1)
+        return log_sum(self.log_joint(X))
 
-    def log_likelihood(self, X: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None) -> float:
+    def log_likelihood(
+        self, X: ArrayLike | Rows, y: ArrayLike | None = None, weights: ArrayLike | None = None
+    ) -> float:
         r"""The complete-data log-likelihood $\sum_i w_i\log p(x_i, y_i)$."""
-        rows, labels, weights = training_rows(X, y, weights, self.num_classes, self.means.shape[1])
-        return float(weights @ self.log_joint(rows)[np.arange(len(rows)), labels])
+        rows = self._rows(X, y, weights, gaps=True)
+        return log_likelihood(self.log_joint(rows), rows.y, rows.weights)
 
-    def discriminant(self, X: ArrayLike) -> np.ndarray:
+    def discriminant(self, X: ArrayLike | Rows) -> Values:
         """Scores whose largest decides: the linear form where the covariance is shared, else `log_joint`."""
-        rows = checked_rows(X, self.means.shape[1])
-        if not self.tied or np.isnan(rows).any():
+        xp = namespace(self, X)
+        rows = xp.asarray(points(X, self.means.shape[1], gaps=True))
+        gaps = xp.isnan(rows).any()
+        if not self.tied or (xp is np and gaps):
             return self.log_joint(rows)
         form = self.linear_form()
-        return rows @ form.weights.T + form.intercepts
+        scores = xp.where(xp.isnan(rows), 0.0, rows) @ form.weights.T + form.intercepts[None]
+        return scores if xp is np else jax.lax.cond(gaps, lambda x: self.log_joint(x), lambda _: scores, rows)
 
     def linear_form(self) -> LinearForm:
         r"""$w_c = \Sigma^{-1}(\mu_c - \bar\mu)$ and $b_c$, with $\bar\mu$ the mean of all: what all classes
         share is gone."""
         check(self.tied, "model", "of one shared covariance", f"{len(self.covs)} covariances")
+        solve = (jax.scipy if namespace(self) is jnp else scipy).linalg.solve_triangular
         centre = self.class_probs @ self.means
-        half = solve_triangular(self.lowers[0], (self.means - centre).T, lower=True)
-        weights = solve_triangular(self.lowers[0], half, lower=True, trans=1).T
-        with np.errstate(divide="ignore"):
-            intercepts = np.log(self.class_probs) - 0.5 * (half**2).sum(0) - weights @ centre
-        return LinearForm(weights, intercepts)
+        half = solve(self.lowers[0], (self.means - centre).T, lower=True)
+        weights = solve(self.lowers[0], half, lower=True, trans=1).T
+        return LinearForm(weights, log_shares(self.class_probs) - 0.5 * (half**2).sum(0) - weights @ centre)
 
-    def log_posterior(self, X: ArrayLike) -> np.ndarray:
+    def log_posterior(self, X: ArrayLike | Rows) -> Values:
         r"""$\log p(c \mid x)$ of each row and class."""
         return log_posterior(self.log_joint(X))
 
-    def posterior(self, X: ArrayLike) -> np.ndarray:
+    def posterior(self, X: ArrayLike | Rows) -> Values:
         r"""$p(c \mid x)$ of each row and class."""
-        return np.exp(self.log_posterior(X))
+        return namespace(self, X).exp(self.log_posterior(X))
 
-    def predict(self, X: ArrayLike) -> np.ndarray:
+    def predict(self, X: ArrayLike | Rows) -> Values:
         """The most probable class of each row; of equals the first."""
         return self.log_joint(X).argmax(1)
 
@@ -160,8 +172,8 @@ class GaussianDiscriminant(Module):
 
 
 def fit_gaussian_discriminant(
-    X: ArrayLike,
-    y: ArrayLike,
+    X: ArrayLike | Rows,
+    y: ArrayLike | None = None,
     *,
     weights: ArrayLike | None = None,
     tied: bool = False,
@@ -190,13 +202,14 @@ def fit_gaussian_discriminant(
     check(0 <= shrinkage <= 1, "shrinkage", "from 0 to 1", shrinkage)
     check(ddof >= 0, "ddof", "zero or positive", ddof)
     check(floor >= 0, "floor", "zero or positive", floor)
-    rows, labels, counts = training_rows(X, y, weights, num_classes)
+    table = Rows.of(X, y, weights, target="class", gaps=True, num_classes=num_classes)
+    rows, labels, counts = table
     if num_classes is None:
-        num_classes = int(labels.max()) + 1
+        num_classes = table.num_classes
         short = np.setdiff1d(np.arange(num_classes), labels)
         check(not short.size, "y", "codes of classes that all have rows", f"no rows of class {short[:1]}")
     options = CovarianceOptions(tied, diagonal, float(shrinkage), float(ddof), float(floor))
-    if not np.isnan(rows).any():
+    if not table.has_gaps:
         return _from_scatters(class_scatters(rows, labels, counts, num_classes), options, class_probs)
     totals = np.bincount(labels, counts, num_classes)
     empty = np.flatnonzero(totals == 0)
@@ -231,8 +244,36 @@ def _model(
 
 
 def _log_density(differences: np.ndarray, lower: np.ndarray) -> np.ndarray:
-    z = solve_triangular(lower, differences.T, lower=True, check_finite=False)
+    z = scipy.linalg.solve_triangular(lower, differences.T, lower=True, check_finite=False)
     return -0.5 * np.einsum("ij,ij->j", z, z) - np.log(np.diag(lower)).sum() - 0.5 * len(lower) * _LOG_2PI
+
+
+def _traced_log_densities(model: GaussianDiscriminant, rows: Any) -> Any:
+    """As on the host, where no values are known: an entry that is missing has a variance of its own and no
+    covariance, which marginalises it. Rows without gaps use the factors of the fit."""
+    seen = ~jnp.isnan(rows)
+    places = jnp.zeros(model.num_classes, int) if model.tied else jnp.arange(model.num_classes)
+
+    def density(difference, lower, seen):
+        z = jax.scipy.linalg.solve_triangular(lower, difference, lower=True)
+        return -0.5 * z @ z - jnp.log(jnp.diagonal(lower)).sum() - 0.5 * seen.sum() * _LOG_2PI
+
+    def each(factors):
+        def entry(row, seen, c):
+            difference = jnp.where(seen, jnp.where(seen, row, 0.0) - jnp.asarray(model.means)[c], 0.0)
+            return density(difference, factors(seen, places[c]), seen)
+
+        classes = jnp.arange(model.num_classes)
+        over_classes = jax.vmap(entry, (None, None, 0))
+        return jax.vmap(over_classes, (0, 0, None))(rows, seen, classes)
+
+    def marginal(seen, k):
+        cov = jnp.asarray(model.covs)[k]
+        both = seen[:, None] & seen[None]
+        return jnp.linalg.cholesky(jnp.where(both, cov, jnp.eye(len(cov))))
+
+    whole = lambda _: each(lambda _, k: jnp.asarray(model.lowers)[k])  # noqa: E731
+    return jax.lax.cond(seen.all(), whole, lambda _: each(marginal), None)
 
 
 def _patterns(rows: np.ndarray) -> list[tuple[np.ndarray | slice, np.ndarray]]:

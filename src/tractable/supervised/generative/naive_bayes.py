@@ -15,18 +15,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from tractable.core.checks import check, check_count, check_option
+from tractable.core.checks import check, check_count, check_option, has_values, namespace
 from tractable.core.module import Module, field
-from tractable.core.types import ArrayLike, Key
+from tractable.core.rows import Rows, points
+from tractable.core.types import ArrayLike, Key, Values
 from tractable.distributions.base import Distribution
 from tractable.supervised.generative.class_rows import (
-    checked_rows,
     class_shares,
+    log_likelihood,
     log_posterior,
-    training_rows,
+    log_shares,
+    log_sum,
 )
 from tractable.supervised.generative.columns import Arrays, ColumnFamily, FamilyColumns, GaussianColumns
 from tractable.supervised.generative.counts import (
@@ -73,9 +76,11 @@ class NaiveBayes(Module):
     def num_columns(self) -> int:
         return sum(len(block.columns) for block in self.blocks)
 
-    def update(self, X: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None) -> "NaiveBayes":
+    def update(
+        self, X: ArrayLike | Rows, y: ArrayLike | None = None, weights: ArrayLike | None = None
+    ) -> "NaiveBayes":
         """The model of the rows so far and these together."""
-        rows, labels, weights = training_rows(X, y, weights, self.num_classes, self.num_columns)
+        rows, labels, weights = self._rows(X, y, weights)
         blocks = tuple(_extended(block, rows, labels, weights, self.num_classes) for block in self.blocks)
         totals = self.class_weights + np.bincount(labels, weights, self.num_classes)
         given = self.class_probs if self.class_smoothing is None else None
@@ -83,12 +88,17 @@ class NaiveBayes(Module):
             blocks, totals, class_shares(totals, self.class_smoothing, given), self.class_smoothing
         )
 
-    def scores(self, X: ArrayLike) -> np.ndarray:
+    def _rows(self, X: Any, y: Any, weights: Any) -> Rows:
+        size = {"num_classes": self.num_classes, "num_columns": self.num_columns}
+        return Rows.of(X, y, weights, target="class", gaps=True, **size)
+
+    def scores(self, X: ArrayLike | Rows) -> Values:
         r"""$\log p(x, c)$ of each row and class, up to a constant of the row: what a decision needs."""
-        rows = checked_rows(X, self.num_columns)
+        rows, prior = points(X, self.num_columns, gaps=True), log_shares(self.class_probs)
+        if not has_values((self, rows)):
+            own = (b.family.scores(b.parameters, _own(jnp.asarray(rows), b.columns)) for b in self.blocks)
+            return sum(own, jnp.asarray(prior)[None])
         self._check(rows)
-        with np.errstate(divide="ignore"):
-            prior = np.log(self.class_probs)
         found = np.empty((len(rows), self.num_classes))
         for start in range(0, len(rows), _BLOCK):
             part = rows[start : start + _BLOCK]
@@ -96,45 +106,48 @@ class NaiveBayes(Module):
             found[start : start + _BLOCK] = sum(terms, prior)
         return found
 
-    def log_joint(self, X: ArrayLike) -> np.ndarray:
+    def log_joint(self, X: ArrayLike | Rows) -> Values:
         r"""$\log p(x, c)$ of each row and class; what was not seen in a row is marginalised."""
-        rows = checked_rows(X, self.num_columns)
+        xp = namespace(self, X)
+        rows = xp.asarray(points(X, self.num_columns, gaps=True))
         base = sum(b.family.log_base(_own(rows, b.columns)) for b in self.blocks)
-        return self.scores(rows) + np.asarray(base)[:, None]
+        return self.scores(X) + xp.asarray(base)[:, None]
 
-    def log_prob(self, X: ArrayLike) -> np.ndarray:
+    def log_prob(self, X: ArrayLike | Rows) -> Values:
         r"""$\log p(x) = \log\sum_c p(x, c)$ of each row."""
-        return np.logaddexp.reduce(self.log_joint(X), axis=1)
+        return log_sum(self.log_joint(X))
 
-    def log_likelihood(self, X: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None) -> float:
+    def log_likelihood(
+        self, X: ArrayLike | Rows, y: ArrayLike | None = None, weights: ArrayLike | None = None
+    ) -> float:
         r"""$\sum_i w_i \log p(x_i, y_i)$."""
-        rows, labels, weights = training_rows(X, y, weights, self.num_classes, self.num_columns)
-        return float(weights @ self.log_joint(rows)[np.arange(len(rows)), labels])
+        rows = self._rows(X, y, weights)
+        return log_likelihood(self.log_joint(rows), rows.y, rows.weights)
 
-    def log_posterior(self, X: ArrayLike) -> np.ndarray:
+    def log_posterior(self, X: ArrayLike | Rows) -> Values:
         r"""$\log p(c \mid x)$ of each row and class; a row that no class allows is an error."""
         return log_posterior(self.scores(X))
 
-    def posterior(self, X: ArrayLike) -> np.ndarray:
+    def posterior(self, X: ArrayLike | Rows) -> Values:
         r"""$p(c \mid x)$ of each row and class."""
-        return np.exp(self.log_posterior(X))
+        return namespace(self, X).exp(self.log_posterior(X))
 
-    def predict(self, X: ArrayLike) -> np.ndarray:
+    def predict(self, X: ArrayLike | Rows) -> Values:
         """The most probable class of each row; of equals the first."""
         return self.log_posterior(X).argmax(1)
 
-    def log_odds(self, X: ArrayLike, first: int = 0, second: int = 1) -> np.ndarray:
+    def log_odds(self, X: ArrayLike, first: int = 0, second: int = 1) -> Values:
         r"""$\log p(\mathrm{first} \mid x) - \log p(\mathrm{second} \mid x)$."""
         scores = self.scores(X)
-        log_posterior(scores[:, [first, second]])  # two impossible classes have no odds
+        log_posterior(scores[:, np.array([first, second])])  # two impossible classes have no odds
         return scores[:, first] - scores[:, second]
 
-    def decide(self, X: ArrayLike, threshold: float | int = 1.0) -> np.ndarray:
+    def decide(self, X: ArrayLike, threshold: float | int = 1.0) -> Values:
         r"""Class 0 where $p(0 \mid x)/p(1 \mid x)$ is above `threshold`, else class 1."""
         check(self.num_classes == 2, "model", "of two classes", f"{self.num_classes} classes")
         check(threshold >= 0, "threshold", "zero or positive", threshold)
         with np.errstate(divide="ignore"):
-            return np.where(self.log_odds(X) > np.log(threshold), 0, 1)
+            return namespace(self, X).where(self.log_odds(X) > np.log(threshold), 0, 1)
 
     def conditional(self, column: int) -> Distribution:
         """The distribution of a column (or of the multinomial block with it), one unit for each class."""
@@ -175,8 +188,8 @@ class NaiveBayes(Module):
 
 
 def fit_naive_bayes(
-    X: ArrayLike,
-    y: ArrayLike,
+    X: ArrayLike | Rows,
+    y: ArrayLike | None = None,
     families: str | ColumnFamily | Distribution | Sequence | Mapping = "gaussian",
     *,
     weights: ArrayLike | None = None,
@@ -196,8 +209,8 @@ def fit_naive_bayes(
     >>> model.posterior([[1, 0], [float("nan"), 1]]).round(4).tolist()
     [[0.8571, 0.1429], [0.4, 0.6]]
     """
-    rows, labels, weights = training_rows(X, y, weights, num_classes)
-    num_classes = int(labels.max()) + 1 if num_classes is None else num_classes
+    table = Rows.of(X, y, weights, target="class", gaps=True, num_classes=num_classes)
+    num_classes, (rows, labels, weights) = table.num_classes, table
     blocks = tuple(
         _extended(ColumnBlock(family, columns, (), ()), rows, labels, weights, num_classes)
         for family, columns in _assigned(families, rows.shape[1], smoothing)
@@ -234,7 +247,7 @@ def _extended(
     return ColumnBlock(family, block.columns, total, family.parameters(total))
 
 
-def _own(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+def _own(rows: Values, columns: Values) -> Values:
     """The columns of a block; no copy where they are all of them."""
     return rows if len(columns) == rows.shape[1] else rows[:, columns]
 

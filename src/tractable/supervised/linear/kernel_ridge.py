@@ -16,17 +16,18 @@ References.  Saunders, Gammerman and Vovk (1998); Rasmussen and Williams (2006) 
 
 import jax
 import jax.numpy as jnp
+import jax.scipy.linalg as jsl
 import numpy as np
 import scipy.linalg as sl
 
-from tractable.core.checks import check, check_length
+from tractable.core.checks import check, namespace
 from tractable.core.iterate import run
 from tractable.core.module import Module
-from tractable.core.types import Array, ArrayLike
+from tractable.core.rows import Rows, points
+from tractable.core.types import Array, ArrayLike, Values
 from tractable.kernels.base import Kernel
 from tractable.kernels.stationary import RBF
-from tractable.supervised.svm.gram import as_rows, expand_kernel, kernel_diagonal, kernel_matrix, weights_of
-from tractable.supervised.svm.regression import targets_of
+from tractable.supervised.svm.gram import expand_kernel, kernel_diagonal, kernel_matrix
 
 __all__ = ["KernelRidge", "kernel_descent"]
 
@@ -45,8 +46,8 @@ class KernelRidge(Module):
     @classmethod
     def fit(
         cls,
-        X: ArrayLike,
-        y: ArrayLike,
+        X: ArrayLike | Rows,
+        y: ArrayLike | None = None,
         kernel: Kernel | None = None,
         penalty: float = 1.0,
         *,
@@ -59,13 +60,8 @@ class KernelRidge(Module):
         >>> (fitted.coefficients @ fitted.rows).round(7).tolist()
         [0.8780488, 0.9756098]
         """
-        rows, targets = as_rows("X", X), targets_of(y)
-        check_length("y", targets, "X", rows)
+        rows, targets, mass = Rows.of(X, y, weights, target="number")
         check(0 < penalty < np.inf, "penalty", "positive and finite", penalty)
-        mass = weights_of(weights, len(targets))
-        present = mass > 0
-        check(bool(present.any()), "weights", "positive for at least one row", "zeros")
-        rows, targets, mass = rows[present], targets[present], mass[present]
         kernel = RBF() if kernel is None else kernel
         table = kernel_matrix(kernel, rows)
         table[np.diag_indices(len(rows))] += penalty / mass
@@ -76,21 +72,26 @@ class KernelRidge(Module):
         left_out = targets - coefficients / np.diagonal(inverse)
         return cls(kernel, rows, coefficients, lower, float(penalty), amplitude, left_out)
 
-    def predict(self, X: ArrayLike) -> np.ndarray:
+    def predict(self, X: ArrayLike | Rows) -> Values:
         """$\\sum_j a_j k(x_j, x)$."""
-        return expand_kernel(self.kernel, as_rows("X", X), np.asarray(self.rows), self.coefficients)
+        rows = points(X, self.rows.shape[1])
+        if namespace(self, rows) is jnp:
+            return self.kernel.gram(rows, self.rows) @ self.coefficients
+        return expand_kernel(self.kernel, rows, np.asarray(self.rows), self.coefficients)
 
-    def variance(self, X: ArrayLike) -> np.ndarray:
+    def variance(self, X: ArrayLike | Rows) -> Values:
         """The variance of a new target in the process reading, with the most likely amplitude."""
-        rows = as_rows("X", X)
-        cross = kernel_matrix(self.kernel, rows, np.asarray(self.rows))
-        explained = (sl.solve_triangular(np.asarray(self.lower), cross.T, lower=True) ** 2).sum(0)
-        unknown = np.maximum(kernel_diagonal(self.kernel, rows) - explained, 0.0)  # rounding at training rows
+        rows = points(X, self.rows.shape[1])
+        xp = namespace(self, rows)
+        if xp is jnp:
+            cross, own = self.kernel.gram(rows, self.rows), self.kernel.diagonal(rows)
+        else:
+            cross = kernel_matrix(self.kernel, rows, np.asarray(self.rows))
+            own = kernel_diagonal(self.kernel, rows)
+        solve = jsl.solve_triangular if xp is jnp else sl.solve_triangular
+        explained = (solve(xp.asarray(self.lower), cross.T, lower=True) ** 2).sum(0)
+        unknown = xp.maximum(own - explained, 0.0)  # rounding at training rows
         return self.amplitude * (unknown + self.penalty)
-
-    def __repr__(self) -> str:
-        head = f"{self.kernel!r}, penalty={self.penalty:.4g}, {len(np.asarray(self.rows))} rows"
-        return f"KernelRidge({head}; solved directly)"
 
 
 def kernel_descent(gram: ArrayLike, y: ArrayLike, *, learning_rate: float, num_steps: int) -> np.ndarray:
@@ -99,7 +100,7 @@ def kernel_descent(gram: ArrayLike, y: ArrayLike, *, learning_rate: float, num_s
     Stable for a rate below $1/\\lambda_{\\max}(K)$; with the linear kernel $X^\\top a$ is the
     path of the weights.
     """
-    table, targets = jnp.asarray(gram, float), jnp.asarray(targets_of(y))
+    table, targets = jnp.asarray(gram, float), jnp.asarray(Rows.of(gram, y, target="number").y)
     largest = float(np.linalg.eigvalsh(np.asarray(table))[-1])
     fix = f"The largest eigenvalue of the kernel matrix is {largest:.4g}."
     check(

@@ -22,15 +22,15 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.linalg as sl
 
-from tractable.core.checks import check, check_count, check_option
+from tractable.core.checks import check, check_count, check_option, namespace
 from tractable.core.iterate import Run, run
 from tractable.core.module import Module, field
-from tractable.core.types import Array, ArrayLike, Float, Scalar
+from tractable.core.rows import Rows, points
+from tractable.core.types import Array, ArrayLike, Float, Scalar, Values
 from tractable.distributions.student import StudentT
 from tractable.optim.minimise import minimise
 from tractable.optim.proximal import L1Penalty, ProximalGradient, coordinate_descent
-from tractable.supervised.basis import as_rows
-from tractable.supervised.linear.rows import regression_rows
+from tractable.supervised.linear.least_squares import student_around
 from tractable.supervised.linear.solvers import least_squares
 
 __all__ = ["LassoModel", "LassoPath", "lasso", "lasso_path"]
@@ -68,22 +68,18 @@ class LassoModel(Module):
         """The gap as a share of the objective at zero."""
         return float(self.gap) / float(self.total) if float(self.total) > 0 else 0.0
 
-    def predict(self, X: ArrayLike) -> np.ndarray:
-        rows = np.asarray(as_rows(X), float)
-        width = self.coefficients.shape[0]
-        check(rows.shape[1] == width, "X", f"rows of {width} columns", f"{rows.shape[1]} columns")
-        return rows @ np.asarray(self.coefficients) + float(self.intercept)
+    def predict(self, X: ArrayLike | Rows) -> Values:
+        xp = namespace(self, X)
+        rows = xp.asarray(points(X, self.coefficients.shape[0]))
+        return rows @ xp.asarray(self.coefficients) + xp.asarray(self.intercept)
 
-    def predict_dist(self, X: ArrayLike) -> StudentT:
+    def predict_dist(self, X: ArrayLike | Rows) -> StudentT:
         """Student's t around the prediction, given the columns that were chosen: that others might have been
         is not included, nor that the coefficients are shrunk."""
-        check(
-            float(self.degrees) > 0, "rows", "more than active columns", f"{float(self.degrees):g} left over"
-        )
-        A = np.column_stack([np.ones(len(np.asarray(X))), np.asarray(as_rows(X), float)])
-        spread = np.sqrt(1 + np.maximum(np.einsum("ij,jk,ik->i", A, np.asarray(self.inverse), A), 0))
-        parts = (np.full(len(A), float(self.degrees)), self.predict(X), spread * float(self.scale))
-        return StudentT(*(jnp.asarray(part) for part in parts))
+        rows = points(X, self.coefficients.shape[0])
+        xp = namespace(self, rows)
+        A = xp.column_stack([xp.ones(len(rows)), rows])
+        return student_around(A, self.predict(X), self.inverse, self.scale, self.degrees)
 
     @property
     def verdict(self) -> str:
@@ -119,9 +115,9 @@ class LassoPath(Module):
 
 
 def lasso(
-    X: ArrayLike,
-    y: ArrayLike,
-    penalty: float | int,
+    X: ArrayLike | Rows,
+    y: ArrayLike | None = None,
+    penalty: float | int = 1.0,
     weights: ArrayLike | None = None,
     *,
     ridge: float | int = 0.0,
@@ -156,8 +152,8 @@ def lasso(
 
 
 def lasso_path(
-    X: ArrayLike,
-    y: ArrayLike,
+    X: ArrayLike | Rows,
+    y: ArrayLike | None = None,
     strengths: ArrayLike | None = None,
     weights: ArrayLike | None = None,
     *,
@@ -206,8 +202,7 @@ class _Problem(NamedTuple):
 
     @classmethod
     def of(cls, X: Any, y: Any, weights: Any, intercept: bool) -> "_Problem":
-        rows, targets, w = regression_rows(X, y, weights)
-        check(targets.ndim == 1, "y", "one target per row", f"shape {targets.shape}")
+        rows, targets, w = Rows.of(X, y, weights, target="number")
         total = w.sum()
         middle = w @ rows / total if intercept else np.zeros(rows.shape[1])
         level = float(w @ targets / total) if intercept else 0.0

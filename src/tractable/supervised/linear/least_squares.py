@@ -13,17 +13,19 @@ Cost.        That of `least_squares`: $O(n p^2)$.
 References.  Bjorck (1996); Seber and Lee (2003).
 """
 
+from typing import Any
+
 import jax.numpy as jnp
 import numpy as np
 import scipy.linalg as sl
-from scipy import stats
+from scipy.special import stdtrit
 
-from tractable.core.checks import check, check_finite, check_shape
+from tractable.core.checks import check, check_finite, check_shape, has_values, namespace
 from tractable.core.module import Module, field
-from tractable.core.types import Array, ArrayLike, Float, Scalar
+from tractable.core.rows import Rows, points
+from tractable.core.types import Array, ArrayLike, Float, Scalar, Values
 from tractable.distributions.student import StudentT
-from tractable.supervised.basis import Basis, as_rows
-from tractable.supervised.linear.rows import regression_rows
+from tractable.supervised.basis import Basis
 from tractable.supervised.linear.solvers import LeastSquares, least_squares
 
 __all__ = ["LinearModel", "generalised_least_squares", "minimum_norm", "ordinary_least_squares", "with_basis"]
@@ -61,54 +63,51 @@ class LinearModel(Module):
         return self.solution.inverse if unit else self.scale**2 * self.solution.inverse
 
     @property
-    def standard_errors(self) -> np.ndarray:
+    def standard_errors(self) -> Values:
         """One per coefficient, the intercept first; a column per target."""
-        roots = np.sqrt(np.diag(np.asarray(self.solution.inverse)))
-        return np.multiply.outer(roots, np.asarray(self.scale))
+        xp = namespace(self)
+        roots = xp.sqrt(xp.diag(xp.asarray(self.solution.inverse)))
+        return xp.multiply.outer(roots, xp.asarray(self.scale))
 
     @property
-    def noise_variance(self) -> np.ndarray:
+    def noise_variance(self) -> Values:
         r"""Maximum likelihood: $1/\beta_{ML} = \frac1N\sum_n (y_n - f(x_n))^2$, divided by $N$, not
         $N - p$."""
-        return np.asarray(np.asarray(self.solution.residual_sum) / float(self.count))
+        xp = namespace(self)
+        return xp.asarray(xp.asarray(self.solution.residual_sum) / self.count)
 
     @property
-    def r_squared(self) -> np.ndarray:
+    def r_squared(self) -> Values:
         """The share of the (centred, with an intercept) sum of squares that is explained; NaN for
         constants."""
+        xp = namespace(self)
         with np.errstate(invalid="ignore", divide="ignore"):
-            share = np.asarray(self.solution.residual_sum) / np.asarray(self.solution.target_sum)
-        return np.asarray(1 - share)
+            share = xp.asarray(self.solution.residual_sum) / xp.asarray(self.solution.target_sum)
+        return xp.asarray(1 - share)
 
     def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper ends of the t-interval of each coefficient, the intercept first."""
         check(0 < level < 1, "level", "between 0 and 1", level)
-        reach = stats.t.ppf(0.5 + level / 2, float(self.degrees)) * self.standard_errors
+        reach = stdtrit(float(self.degrees), 0.5 + level / 2) * np.asarray(self.standard_errors)
         middle = np.asarray(self.solution.coefficients)
         return middle - reach, middle + reach
 
-    def predict(self, X: ArrayLike) -> np.ndarray:
+    def predict(self, X: ArrayLike | Rows) -> Values:
         """The mean of the target at each row."""
-        return self._design(X) @ np.asarray(self.solution.coefficients)
+        return self._design(X) @ namespace(self, X).asarray(self.solution.coefficients)
 
-    def predict_dist(self, X: ArrayLike) -> StudentT:
+    def predict_dist(self, X: ArrayLike | Rows) -> StudentT:
         """The distribution of a new target at each row: Student's t, noise and coefficients both unknown."""
-        check(float(self.degrees) > 0, "rows", "more than coefficients", f"{float(self.degrees):g} left over")
         A = self._design(X)
-        spread = np.sqrt(1 + np.maximum(np.einsum("ij,jk,ik->i", A, np.asarray(self.solution.inverse), A), 0))
-        scale = np.multiply.outer(spread, np.asarray(self.scale))
-        parts = (np.full(scale.shape, float(self.degrees)), A @ np.asarray(self.solution.coefficients), scale)
-        return StudentT(*(jnp.asarray(part) for part in parts))
+        return student_around(A, self.predict(X), self.solution.inverse, self.scale, self.degrees)
 
-    def leverage(self, X: ArrayLike, weights: ArrayLike | None = None) -> np.ndarray:
+    def leverage(self, X: ArrayLike, weights: ArrayLike | None = None) -> Values:
         r"""$w_i x_i^\top (X^\top W X)^{-1} x_i$ of the rows that were fitted; they add up to the rank."""
         A = self._design(X)
-        count = np.ones(len(A)) if weights is None else np.asarray(weights, float)
-        return count * np.einsum("ij,jk,ik->i", A, np.asarray(self.solution.inverse), A)
+        found = quadratic_forms(A, self.solution.inverse)
+        return found if weights is None else namespace(A).asarray(weights, float) * found
 
-    def standardised_residuals(
-        self, X: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None
-    ) -> np.ndarray:
+    def standardised_residuals(self, X: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None) -> Values:
         r"""$\sqrt{w_i}(y_i - f(x_i)) / (s\sqrt{1 - h_i})$ of the rows that were fitted: about standard
         normal."""
         check(self.scale.ndim == 0, "y", "one target", f"{self.scale.shape[-1:]} of them")
@@ -116,11 +115,10 @@ class LinearModel(Module):
         residual = np.sqrt(count) * (np.asarray(y, float) - self.predict(X))
         return residual / (float(self.scale) * np.sqrt(1 - self.leverage(X, weights)))
 
-    def _design(self, X: ArrayLike) -> np.ndarray:
-        rows = np.asarray(as_rows(X) if self.basis is None else self.basis(X), float)
-        width = self.solution.coefficients.shape[0] - self.has_intercept
-        check(rows.shape[1] == width, "X", f"rows of {width} columns", f"{rows.shape[1]} columns")
-        return np.column_stack([np.ones(len(rows)), rows]) if self.has_intercept else rows
+    def _design(self, X: ArrayLike | Rows) -> Values:
+        xp, width = namespace(self, X), self.solution.coefficients.shape[0] - self.has_intercept
+        rows = xp.asarray(points(points(X) if self.basis is None else self.basis(points(X)), width))
+        return xp.column_stack([xp.ones(len(rows)), rows]) if self.has_intercept else rows
 
     def __repr__(self) -> str:
         """A table of coefficients with errors and intervals, the fit, and the verdict."""
@@ -145,8 +143,8 @@ class LinearModel(Module):
 
 
 def ordinary_least_squares(
-    X: ArrayLike,
-    y: ArrayLike,
+    X: ArrayLike | Rows,
+    y: ArrayLike | None = None,
     weights: ArrayLike | None = None,
     *,
     intercept: bool | None = None,
@@ -160,10 +158,9 @@ def ordinary_least_squares(
     >>> ordinary_least_squares([0.0, 1.0, 2.0, 3.0], [1.0, 3.0, 5.0, 7.0]).coefficients
     Array([2.], dtype=float64)
     """
-    rows, constant = with_basis(X, basis, intercept)
-    solution = least_squares(rows, y, weights, intercept=constant)
-    count = float(len(rows)) if weights is None else float(np.sum(np.asarray(weights, float)))
-    return fitted_model(solution, count, float(solution.rank), basis, constant, "Least squares")
+    rows, constant = with_basis(X, y, weights, basis, intercept)
+    solution = least_squares(rows, intercept=constant)
+    return fitted_model(solution, rows.total, float(solution.rank), basis, constant, "Least squares")
 
 
 def generalised_least_squares(
@@ -180,8 +177,8 @@ def generalised_least_squares(
     The noise is known, so that `scale` is one, `cov` is $(X^\top R^{-1} X)^{-1}$ exactly, and intervals are
     normal ones (infinite degrees). A singular $R$ is refused.
     """
-    rows, constant = with_basis(X, basis, intercept)
-    rows, targets, _ = regression_rows(rows, y)
+    features, constant = with_basis(X, y, None, basis, intercept)
+    rows, targets, _ = features
     R = np.asarray(noise, float)
     check_finite("noise", R)
     n = len(rows)
@@ -211,17 +208,38 @@ def minimum_norm(X: ArrayLike, y: ArrayLike) -> LinearModel:
     return ordinary_least_squares(X, y, intercept=False)
 
 
-def with_basis(X: ArrayLike, basis: Basis | None, intercept: bool | None) -> tuple[np.ndarray, bool]:
-    """The features of the rows, and whether to add a constant to them."""
-    ready = isinstance(X, np.ndarray) and X.ndim == 2  # its entries are checked once, with the targets
-    rows = basis(X) if basis is not None else X if ready else as_rows(X)
-    return np.asarray(rows, float), basis is None if intercept is None else intercept
+def with_basis(
+    X: Any, y: Any, weights: Any, basis: Basis | None, intercept: bool | None
+) -> tuple[Rows, bool]:
+    """The features of the rows with their targets and weights, and whether to add a constant to them."""
+    rows = Rows.of(X, y, weights, target="numbers")
+    if basis is not None:
+        rows = Rows(points(np.asarray(basis(rows.X))), rows.y, rows.weights, is_weighted=rows.is_weighted)
+    return rows, basis is None if intercept is None else intercept
+
+
+def quadratic_forms(A: Values, matrix: Any) -> Values:
+    r"""$a_i^\top M a_i$ of each row."""
+    xp = namespace(A, matrix)
+    return xp.einsum("ij,jk,ik->i", A, xp.asarray(matrix), A)
+
+
+def student_around(A: Values, centre: Values, inverse: Any, scale: Any, degrees: Any) -> StudentT:
+    r"""Student's t around each centre, of scale $s\sqrt{1 + a_i^\top M a_i}$ for rows $a_i$ of the design."""
+    if has_values(degrees):
+        check(float(degrees) > 0, "rows", "more than coefficients", f"{float(degrees):g} left over")
+    xp = namespace(A, centre, inverse, scale, degrees)
+    spread = xp.sqrt(1 + xp.maximum(quadratic_forms(A, inverse), 0))
+    scales = xp.multiply.outer(spread, xp.asarray(scale))
+    parts = (xp.full(scales.shape, xp.asarray(degrees)), centre, scales)
+    return StudentT(*(jnp.asarray(part) for part in parts))
 
 
 def fitted_model(
-    solution: LeastSquares, count: float, used: float, basis: Basis | None, intercept: bool, title: str
+    solution: LeastSquares, count: Any, used: float, basis: Basis | None, intercept: bool, title: str
 ) -> LinearModel:
     """The model whose noise is estimated from `count - used` degrees of freedom."""
+    count = float(count)
     degrees = count - used
     sums = np.asarray(solution.residual_sum)
     scale = np.sqrt(sums / degrees) if degrees > 1e-12 * count else np.full(sums.shape, np.nan)

@@ -16,18 +16,18 @@ References.  Hoerl and Kennard (1970); Golub, Heath and Wahba (1979); MacKay (19
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy.linalg
-from scipy.optimize import minimize_scalar
 
-from tractable.core.checks import check, check_count, check_option
+from tractable.core.checks import check, check_count, check_option, namespace
 from tractable.core.module import Module, field
-from tractable.core.types import Array, ArrayLike, Float, Scalar
+from tractable.core.rows import Rows
+from tractable.core.types import Array, ArrayLike, Float, Scalar, Values
 from tractable.supervised.basis import Basis
 from tractable.supervised.linear.least_squares import LinearModel, fitted_model, with_basis
-from tractable.supervised.linear.rows import regression_rows
-from tractable.supervised.linear.solvers import LeastSquares, solve_rows
+from tractable.supervised.linear.solvers import LeastSquares, least_squares
 from tractable.supervised.linear.tall import triangle_of_rows
 
 __all__ = ["RidgePath", "choose_penalty", "ridge", "ridge_path"]
@@ -47,53 +47,57 @@ class RidgePath(Module):
     count: Scalar
     has_intercept: bool = field(static=True)
 
-    def coefficients(self, penalty: float) -> np.ndarray:
+    def coefficients(self, penalty: Any) -> Values:
         r"""$V\,\mathrm{diag}(d/(d^2 + \lambda))\,U^\top y$, a column per target."""
-        d = np.asarray(self.singular_values)
-        shrunk = (d / (d**2 + penalty))[:, None] * np.asarray(self.projections)
-        return np.asarray(self.directions) @ shrunk
+        own, d = self._arrays(penalty), self._arrays(penalty).singular_values
+        return own.directions @ ((d / (d**2 + penalty))[:, None] * own.projections)
 
-    def intercept(self, penalty: float) -> np.ndarray:
-        return np.asarray(self.level) - np.asarray(self.middle) @ self.coefficients(penalty)
+    def intercept(self, penalty: Any) -> Values:
+        own = self._arrays(penalty)
+        return own.level - own.middle @ self.coefficients(penalty)
 
-    def path(self, penalties: ArrayLike) -> np.ndarray:
+    def path(self, penalties: ArrayLike) -> Values:
         """The coefficients of each penalty, shape (number of penalties, columns, targets)."""
-        return np.stack([self.coefficients(float(value)) for value in np.asarray(penalties, float)])
+        xp = namespace(self, penalties)
+        return xp.stack([self.coefficients(value) for value in xp.asarray(penalties, float)])
 
-    def effective_dof(self, penalty: float) -> float:
+    def effective_dof(self, penalty: Any) -> Any:
         r"""$\sum_j d_j^2/(d_j^2 + \lambda)$, plus one for an intercept."""
-        squares = np.asarray(self.singular_values) ** 2
-        return float((squares / (squares + penalty)).sum()) + self.has_intercept
+        squares = self._arrays(penalty).singular_values ** 2
+        return (squares / (squares + penalty)).sum() + self.has_intercept
 
-    def residual_sum(self, penalty: float) -> np.ndarray:
-        share = penalty / (np.asarray(self.singular_values) ** 2 + penalty)
-        return np.asarray(self.left_over) + share**2 @ np.asarray(self.projections) ** 2
+    def residual_sum(self, penalty: Any) -> Values:
+        own = self._arrays(penalty)
+        return own.left_over + (penalty / (own.singular_values**2 + penalty)) ** 2 @ own.projections**2
 
-    def gcv(self, penalty: float) -> float:
+    def gcv(self, penalty: Any) -> Any:
         """Generalised cross-validation: the leave-one-out error with the mean leverage in place of each."""
-        count = float(self.count)
-        return float(count * self.residual_sum(penalty).sum() / (count - self.effective_dof(penalty)) ** 2)
+        count = self._arrays(penalty).count
+        return count * self.residual_sum(penalty).sum() / (count - self.effective_dof(penalty)) ** 2
 
-    def log_evidence(self, penalty: float) -> float:
+    def log_evidence(self, penalty: Any) -> Any:
         r"""$\log p(y)$ for $\theta \sim N(0, \sigma^2/\lambda)$ at the best $\sigma^2$, a flat intercept left
         out."""
-        squares, rows = np.asarray(self.singular_values) ** 2, float(self.count) - self.has_intercept
-        energy = (
-            np.asarray(self.left_over) + penalty / (squares + penalty) @ np.asarray(self.projections) ** 2
-        )
-        spread = np.log1p(squares / penalty).sum()
-        return float((-0.5 * rows * (np.log(2 * np.pi * energy / rows) + 1) - 0.5 * spread).sum())
+        own, xp = self._arrays(penalty), namespace(self, penalty)
+        squares, rows = own.singular_values**2, own.count - self.has_intercept
+        energy = own.left_over + penalty / (squares + penalty) @ own.projections**2
+        spread = xp.log1p(squares / penalty).sum()
+        return (-0.5 * rows * (xp.log(2 * np.pi * energy / rows) + 1) - 0.5 * spread).sum()
 
     def penalties(self, num: int = 60) -> np.ndarray:
         r"""A grid relative to the data's scale: from $10^{-10}$ to $10^3$ times the largest $d^2$."""
         largest = float(np.asarray(self.singular_values).max(initial=0.0)) ** 2
         return (largest if largest > 0 else 1.0) * np.logspace(-10, 3, check_count("num", num, least=2))
 
+    def _arrays(self, *others: Any) -> "RidgePath":
+        """The same in NumPy where everything has values: nothing is compiled."""
+        return jax.tree.map(namespace(self, others).asarray, self)
+
 
 def ridge(
-    X: ArrayLike,
-    y: ArrayLike,
-    penalty: float | int,
+    X: ArrayLike | Rows,
+    y: ArrayLike | None = None,
+    penalty: float | int = 1.0,
     weights: ArrayLike | None = None,
     *,
     intercept: bool | None = None,
@@ -114,29 +118,33 @@ def ridge(
     check(
         bool(penalty >= 0) and bool(np.isfinite(penalty)), "penalty", "zero or positive, and finite", penalty
     )
-    features, constant = with_basis(X, basis, intercept)
-    rows, targets, count = regression_rows(features, y, weights)
+    features, constant = with_basis(X, y, weights, basis, intercept)
+    rows, targets, count = features
     wide = form == "dual" or (form == "auto" and rows.shape[1] > rows.shape[0])
     if wide and penalty > 0:
         solution = _dual(rows, targets, count, float(penalty), constant)
     else:
-        solution = solve_rows(rows, targets, count, intercept=constant, penalty=float(penalty))
+        solution = least_squares(features, intercept=constant, penalty=float(penalty))
     shrunk = penalty * float(np.diag(np.asarray(solution.inverse))[int(constant) :].sum())
     used = float(solution.rank) - shrunk
     return fitted_model(solution, float(count.sum()), used, basis, constant, f"Ridge, penalty {penalty:.4g}")
 
 
 def ridge_path(
-    X: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None, *, intercept: bool = True
+    X: ArrayLike | Rows,
+    y: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
+    *,
+    intercept: bool = True,
 ) -> RidgePath:
     """The spectral view of a ridge regression: solutions, degrees of freedom and criteria for any penalty."""
-    rows, targets, count = regression_rows(X, y, weights)
+    rows, targets, count = Rows.of(X, y, weights, target="numbers")
     return _path(*_centred(rows, targets.reshape(len(rows), -1), count, intercept), count, intercept)
 
 
 def choose_penalty(
-    X: ArrayLike,
-    y: ArrayLike,
+    X: ArrayLike | Rows,
+    y: ArrayLike | None = None,
     weights: ArrayLike | None = None,
     *,
     criterion: str = "loo",
@@ -148,7 +156,7 @@ def choose_penalty(
     number of folds) or the `evidence`: the best of a grid, polished between its neighbours unless
     the grid was given."""
     check_option("criterion", criterion, ("loo", "gcv", "cv", "evidence"))
-    rows, targets, count = regression_rows(X, y, weights)
+    rows, targets, count = Rows.of(X, y, weights, target="numbers")
     columns = targets.reshape(len(rows), -1)
     centred = _centred(rows, columns, count, intercept)
     path = _path(*centred, count, intercept)
@@ -167,6 +175,8 @@ def choose_penalty(
     if penalties is not None or best in (0, len(grid) - 1):
         return float(grid[best])
     bounds = (np.log(grid[best - 1]), np.log(grid[best + 1]))
+    from scipy.optimize import minimize_scalar  # a third of a second, and only this choice needs it
+
     found: Any = minimize_scalar(lambda t: score(float(np.exp(t))), bounds=bounds, method="bounded")
     return float(np.exp(found.x))
 

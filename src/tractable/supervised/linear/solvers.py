@@ -20,13 +20,14 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.linalg
 
+from tractable.core.checks import check, offender
 from tractable.core.module import Module, field
+from tractable.core.rows import Rows
 from tractable.core.types import Array, ArrayLike, Float, Int, Scalar
 from tractable.supervised.linear.compensated import Pair, add_pairs, augmented_residual, plain_residual
-from tractable.supervised.linear.rows import check_nonnegative, regression_rows
 from tractable.supervised.linear.tall import Solution, by_blocks, by_gram
 
-__all__ = ["LeastSquares", "least_squares", "orthonormal_columns", "solve_rows"]
+__all__ = ["LeastSquares", "least_squares", "orthonormal_columns"]
 
 sl: Any = scipy.linalg  # its stubs cannot tell what its options return
 _EPS = float(np.finfo(float).eps)
@@ -83,8 +84,8 @@ class LeastSquares(Module):
 
 
 def least_squares(
-    X: ArrayLike,
-    y: ArrayLike,
+    X: ArrayLike | Rows,
+    y: ArrayLike | None = None,
     weights: ArrayLike | None = None,
     *,
     intercept: bool = False,
@@ -98,16 +99,12 @@ def least_squares(
     >>> least_squares(X, y, penalty=0.5).coefficients.round(7)
     Array([0.8780488, 0.9756098], dtype=float64)
     """
-    return solve_rows(*regression_rows(X, y, weights), intercept=intercept, penalty=penalty)
-
-
-def solve_rows(
-    rows: np.ndarray, targets: np.ndarray, row_weights: np.ndarray, *, intercept: bool, penalty: Any
-) -> LeastSquares:
-    """`least_squares` of rows that `regression_rows` has checked."""
+    rows, targets, row_weights = Rows.of(X, y, weights, target="numbers")
     n, p = rows.shape
     ridge = np.broadcast_to(np.asarray(penalty, float), (p,)).copy()
-    check_nonnegative("penalty", ridge)
+    ok = (ridge >= 0) & np.isfinite(ridge)
+    if not ok.all():
+        check(False, "penalty", "zero or positive, and finite", offender(ridge, ok))
     columns = targets.reshape(n, -1)
     found = None
     if n >= _TALL and n >= 8 * (p + 1):

@@ -12,8 +12,8 @@ import numpy as np
 from tractable.core.checks import check, check_count, check_option
 from tractable.core.module import Module, field
 from tractable.core.neighbours import Neighbours, nearest
+from tractable.core.rows import points
 from tractable.core.types import ArrayLike
-from tractable.supervised.generative.class_rows import checked_rows
 
 __all__ = ["NearestNeighbours"]
 
@@ -42,7 +42,7 @@ class NearestNeighbours(Module):
         With `leave_one_out` the rows of `X` are the training rows, and one unit of weight of each is kept
         from itself.
         """
-        queries = checked_rows(X, self.rows.shape[1], missing=False)
+        queries = points(X, self.rows.shape[1])
         found, weights = self._search(queries, leave_one_out)
         before = np.cumsum(weights, 1) - weights
         shares = np.minimum(weights, np.maximum(self.num_neighbours - before, 0.0))
