@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
@@ -12,6 +13,7 @@ from tractable.kernels.stationary import RBF, Matern32
 
 __all__ = ["CASES", "NEW", "ROWS", "ModelCase"]
 
+_RBF = RBF(jnp.asarray(1.0))
 _RNG = np.random.default_rng(5)
 ROWS, NEW = _RNG.normal(size=(12, 2)), _RNG.normal(size=(3, 2))
 
@@ -86,13 +88,13 @@ def _process(make: Callable[[], Any], target: Callable[[int], Any] = _numbers, *
 def _gp(**options: Any) -> Any:
     from tractable.gp.regression import GaussianProcess
 
-    return GaussianProcess(RBF(1.0), noise=0.1, **options)
+    return GaussianProcess(_RBF, noise=0.1, **options)
 
 
 def _sparse() -> Any:
     from tractable.gp.sparse import SparseProcess
 
-    return SparseProcess(RBF(1.0), ROWS[:4], noise=0.1)
+    return SparseProcess(_RBF, ROWS[:4], noise=0.1)
 
 
 def _student(number: int) -> Any:
@@ -104,7 +106,7 @@ def _student(number: int) -> Any:
 def _multi_output(number: int) -> Any:
     from tractable.gp.multi_output import MultiOutputProcess
 
-    process = MultiOutputProcess(RBF(1.0), np.eye(2), 0.1 * np.ones(2))
+    process = MultiOutputProcess(_RBF, np.eye(2), 0.1 * np.ones(2))
     return process.posterior(ROWS, np.column_stack([_numbers(number), ROWS[:, 0]]))
 
 
@@ -112,19 +114,21 @@ def _markov(number: int) -> Any:
     from tractable.gp.regression import GaussianProcess
     from tractable.gp.state_space import MarkovProcess
 
-    return MarkovProcess(GaussianProcess(Matern32(1.0), noise=0.1)).posterior(ROWS[:, 0], _numbers(number))
+    return MarkovProcess(GaussianProcess(Matern32(jnp.asarray(1.0)), noise=0.1)).posterior(
+        ROWS[:, 0], _numbers(number)
+    )
 
 
 def _classifier() -> Any:
     from tractable.gp.classification import ClassificationProcess
 
-    return ClassificationProcess(RBF(1.0))
+    return ClassificationProcess(_RBF)
 
 
 def _softmax_process(number: int) -> Any:
     from tractable.gp.multiclass import multiclass_posterior
 
-    return multiclass_posterior(RBF(1.0), ROWS, _classes(number), 3)
+    return multiclass_posterior(_RBF, ROWS, _classes(number), 3)
 
 
 def _mean(model: Any, rows: Any) -> Any:
@@ -137,7 +141,7 @@ def _latent(model: Any, rows: Any) -> Any:
 
 _LINEAR, _FAMILIES, _TREES = "supervised.linear", "supervised.generative", "supervised.trees"
 _LOGISTIC, _SVM, _BAYES = "supervised.logistic", "supervised.svm", "supervised.bayes_linear"
-_KEY = {"key": jr.key(3)}
+_KEY: dict[str, Any] = {"key": jr.key(3)}
 
 CASES = [
     _case("least squares", _called(f"{_LINEAR}.least_squares.ordinary_least_squares", _numbers)),
@@ -146,9 +150,9 @@ CASES = [
     _case("ridge", _called(f"{_LINEAR}.ridge.ridge", _numbers, 0.5)),
     _case("lasso", _called(f"{_LINEAR}.lasso.lasso", _numbers, 0.1)),
     ModelCase("lasso, a new target", _called(f"{_LINEAR}.lasso.lasso", _numbers, 0.1), _mean),
-    _case("kernel ridge", _called(f"{_LINEAR}.kernel_ridge.KernelRidge.fit", _numbers, RBF(1.0), 0.5)),
+    _case("kernel ridge", _called(f"{_LINEAR}.kernel_ridge.KernelRidge.fit", _numbers, _RBF, 0.5)),
     _case("kernel ridge variance",
-          _called(f"{_LINEAR}.kernel_ridge.KernelRidge.fit", _numbers, RBF(1.0), 0.5), "variance"),
+          _called(f"{_LINEAR}.kernel_ridge.KernelRidge.fit", _numbers, _RBF, 0.5), "variance"),
     ModelCase("ridge path", _called(f"{_LINEAR}.ridge.ridge_path", _numbers),
               lambda path, rows: rows @ path.coefficients(0.7) + path.intercept(0.7)[None]),
     _case("robust", _called(f"{_LINEAR}.robust.robust_regression", _numbers)),
@@ -181,16 +185,16 @@ CASES = [
           _called(f"{_TREES}.rotation.fit_rotation_forest", _classes, num_trees=3, **_KEY), "values"),
     _case("boosted trees", _called(f"{_TREES}.boosting.fit_adaboost", _classes, num_rounds=3),
           "probabilities"),
-    _case("support vectors", _called(f"{_SVM}.machine.SupportVectorMachine.fit", _signs, RBF(1.0)),
+    _case("support vectors", _called(f"{_SVM}.machine.SupportVectorMachine.fit", _signs, _RBF),
           "decision"),
     _case("pairwise machine",
-          lambda number: _called(f"{_SVM}.multiclass.fit_pairwise", _classes, RBF(1.0))(number)[0],
+          lambda number: _called(f"{_SVM}.multiclass.fit_pairwise", _classes, _RBF)(number)[0],
           "decisions"),
     _case("support vector regression",
-          _called(f"{_SVM}.regression.SupportVectorRegression.fit", _numbers, RBF(1.0))),
+          _called(f"{_SVM}.regression.SupportVectorRegression.fit", _numbers, _RBF)),
     _case("linear machine", _called(f"{_SVM}.primal.soft_margin", _signs), "decision"),
     _case("least-squares machine",
-          _called(f"{_SVM}.least_squares.LeastSquaresMachine.fit", _numbers, RBF(1.0)), "decision"),
+          _called(f"{_SVM}.least_squares.LeastSquaresMachine.fit", _numbers, _RBF), "decision"),
     _case("two-sided sigmoid",
           lambda number: _called(f"{_SVM}.calibration.fit_two_sided", _signs, rows=ROWS[:, 0])(number),
           "__call__", rows=NEW[:, 0]),
@@ -201,7 +205,7 @@ CASES = [
     _case("perceptron",
           _called("supervised.perceptrons.perceptron.Perceptron.fit", _signs, max_epochs=5), "decision"),
     _case("kernel perceptron",
-          _called("supervised.perceptrons.perceptron.KernelPerceptron.fit", _signs, RBF(1.0), max_epochs=5),
+          _called("supervised.perceptrons.perceptron.KernelPerceptron.fit", _signs, _RBF, max_epochs=5),
           "decision"),
     _case("nearest neighbours",
           _called("supervised.neighbours.search.NearestNeighbours", _numbers, np.ones(12), 3), "regression"),

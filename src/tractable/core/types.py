@@ -11,11 +11,13 @@ __all__ = ["Array", "ArrayLike", "Bool", "Float", "Int", "Key", "PyTree", "Scala
 
 if TYPE_CHECKING:
     from jax.typing import ArrayLike
+
+    Values = Any
 else:
+    Values = np.ndarray | Array  # what a model answers: on the host, or traced
     ArrayLike = jax.typing.ArrayLike | Sequence  # lists are welcome at public edges; `as_float` converts them
 
 Key = PRNGKeyArray
 PyTree = Any  # jaxtyping's PyTree walks every leaf at each check; a name is enough here
 Scalar = Float[Array, ""]
 Shape = tuple[int, ...]
-Values = np.ndarray | Array  # what a model answers: on the host, or traced

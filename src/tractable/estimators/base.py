@@ -63,9 +63,8 @@ class Estimator(BaseEstimator):
             check_classification_targets(checked[1])
         given = sample_weight
         weights = np.full(len(checked[0]), float(given)) if isinstance(given, Real) else given
-        return Rows.of(
-            *checked, weights, target=target, gaps=self._accepts_missing, names=self._column_names()
-        )
+        gaps, names = self._accepts_missing, self._column_names()
+        return Rows.of(checked[0], checked[1], weights, target=target, gaps=gaps, names=names)
 
     def _new_rows(self, X) -> np.ndarray:
         """Checked rows for a prediction, as an array."""

@@ -82,10 +82,10 @@ class GaussianDiscriminant(Module):
         self, X: ArrayLike | Rows, y: ArrayLike | None = None, weights: ArrayLike | None = None
     ) -> "GaussianDiscriminant":
         """The model of the rows so far and these together; all must be complete."""
-        rows, labels, weights = self._rows(X, y, weights, gaps=False)
+        rows, labels, counts = self._rows(X, y, weights, gaps=False)
         if self.scatters is None or self.options is None:
             raise ValueError("`X` must be complete in all rows; got gaps in earlier rows. Fit all at once.")
-        both = self.scatters + class_scatters(rows, labels, weights, self.num_classes)
+        both = self.scatters + class_scatters(rows, labels, counts, self.num_classes)
         return _from_scatters(both, self.options, self.class_probs if self.given_probs else None)
 
     def conditional(self, label: int) -> Gaussian:
@@ -94,8 +94,10 @@ class GaussianDiscriminant(Module):
         return Gaussian(self.means[label], self.covs[0 if self.tied else label])
 
     def _rows(self, X: Any, y: Any, weights: Any, gaps: bool) -> Rows:
-        size = {"num_classes": self.num_classes, "num_columns": self.means.shape[1]}
-        return Rows.of(X, y, weights, target="class", gaps=gaps, **size)
+        return Rows.of(
+            X, y, weights, target="class", gaps=gaps,
+            num_classes=self.num_classes, num_columns=self.means.shape[1],
+        )  # fmt: skip
 
     def log_joint(self, X: ArrayLike | Rows) -> Values:
         r"""$\log p(x, c)$ of each row and class; what was not seen in a row is marginalised."""

@@ -80,17 +80,19 @@ class NaiveBayes(Module):
         self, X: ArrayLike | Rows, y: ArrayLike | None = None, weights: ArrayLike | None = None
     ) -> "NaiveBayes":
         """The model of the rows so far and these together."""
-        rows, labels, weights = self._rows(X, y, weights)
-        blocks = tuple(_extended(block, rows, labels, weights, self.num_classes) for block in self.blocks)
-        totals = self.class_weights + np.bincount(labels, weights, self.num_classes)
+        rows, labels, counts = self._rows(X, y, weights)
+        blocks = tuple(_extended(block, rows, labels, counts, self.num_classes) for block in self.blocks)
+        totals = self.class_weights + np.bincount(labels, counts, self.num_classes)
         given = self.class_probs if self.class_smoothing is None else None
         return NaiveBayes(
             blocks, totals, class_shares(totals, self.class_smoothing, given), self.class_smoothing
         )
 
     def _rows(self, X: Any, y: Any, weights: Any) -> Rows:
-        size = {"num_classes": self.num_classes, "num_columns": self.num_columns}
-        return Rows.of(X, y, weights, target="class", gaps=True, **size)
+        return Rows.of(
+            X, y, weights, target="class", gaps=True,
+            num_classes=self.num_classes, num_columns=self.num_columns,
+        )  # fmt: skip
 
     def scores(self, X: ArrayLike | Rows) -> Values:
         r"""$\log p(x, c)$ of each row and class, up to a constant of the row: what a decision needs."""
@@ -210,12 +212,12 @@ def fit_naive_bayes(
     [[0.8571, 0.1429], [0.4, 0.6]]
     """
     table = Rows.of(X, y, weights, target="class", gaps=True, num_classes=num_classes)
-    num_classes, (rows, labels, weights) = table.num_classes, table
+    num_classes, (rows, labels, counts) = table.num_classes, table
     blocks = tuple(
-        _extended(ColumnBlock(family, columns, (), ()), rows, labels, weights, num_classes)
+        _extended(ColumnBlock(family, columns, (), ()), rows, labels, counts, num_classes)
         for family, columns in _assigned(families, rows.shape[1], smoothing)
     )
-    totals = np.bincount(labels, weights, num_classes)
+    totals = np.bincount(labels, counts, num_classes)
     pseudo = None if class_probs is not None else class_smoothing
     return NaiveBayes(blocks, totals, class_shares(totals, pseudo, class_probs), pseudo)
 
