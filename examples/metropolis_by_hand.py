@@ -27,7 +27,7 @@ def main() -> None:
     report = check_kernel(matrix, WEIGHTS)
     print(np.asarray(matrix).round(4))
     print(report)
-    assert report.ok
+    assert report.verdict.ok
     path = total_variation_path(matrix, 8, [0.0, 0.0, 0.0, 1.0])
     print("distance to the target after t steps from the last state:", np.asarray(path).round(4))
     assert path[-1] < 0.01 < path[0]

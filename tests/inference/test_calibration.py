@@ -29,7 +29,7 @@ def test_coverage_of_right_and_wrong_intervals():
     np.testing.assert_allclose(
         right.standard_error, np.sqrt(inside.mean() * (1 - inside.mean()) / 500), rtol=1e-12
     )
-    assert "Consistent with 90%" in repr(right)
+    assert "intervals of 90%: consistent" in repr(right)
     assert "too narrow" in repr(interval_coverage(OBSERVED, CENTRE - 1, CENTRE + 1, 0.9))
     assert "too wide" in repr(interval_coverage(OBSERVED, CENTRE - 4, CENTRE + 4, 0.9))
 
@@ -45,7 +45,7 @@ def test_transforms_of_counts_are_uniform_with_a_key():
     y = RNG.poisson(2.0, 500)
     u = np.asarray(pit(y, Poisson(jnp.full(500, 2.0)), key=jr.key(0)))
     assert ((u >= poisson(2).cdf(y - 1)) & (u <= poisson(2).cdf(y))).all()
-    assert uniformity(u).p_value > 0.01
+    assert uniformity(u).numbers["p_value"] > 0.01
     middle = pit(y, Poisson(jnp.full(500, 2.0)))
     np.testing.assert_allclose(middle, (poisson(2).cdf(y - 1) + poisson(2).cdf(y)) / 2, atol=1e-9)
 
@@ -55,7 +55,7 @@ def test_transforms_by_draws_are_ranks():
     u = np.asarray(pit(OBSERVED, draws, key=jr.key(1)))
     rank = (draws < OBSERVED).sum(0)
     np.testing.assert_array_equal(np.floor(u * 10), rank)
-    assert uniformity(u).p_value > 0.01
+    assert uniformity(u).numbers["p_value"] > 0.01
     np.testing.assert_allclose(pit(OBSERVED, draws), (rank + 0.5) / 10, rtol=1e-12)
 
 

@@ -48,7 +48,7 @@ def test_metropolis_matrix_of_four_states():
     matrix = metropolis_matrix([5.0, 3.0, 8.0, 1.0], UNIFORM)
     np.testing.assert_allclose(matrix, expected, atol=1e-8)
     report = check_kernel(matrix, TARGET)
-    assert report.ok
+    assert report.verdict.ok
     assert float(report.stationary_error) < 1e-15
     assert float(report.detailed_balance_error) < 1e-15
     np.testing.assert_allclose(return_times(matrix), 17 / np.array([5.0, 3.0, 8.0, 1.0]))
@@ -80,7 +80,7 @@ def test_impossible_states_are_left_and_never_entered():
     np.testing.assert_allclose(matrix[1], [1 / 3, 1, 1 / 3])  # 0/0 is never accepted: 0 and 2 do not swap
     np.testing.assert_allclose(np.diag(matrix), [2 / 3, 1, 2 / 3])
     np.testing.assert_array_equal(stationary(matrix), [0, 1, 0])
-    assert check_kernel(matrix, [0.0, 1.0, 0.0]).ok
+    assert check_kernel(matrix, [0.0, 1.0, 0.0]).verdict.ok
     assert not is_irreducible(matrix)
 
 
@@ -113,7 +113,7 @@ def test_a_periodic_chain_has_one_stationary_distribution_and_never_settles():
     np.testing.assert_allclose(total_variation_path(swap, 5, [1.0, 0.0]), 0.5)
     assert float(mixing_time(swap)) == np.inf
     report = check_kernel(swap, [0.5, 0.5])
-    assert not report.ok
+    assert not report.verdict.ok
     assert float(report.stationary_error) == 0
     assert "periodic (2)" in repr(report)
 
@@ -240,9 +240,9 @@ def test_gibbs_on_islands_depends_on_the_start():
     """Two islands that share no coordinate: two closed sets, found by the report; the empty cells stay."""
     islands = JointTable(["x", "y"], [[0.5, 0.0], [0.0, 0.5]])
     report = check_kernel(gibbs_matrix(islands), [0.5, 0.0, 0.0, 0.5])
-    assert not report.ok
+    assert not report.verdict.ok
     assert report.num_closed == 2
-    assert "2 sets of states are never left" in report.verdict
+    assert "2 sets of states are never left" in report.verdict.sentence
     with pytest.raises(ValueError, match=r"one closed class; got 2, of sizes \[1, 1\]"):
         stationary(gibbs_matrix(islands))
 
@@ -257,8 +257,8 @@ def test_it_runs_compiled_and_batched():
 
 def test_a_wrong_target_is_said():
     report = check_kernel(metropolis_matrix(TARGET, UNIFORM), [0.25] * 4)
-    assert "not stationary" in report.verdict
-    assert not report.ok
+    assert "not stationary" in report.verdict.sentence
+    assert not report.verdict.ok
 
 
 def test_bad_input_is_refused():

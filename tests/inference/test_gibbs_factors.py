@@ -205,7 +205,7 @@ def test_chains_that_cannot_meet_do_not_look_sure():
     found = factor_gibbs(islands, key=jr.key(5), num_chains=8)
     assert (np.asarray(found.states("x")) == np.asarray(found.states("x"))[:, :1]).all()
     assert float(found.prob(x=1).standard_error) > 0.1
-    assert found.verdict.startswith("Do not trust these numbers")
+    assert found.verdict.sentence.startswith("Do not trust these numbers")
 
 
 def test_positions_as_dicts_or_vectors_make_the_same_chain():

@@ -85,11 +85,11 @@ def test_relabelling_undoes_switches():
 
 def test_long_runs_that_switch_have_equal_shares():
     found = label_symmetry(switching_labels(4, 0.3), 3)
-    assert found.symmetric
+    assert found.verdict.ok
     assert np.abs(found.z).max() < 5
     # shares of 1/3 with errors of some percent: the test can fail
     assert np.abs(found.shares - 1 / 3).max() < 0.05
-    assert found.sentence.startswith("Labels switch freely")
+    assert found.verdict.sentence.startswith("Labels switch freely")
 
 
 def gibbs_labels(rows, num_draws, seed):
@@ -128,7 +128,7 @@ def test_a_mixture_sampled_long_enough_is_symmetric():
     rows = np.array([-1.5, -1.0, 1.2, 1.4])
     labels = np.stack([gibbs_labels(rows, 4000, seed) for seed in range(4)])
     found = label_symmetry(labels, 2)
-    assert found.symmetric
+    assert found.verdict.ok
     np.testing.assert_allclose(found.shares, 0.5, atol=0.06)
     exact = exact_co_clustering(rows)
     # agreement of two labels is a Bernoulli variable: 16000 draws worth a tenth of that
@@ -138,8 +138,8 @@ def test_a_mixture_sampled_long_enough_is_symmetric():
     short = np.stack([gibbs_labels(6 * rows, 200, seed) for seed in range(2)])
     apart = label_symmetry(short, 2)
     np.testing.assert_array_equal(apart.shares, 0.5)
-    assert not apart.symmetric
-    assert apart.sentence.startswith("Labels hardly switch")
+    assert not apart.verdict.ok
+    assert apart.verdict.sentence.startswith("Labels hardly switch")
 
 
 def test_z_scores_are_standard_under_symmetry():
@@ -152,8 +152,8 @@ def test_chains_that_hardly_switch_are_found_out():
     rng = np.random.default_rng(5)
     labels = np.where(rng.random((4, 1000, 2)) < 0.2, 1, 0)  # label 0 is preferred: no symmetry
     found = label_symmetry(labels, 2)
-    assert not found.symmetric
-    assert repr(found).startswith("Labels do not switch freely")
+    assert not found.verdict.ok
+    assert found.verdict.sentence.startswith("Labels do not switch freely")
     still = label_symmetry(np.zeros((4, 50, 2), int), 2)  # four chains, never a switch: worth four draws
     np.testing.assert_allclose(still.z[:, 0], 0.5 / np.sqrt(0.25 / 4))
 

@@ -88,14 +88,14 @@ def test_a_path_from_a_score_certifies_its_own_bias():
     )
     ratio, error = float(found.stein.value), float(found.stein.standard_error)
     assert abs(ratio - 8 / 7) < 5 * error < 0.1
-    assert found.verdict.startswith("Biased: Stein's ratio is 1.1")
-    assert "too wide" in found.verdict
+    assert found.verdict.sentence.startswith("Biased: Stein's ratio is 1.1")
+    assert "too wide" in found.verdict.sentence
     assert "Biased" in repr(found)
     assert found.num_gradients == 40_000
     fine = langevin(lambda x: -x, [0.0, 0.0], key=jr.key(5), step_size=0.05, num_steps=40_000)
-    assert fine.verdict.startswith("Unadjusted, so biased in the order of the step")
+    assert fine.verdict.sentence.startswith("Unadjusted, so biased in the order of the step")
     lost = langevin(lambda x: -x, [1.0, 0.0], key=jr.key(6), step_size=5.0, num_steps=4000)
-    assert "draws are not finite: the steps are too large" in lost.verdict
+    assert "draws are not finite: the steps are too large" in lost.verdict.sentence
 
 
 def test_one_path_follows_the_sampler():
@@ -134,7 +134,7 @@ def test_annealed_steps_on_a_gaussian_follow_their_recursion():
     wanted = variance / (0.09 + sigmas[-1] ** 2)
     assert abs(float(noisy.stein.value) - wanted) < 5 * float(noisy.stein.standard_error)
     assert noisy.num_gradients == 100
-    assert "standard deviation 0.05" in noisy.verdict
+    assert "standard deviation 0.05" in noisy.verdict.sentence
     clean = annealed_langevin(score, start, sigmas, **{**options, "key": jr.key(9)})
     factor = 0.09 / (0.09 + sigmas[-1] ** 2)
     np.testing.assert_allclose(clean.draws - 1, factor * (noisy.draws - 1), atol=1e-12)

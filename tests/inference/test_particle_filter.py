@@ -85,8 +85,8 @@ def test_linear_gaussian_case_agrees_with_the_kalman_filter(plain):
     lower, upper = (np.asarray(q) for q in plain.quantile([0.05, 0.95]))
     np.testing.assert_allclose(lower, means - 1.6448536 * np.sqrt(variances), atol=0.1)
     np.testing.assert_allclose(upper, means + 1.6448536 * np.sqrt(variances), atol=0.1)
-    assert plain.verdict.startswith("Good")
-    assert "16 x 500" in repr(plain)
+    assert plain.verdict.sentence.startswith("Good")
+    assert repr(plain).endswith(plain.verdict.sentence)
 
 
 @pytest.mark.parametrize("guide", [None, best_guess], ids=["bootstrap", "guided"])
@@ -160,8 +160,8 @@ def test_lineages_follow_the_ancestors_and_degenerate_over_long_series():
         index = ancestors[t, index]
     np.testing.assert_array_equal(np.asarray(traced.paths)[1, :, 13], path[::-1])
     assert int(traced.num_distinct[1, 0]) == 1
-    assert "Degenerate up to time" in traced.verdict
-    assert "backward_sample" in traced.verdict
+    assert "Degenerate up to time" in traced.verdict.sentence
+    assert "backward_sample" in traced.verdict.sentence
 
 
 def test_two_dimensional_states_and_observations():
@@ -232,18 +232,18 @@ def test_a_lost_filter_says_so_and_is_not_a_number_after():
     assert not found.log_evidence.status.ok
     assert np.isfinite(found.mean.value[:2]).all()
     assert np.isnan(found.mean.value[2:]).all()
-    assert "8 of 8 filters lost the observations, the first at time 2" in found.verdict
+    assert "8 of 8 filters lost the observations, the first at time 2" in found.verdict.sentence
     ys = [0.0, 200.0, 1.0, 0.0]
     undefined = particle_filter(START, drift, never_negative, ys, key=jr.key(9), num_particles=20)
-    assert "not a number at time 1" in undefined.verdict
+    assert "not a number at time 1" in undefined.verdict.sentence
     assert np.isnan(undefined.log_evidence.value)
 
 
 def test_an_outlier_is_called_weak_and_one_filter_unknown(plain):
     far = np.where(np.arange(30) == 20, 9.0, YS)
-    assert filtered(far).verdict.startswith("Weak: at time 20")
+    assert filtered(far).verdict.sentence.startswith("Weak: at time 20")
     alone = jax.tree.map(lambda leaf: leaf[:1], plain)
-    assert alone.verdict.startswith("Unknown: one filter has no standard error")
+    assert alone.verdict.sentence.startswith("Unknown: one filter has no standard error")
     assert float(alone.log_evidence.standard_error) == np.inf
     assert np.isinf(alone.mean.standard_error).all()
 

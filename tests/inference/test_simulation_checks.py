@@ -47,7 +47,7 @@ def off_centre(key, x, y):
 
 def test_exact_transition_passes_the_joint_test():
     found = geweke(prior, measure, exact, key=jr.key(0))
-    assert found.ok
+    assert found.verdict.ok
     assert found.names == ("m", "m^2")
     assert np.abs(found.z_scores).max() < 4
     # the prior has mean 0 and mean square 1, both ways
@@ -63,10 +63,10 @@ def test_exact_transition_passes_the_joint_test():
 
 def test_wrong_transitions_fail_the_joint_test_by_name():
     narrow = geweke(prior, measure, too_narrow, key=jr.key(1))
-    assert not narrow.ok
-    assert "`m^2` is off by -" in narrow.verdict
+    assert not narrow.verdict.ok
+    assert "`m^2` is off by -" in narrow.verdict.sentence
     shifted = geweke(prior, measure, off_centre, key=jr.key(2))
-    assert not shifted.ok
+    assert not shifted.verdict.ok
     assert "does not leave the posterior invariant" in repr(shifted)
 
 
@@ -77,7 +77,7 @@ def test_joint_test_takes_quantities_of_the_data():
     found = geweke(prior, measure, exact, key=jr.key(3), quantities=both)
     assert found.names == ("data[0]", "data[1]", "product")
     assert (np.abs(found.independent_means - np.array([0.0, 2.0, 1.0])) < 0.1).all()
-    assert found.ok
+    assert found.verdict.ok
 
 
 def test_score_and_p_value_are_those_of_the_normal():
@@ -85,10 +85,10 @@ def test_score_and_p_value_are_those_of_the_normal():
     found = JointTest(jnp.zeros(2), errors, means, 4 / 3 * errors, ("a", "b"))
     np.testing.assert_allclose(found.z_scores, [0.0, 3.0])
     np.testing.assert_allclose(found.p_value, 4 * norm.sf(3.0), rtol=1e-10)
-    assert not found.ok
+    assert not found.verdict.ok
     still = JointTest(jnp.zeros(2), jnp.zeros(2), jnp.zeros(2), jnp.zeros(2), ("a", "b"))
-    assert not still.ok
-    assert "No verdict: `a`" in still.verdict
+    assert not still.verdict.ok
+    assert "No verdict: `a`" in still.verdict.sentence
 
 
 @pytest.mark.parametrize("sampler", [RandomWalkMetropolis(1.0)])
@@ -103,10 +103,10 @@ def test_transition_of_a_sampler_on_a_constrained_model(sampler):
         return Gamma(3.0, 1.0).log_prob(x["rate"]) + 4 * jnp.log(x["rate"]) - x["rate"] * y.sum()
 
     right = transition_of(sampler, log_joint, supports={"rate": positive}, num_steps=2)
-    assert geweke(prior_scale, simulate, right, key=jr.key(4), num_steps=50).ok
+    assert geweke(prior_scale, simulate, right, key=jr.key(4), num_steps=50).verdict.ok
     # a prior of another shape in the density than in the simulator
     wrong = transition_of(sampler, lambda x, y: log_joint(x, y) + jnp.log(x["rate"]), supports=positive)
-    assert not geweke(prior_scale, simulate, wrong, key=jr.key(5), num_steps=50).ok
+    assert not geweke(prior_scale, simulate, wrong, key=jr.key(5), num_steps=50).verdict.ok
 
 
 def test_ranks_of_right_and_wrong_posteriors():
@@ -114,14 +114,14 @@ def test_ranks_of_right_and_wrong_posteriors():
         return lambda key, y: {"m": y / 2 + shift + scale * jr.normal(key, (63,)) * jnp.sqrt(0.5)}
 
     right = simulation_based_calibration(prior, measure, posterior(1.0, 0.0), key=jr.key(6))
-    assert right.ok
+    assert right.verdict.ok
     assert right.names == ("m",)
     assert "uniform" in repr(right)
     cases = [(0.5, 0.0, "too narrow"), (2.0, 0.0, "too wide"), (1.0, 0.5, "too high"), (1.0, -0.5, "too low")]
     for scale, shift, words in cases:
         wrong = simulation_based_calibration(prior, measure, posterior(scale, shift), key=jr.key(7))
-        assert not wrong.ok
-        assert words in wrong.verdict, (words, wrong.verdict)
+        assert not wrong.verdict.ok
+        assert words in wrong.verdict.sentence, (words, wrong.verdict)
 
 
 def test_ranks_are_those_that_counting_gives():
@@ -143,7 +143,7 @@ def test_tied_counts_are_ranked_at_random():
         key=jr.key(10),
     )
     assert isinstance(found, Calibration)
-    assert found.ok
+    assert found.verdict.ok
 
 
 def test_bad_input_is_refused_by_name():

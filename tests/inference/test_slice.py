@@ -59,7 +59,7 @@ def test_detailed_balance_of_the_extension_on_a_histogram():
     level = joint / joint.sum(1, keepdims=True)  # u given x
     column = joint / joint.sum(0, keepdims=True)  # x given u
     report = check_kernel(column @ level.T, heights)
-    assert report.ok
+    assert report.verdict.ok
     assert float(report.detailed_balance_error) < 1e-16
 
 

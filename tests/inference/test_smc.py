@@ -72,7 +72,7 @@ def test_the_temperatures_keep_the_effective_share(conjugate):
     assert conjugate.status is Status.converged
     # waste-free: one move per particle and stage, and one per chain to choose the step size
     assert conjugate.num_evaluations == 1200 * len(shares)
-    assert "1000 in 10 groups" in repr(conjugate)
+    assert repr(conjugate).endswith(conjugate.verdict.sentence)
     # the weights are those of the groups, so what is inherited agrees with what is overridden
     np.testing.assert_allclose(
         jax.nn.logsumexp(conjugate.log_weights) - np.log(1000), conjugate.log_evidence.value, rtol=1e-12
@@ -181,7 +181,7 @@ def test_new_data_do_not_compile_again():
 def test_unfinished_runs_say_so(monkeypatch, tmp_path, conjugate):
     short = smc(likelihood, PRIOR, key=jr.key(0), args=(YS,), max_stages=1)
     assert short.status is Status.exhausted
-    assert short.verdict.startswith("Do not use: the last temperature was 0.")
+    assert short.verdict.sentence.startswith("Do not use: the last temperature was 0.")
     assert not short.log_evidence.status.ok
     np.testing.assert_array_equal(short.temperatures, conjugate.temperatures[:2])
 
@@ -199,7 +199,7 @@ def test_unfinished_runs_say_so(monkeypatch, tmp_path, conjugate):
     stopped = smc(likelihood, PRIOR, key=jr.key(0), args=(YS,), checkpoint=path)
     assert stopped.status is Status.interrupted
     assert len(stopped.acceptance) == 1  # the stage that was interrupted does not count
-    assert "Interrupted" in stopped.verdict
+    assert "Interrupted" in stopped.verdict.sentence
     resumed = smc(likelihood, PRIOR, key=jr.key(0), args=(YS,), checkpoint=path)
     np.testing.assert_array_equal(resumed.draws, conjugate.draws)
     np.testing.assert_array_equal(resumed.group_log_evidences, conjugate.group_log_evidences)
@@ -209,16 +209,16 @@ def test_what_goes_wrong_is_in_the_verdict(conjugate):
     stuck = smc(
         likelihood, PRIOR, key=jr.key(9), args=(YS,), kernel=RandomWalkMetropolis(step_size=100.0), tune=False
     )
-    assert stuck.verdict.startswith("Doubtful: at temperature")
-    assert "moves were accepted" in stuck.verdict
+    assert stuck.verdict.sentence.startswith("Doubtful: at temperature")
+    assert "moves were accepted" in stuck.verdict.sentence
     coarse = dataclasses.replace(conjugate, stage_ess=jnp.array([0.5, 0.05, 0.7]))
-    assert coarse.verdict.startswith("Doubtful: the temperatures are too far apart")
+    assert coarse.verdict.sentence.startswith("Doubtful: the temperatures are too far apart")
     apart = dataclasses.replace(conjugate, group_log_evidences=4.0 * jnp.arange(10))
-    assert apart.verdict.startswith("Doubtful: the groups disagree on the evidence")
+    assert apart.verdict.sentence.startswith("Doubtful: the groups disagree on the evidence")
     few = dataclasses.replace(conjugate, num_ancestors=jnp.array([30, 20, 11]))
-    assert few.verdict.startswith("Fair: all particles descend from 11 draws of the prior")
+    assert few.verdict.sentence.startswith("Fair: all particles descend from 11 draws of the prior")
     alone = dataclasses.replace(conjugate, group_log_evidences=jnp.zeros(1))
-    assert alone.verdict.startswith("Unknown: one group has no standard error")
+    assert alone.verdict.sentence.startswith("Unknown: one group has no standard error")
     assert np.isinf(alone.log_evidence.standard_error)
 
 

@@ -66,7 +66,7 @@ def test_plateau_finds_the_end_of_the_climb():
     assert (
         100 <= found.burn_in <= 500
     )  # the climb is below a tenth of the noise after 60 log(400) = 360 steps
-    assert repr(found).startswith(f"Plateau after {found.burn_in} draws")
+    assert found.verdict.sentence.startswith(f"Plateau after {found.burn_in} draws")
     flat = plateau(autoregressive(0.5, (3, 2000), 2))
     assert (flat.settled, flat.burn_in) == (True, 0)
 
@@ -84,13 +84,13 @@ def test_enough_is_size_and_agreement():
     good = {"x": autoregressive(0.5, (4, 2000), 4), "fixed": np.ones((4, 2000))}
     found = enough(good)
     assert found.ok
-    assert found.more == 0
+    assert found.numbers["more"] == 0
     more = enough(good, effective_size=50_000)
     assert not more
     # sizes grow in proportion: what is missing can be counted
-    assert more.more == pytest.approx(2000 * (50_000 / more.effective_size - 1), abs=1)
+    assert more.numbers["more"] == pytest.approx(2000 * (50_000 / more.numbers["effective_size"] - 1), abs=1)
     apart = enough({"x": good["x"] + np.arange(4)[:, None]})
     assert not apart.ok
-    assert apart.rhat > 1.1
+    assert apart.numbers["rhat"] > 1.1
     assert not enough({"x": np.full((2, 50), np.nan)}).ok
     assert "draw" in repr(apart)

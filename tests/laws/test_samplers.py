@@ -232,7 +232,7 @@ def chain_draws(case: Case, num_draws: int) -> Callable:
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_joint_distribution(case):
     found = geweke(log_rates, wait, transition(case), key=jr.key(3), num_steps=25, num_chains=400)
-    assert found.ok, found
+    assert found.verdict.ok, found
 
 
 @pytest.mark.parametrize("case", CASES + REPLICAS, ids=str)
@@ -240,7 +240,7 @@ def test_ranks(case):
     found = simulation_based_calibration(
         log_rates, wait, chain_draws(case, 15), key=jr.key(4), num_simulations=200
     )
-    assert found.ok, found
+    assert found.verdict.ok, found
 
 
 def ensemble_draws(case: Case, num_draws: int, num_steps: int) -> Callable:
@@ -269,14 +269,14 @@ def test_ranks_of_ensembles(case):
     found = simulation_based_calibration(
         log_rates, wait, ensemble_draws(case, 31, 20), key=jr.key(5), num_simulations=200
     )
-    assert found.ok, found
+    assert found.verdict.ok, found
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_joint_distribution_at_length(case):
     found = geweke(log_rates, wait, transition(case), key=jr.key(6), num_steps=500, num_chains=2000)
-    assert found.ok, found
+    assert found.verdict.ok, found
     assert np.abs(found.z_scores).max() < 4
 
 
@@ -286,7 +286,7 @@ def test_ranks_at_length(case):
     found = simulation_based_calibration(
         log_rates, wait, chain_draws(case, 63), key=jr.key(7), num_simulations=2000
     )
-    assert found.ok, found
+    assert found.verdict.ok, found
 
 
 @pytest.mark.slow
@@ -295,7 +295,7 @@ def test_ranks_of_ensembles_at_length(case):
     found = simulation_based_calibration(
         log_rates, wait, ensemble_draws(case, 63, 100), key=jr.key(8), num_simulations=2000
     )
-    assert found.ok, found
+    assert found.verdict.ok, found
 
 
 def test_a_wrong_sampler_is_found_out():
@@ -308,4 +308,6 @@ def test_a_wrong_sampler_is_found_out():
     case = Case("hasty", lambda dim: Hasty(1.0))
     positions = moved(case, jnp.asarray(exact_starts(2000)), jr.split(jr.key(9), (7, 2000)))[0]
     assert scipy.stats.kstest(np.asarray(positions[-1])[:, 1], EXACT["heavy"].cdf).pvalue < 1e-6
-    assert not geweke(log_rates, wait, transition(case), key=jr.key(10), num_steps=25, num_chains=400).ok
+    assert not geweke(
+        log_rates, wait, transition(case), key=jr.key(10), num_steps=25, num_chains=400
+    ).verdict.ok

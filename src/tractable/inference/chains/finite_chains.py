@@ -21,6 +21,7 @@ from tractable.core.checks import check, check_count, check_shape, is_concrete
 from tractable.core.iterate import run
 from tractable.core.module import Module, field
 from tractable.core.types import Array, ArrayLike, Float, Scalar
+from tractable.core.verdict import Verdict
 from tractable.inference.chains.finite_kernels import (
     as_transitions,
     as_weights,
@@ -51,37 +52,22 @@ class KernelReport(Module):
     tol: float = field(static=True, kw_only=True)
 
     @property
-    def ok(self) -> bool:
+    def verdict(self) -> Verdict:
         """Whether the chain converges to the distribution from every start."""
-        return bool(self.stationary_error <= self.tol) and self.num_closed == 1 and self.period == 1
-
-    @property
-    def verdict(self) -> str:
-        """What the rules say, in a sentence."""
+        ok = False
         if not bool(self.stationary_error <= self.tol):
-            return "Not valid: the distribution is not stationary, and the chain samples from another."
-        if self.num_closed > 1:
-            return (
-                f"Not valid: {self.num_closed} sets of states are never left; "
-                "which of them is sampled depends on the start."
-            )
-        if self.period > 1:
-            return (
+            sentence = "Not valid: the distribution is not stationary, and the chain samples from another."
+        elif self.num_closed > 1:
+            where = "which of them is sampled depends on the start"
+            sentence = f"Not valid: {self.num_closed} sets of states are never left; {where}."
+        elif self.period > 1:
+            sentence = (
                 f"Stationary but periodic ({self.period}): averages over time are right, "
                 "the distribution at a given step never settles."
             )
-        return "Valid: the chain converges to the distribution from every start."
-
-    def __repr__(self) -> str:
-        rows = [
-            ("stationarity, largest error", f"{float(self.stationary_error):.2e}"),
-            ("detailed balance, largest error", f"{float(self.detailed_balance_error):.2e}"),
-            ("irreducible", "yes" if self.irreducible else "no"),
-            ("period", f"{self.period}"),
-            ("longest expected return", f"{float(self.longest_return):.6g}"),
-            ("mixing time (1/4)", f"{float(self.mixing_time):.6g}"),
-        ]
-        return "\n".join([f"{name:<33}{value}" for name, value in rows] + [self.verdict])
+        else:
+            ok, sentence = True, "Valid: the chain converges to the distribution from every start."
+        return Verdict(ok, sentence, {"stationary_error": self.stationary_error, "period": self.period})
 
 
 def detailed_balance_error(matrix: ArrayLike, target: ArrayLike) -> Scalar:

@@ -25,6 +25,7 @@ from tractable.core.estimate import Estimate
 from tractable.core.iterate import Ended, Status
 from tractable.core.module import Module, field
 from tractable.core.types import PyTree
+from tractable.core.verdict import Verdict
 from tractable.inference.trust.chain_report import (
     PROBS,
     ChainReport,
@@ -34,7 +35,7 @@ from tractable.inference.trust.chain_report import (
     variable_names,
 )
 from tractable.inference.trust.effective_size import mcse_mean
-from tractable.inference.trust.verdict import Verdict, judge
+from tractable.inference.trust.verdict import Fault, find_faults, judge
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -96,8 +97,13 @@ class Posterior(Ended, Module):
 
     @property
     def verdict(self) -> Verdict:
-        """Whether to trust the draws: `ok`, `sentence`, and the faults found."""
+        """Whether to trust the draws: `ok`, `sentence`, and the `numbers` behind it."""
         return _remembered(self, "verdict", lambda: judge(self))
+
+    @property
+    def faults(self) -> tuple[Fault, ...]:
+        """What is wrong with the draws, the gravest first, and what to do about it."""
+        return _remembered(self, "faults", lambda: find_faults(self))
 
     def variable(self, name: str) -> np.ndarray:
         """The draws `(chains, draws)` of one scalar variable, such as `theta[0]`."""

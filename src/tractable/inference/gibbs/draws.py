@@ -18,6 +18,7 @@ from tractable.core.checks import check, has_values
 from tractable.core.estimate import Estimate
 from tractable.core.module import Module, field
 from tractable.core.types import Array, Float, Int
+from tractable.core.verdict import Verdict
 from tractable.distributions.table_axes import Event, TableAxes
 from tractable.inference.trust.autocorrelation import autocorrelation_time
 
@@ -65,15 +66,17 @@ class FactorDraws(Module):
         return min(float(self._shares(name)[2].min()) for name in self.free)
 
     @property
-    def verdict(self) -> str:
-        """How far to trust the estimates, in a sentence."""
+    def verdict(self) -> Verdict:
+        """How far to trust the estimates."""
         worth = self.least_ess
         if worth < _LEAST_ESS:
-            return (
+            sentence = (
                 f"Do not trust these numbers: some draws are worth {worth:.3g} independent ones, or chains "
                 "disagree. Take more sweeps, or look for states that no single change connects."
             )
-        return f"Each marginal rests on at least {worth:.0f} effective draws; the chains agree."
+        else:
+            sentence = f"Each marginal rests on at least {worth:.0f} effective draws; the chains agree."
+        return Verdict(worth >= _LEAST_ESS, sentence, {"least_ess": worth})
 
     def __repr__(self) -> str:
         if not has_values(self.places):
@@ -82,7 +85,7 @@ class FactorDraws(Module):
         width = max(map(len, lines)) + 2
         rows = [f"{line:<{width}}{self.marginal(name)}" for line, name in zip(lines, self.free)]
         left = [f"... and {len(self.free) - _MOST_ROWS} more"] if len(self.free) > _MOST_ROWS else []
-        return "\n".join([*rows, *left, self.verdict])
+        return "\n".join([*rows, *left, self.verdict.sentence])
 
     def _of(self, name: str) -> Int[Array, "chains sweeps"]:
         return self.places[:, :, self.free.index(name)]

@@ -23,10 +23,10 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from tractable.core.checks import as_float, check, check_count, check_option, has_values, is_concrete
-from tractable.core.estimate import Estimate
+from tractable.core.checks import as_float, check, check_count, check_option, is_concrete
 from tractable.core.module import Module, field
 from tractable.core.types import Array, ArrayLike, Bool, Float, Key, PyTree
+from tractable.core.verdict import Verdict
 from tractable.inference.evidence.evidence import Evidence
 from tractable.inference.particles.replicates import evidence_of_replicates, mean_of_replicates
 from tractable.inference.particles.steps import History, StateSpace, one_filter
@@ -78,24 +78,9 @@ class Filtered(Module):
         return self.history
 
     @property
-    def verdict(self) -> str:
-        """How far to trust the filter, in a sentence."""
+    def verdict(self) -> Verdict:
+        """How far to trust the filter."""
         return _verdict(self)
-
-    def __repr__(self) -> str:
-        """A small table that ends with the verdict."""
-        if not has_values(self):
-            return "Filtered(...)"
-        replicates, times = self.ess.shape
-        ess = np.asarray(self.ess).mean(0)
-        rows = [
-            ("times", f"{times}"),
-            ("particles", f"{replicates} x {self.num_particles}"),
-            ("effective sample size", f"{ess.mean():.1f} on average, {ess.min():.1f} at time {ess.argmin()}"),
-            ("resampled", f"{np.asarray(self.resampled).mean():.0%} of the times"),
-            ("log evidence", f"{Estimate(self.log_evidence.value, self.log_evidence.standard_error)}"),
-        ]
-        return "\n".join([*(f"{name:<24}{value}" for name, value in rows), self.verdict])
 
 
 def particle_filter(
@@ -194,24 +179,30 @@ def _quantiles(particles: Array, log_weights: Array, levels: Array) -> Array:
     return jnp.moveaxis(entries, 1, 0).reshape((levels.size, times, *particles.shape[3:]))
 
 
-def _verdict(found: Filtered) -> str:
+def _verdict(found: Filtered) -> Verdict:
     increments, ess = np.asarray(found.increments), np.asarray(found.ess)
     if np.isnan(increments).any():
         t = int(np.isnan(increments).any(0).argmax())
-        return f"Do not use: the density of the observation is not a number at time {t}."
+        return Verdict(False, f"Do not use: the density of the observation is not a number at time {t}.")
     lost = np.isneginf(increments)
     if lost.any():
         t, count = int(lost.any(0).argmax()), int(lost.any(1).sum())
-        return (
+        return Verdict(
+            False,
             f"Do not use: {count} of {len(lost)} filters lost the observations, the first at time {t}, where "
-            "no particle makes them possible. Take more particles, or a proposal that looks at them."
+            "no particle makes them possible. Take more particles, or a proposal that looks at them.",
         )
     share, t = ess.mean(0).min() / found.num_particles, int(ess.mean(0).argmin())
     if share < _SMALL:
-        return (
+        return Verdict(
+            False,
             f"Weak: at time {t} the particles are worth {share:.2%} of their number. Take more of them, or a "
-            "proposal that looks at the observation."
+            "proposal that looks at the observation.",
         )
     if len(ess) < 2:
-        return "Unknown: one filter has no standard error. Take several replicates."
-    return found.log_evidence.verdict
+        return Verdict(False, "Unknown: one filter has no standard error. Take several replicates.")
+    evidence = found.log_evidence.verdict
+    ok = float(found.log_evidence.standard_error) <= 1
+    return Verdict(
+        ok, getattr(evidence, "sentence", evidence), {"ess": float(np.asarray(found.ess).mean(0).min())}
+    )

@@ -30,11 +30,12 @@ import jax.random as jr
 import numpy as np
 
 from tractable.core.blocks import run_in_blocks
-from tractable.core.checks import check, check_count, check_finite, check_option, has_values
+from tractable.core.checks import check, check_count, check_finite, check_option
 from tractable.core.estimate import Estimate
 from tractable.core.iterate import Ended, Run, Status
 from tractable.core.module import field
 from tractable.core.types import Array, ArrayLike, Float, Int, Key
+from tractable.core.verdict import Verdict
 from tractable.inference.evidence.evidence import Evidence
 from tractable.inference.particles.replicates import evidence_of_replicates, mean_of_replicates
 from tractable.inference.particles.stages import Cloud, Plan, Stage, TemperedTarget, as_prior, first_cloud
@@ -75,24 +76,9 @@ class TemperedParticles(Ended, Annealed):
         )
 
     @property
-    def verdict(self) -> str:
-        """How far to trust the particles, in a sentence."""
+    def verdict(self) -> Verdict:
+        """How far to trust the particles."""
         return _verdict(self)
-
-    def __repr__(self) -> str:
-        """A small table that ends with the verdict."""
-        if not has_values(self) or self.acceptance is None:
-            return f"{type(self).__name__}(...)"
-        rates, groups = np.asarray(self.acceptance), self.group_log_evidences.size
-        rows = [
-            ("particles", f"{self.num_draws} in {groups} groups"),
-            ("stages", f"{len(rates)}"),
-            ("effective share", f"{_least(self.stage_ess):.0%} at least, in a stage"),
-            ("accepted moves", f"{_least(rates):.0%} at least, in a stage"),
-            ("ancestors left", f"{self.num_ancestors[-1] if len(rates) else self.num_draws}"),
-            ("log evidence", f"{Estimate(self.log_evidence.value, self.log_evidence.standard_error)}"),
-        ]  # fmt: skip
-        return "\n".join([*(f"{name:<24}{value}" for name, value in rows), self.verdict])
 
 
 def smc(
@@ -245,30 +231,44 @@ def _least(values: Any) -> float:
     return float(np.min(np.asarray(values), initial=np.inf))
 
 
-def _verdict(found: TemperedParticles) -> str:
+def _verdict(found: TemperedParticles) -> Verdict:
     if not found.status.ok:
-        return f"Do not use: the last temperature was {_last(found):.3g}. {found.status.sentence}"
+        return Verdict(
+            False, f"Do not use: the last temperature was {_last(found):.3g}. {found.status.sentence}"
+        )
     groups = found.group_log_evidences
     if groups.size < 2:
-        return "Unknown: one group has no standard error. Take several groups."
+        return Verdict(False, "Unknown: one group has no standard error. Take several groups.")
     rates = np.asarray(found.acceptance)
     if rates.min() < _STUCK:
         beta = float(np.asarray(found.temperatures)[1 + rates.argmin()])
-        return (
+        return Verdict(
+            False,
             f"Doubtful: at temperature {beta:.3g} only {rates.min():.1%} of the moves were accepted, and the "
-            "particles are mostly copies. Give more moves, or another kernel."
+            "particles are mostly copies. Give more moves, or another kernel.",
         )
     if _least(found.stage_ess) < _THIN:
-        return "Doubtful: the temperatures are too far apart. Leave them to be found, or give more."
+        return Verdict(
+            False, "Doubtful: the temperatures are too far apart. Leave them to be found, or give more."
+        )
     share = float(effective_sample_size(groups)) / groups.size
     if share < 0.5:
-        return "Doubtful: the groups disagree on the evidence. Take more particles, or more moves."
-    if int(found.num_ancestors[-1]) < 2 * groups.size:
-        return (
-            f"Fair: all particles descend from {int(found.num_ancestors[-1])} draws of the prior, and only "
-            "the moves could find what those missed. Take more particles to be sure."
+        return Verdict(
+            False, "Doubtful: the groups disagree on the evidence. Take more particles, or more moves."
         )
-    return found.log_evidence.verdict
+    if int(found.num_ancestors[-1]) < 2 * groups.size:
+        return Verdict(
+            True,
+            f"Fair: all particles descend from {int(found.num_ancestors[-1])} draws of the prior, and only "
+            "the moves could find what those missed. Take more particles to be sure.",
+        )
+    evidence = found.log_evidence.verdict
+    ok = float(found.log_evidence.standard_error) <= 1
+    return Verdict(
+        ok,
+        getattr(evidence, "sentence", evidence),
+        {"ess": _least(found.stage_ess), "acceptance": _least(found.acceptance)},
+    )
 
 
 def _last(found: TemperedParticles) -> float:

@@ -18,10 +18,11 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from tractable.core.checks import check_count, has_values
+from tractable.core.checks import check_count
 from tractable.core.iterate import run
 from tractable.core.module import Module, field
 from tractable.core.types import Array, Float, Int, Key, PyTree
+from tractable.core.verdict import Verdict
 from tractable.inference.particles.filter import Filtered
 from tractable.inference.particles.replicates import mean_of_replicates
 from tractable.inference.particles.steps import History, check_density
@@ -50,23 +51,16 @@ class SmoothedPaths(Module):
         return self.expectation()
 
     @property
-    def verdict(self) -> str:
-        """How far to trust the paths, in a sentence."""
+    def verdict(self) -> Verdict:
+        """How far to trust the paths."""
         distinct = np.asarray(self.num_distinct).mean(0)
-        poor = distinct < _FEW
-        if not poor.any():
-            return (
-                f"Good: the paths pass through {distinct.min():.0f} distinct particles or more at any time."
-            )
-        until = int(np.flatnonzero(poor).max())
-        fix = "Use `backward_sample`." if self.method == "genealogy" else "Take more paths and particles."
-        return f"Degenerate up to time {until}: all paths pass through {distinct.min():.0f} particles. {fix}"
-
-    def __repr__(self) -> str:
-        if not has_values(self):
-            return "SmoothedPaths(...)"
-        (replicates, count), times = self.log_weights.shape, self.num_distinct.shape[1]
-        return f"{replicates} x {count} paths of {times} times by {self.method}. {self.verdict}"
+        least, poor = float(distinct.min()), distinct < _FEW
+        sentence = f"Good: the paths pass through {least:.0f} distinct particles or more at any time."
+        if poor.any():
+            until = int(np.flatnonzero(poor).max())
+            fix = "Use `backward_sample`." if self.method == "genealogy" else "Take more paths and particles."
+            sentence = f"Degenerate up to time {until}: all paths pass through {least:.0f} particles. {fix}"
+        return Verdict(not poor.any(), sentence, {"num_distinct": least})
 
 
 def lineages(filtered: Filtered) -> SmoothedPaths:

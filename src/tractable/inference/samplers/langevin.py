@@ -32,7 +32,6 @@ from tractable.core.checks import (
     check_count,
     check_finite,
     check_shape,
-    has_values,
     is_concrete,
 )
 from tractable.core.estimate import Estimate
@@ -40,6 +39,7 @@ from tractable.core.iterate import run
 from tractable.core.module import Module, field
 from tractable.core.support import positive
 from tractable.core.types import Array, ArrayLike, Float, Key
+from tractable.core.verdict import Verdict
 from tractable.inference.samplers.hmc import HMC
 from tractable.inference.samplers.metropolis import check_acceptance
 from tractable.inference.samplers.sampler import ChainState, Info, LogDensity, Sampler, chain_state
@@ -106,23 +106,24 @@ class LangevinDraws(Module):
     num_gradients: int = field(static=True, default=0)
 
     @property
-    def verdict(self) -> str:
-        """How far to trust the draws, in a sentence."""
+    def verdict(self) -> Verdict:
+        """How far to trust the draws."""
         bad = int((~np.isfinite(np.asarray(self.draws))).any(1).sum())
         if bad:
-            return f"{bad} of {len(self.draws)} draws are not finite: the steps are too large for the target."
+            return Verdict(
+                False,
+                f"{bad} of {len(self.draws)} draws are not finite: the steps are too large for the target.",
+            )
         ratio, error = float(self.stein.value), float(self.stein.standard_error)
+        numbers = {"stein": ratio, "standard_error": error}
         seen = f"Stein's ratio is {ratio:.3f} ± {error:.3f} where 1 is exact"
         blur = f" They carry noise of standard deviation {self.noise:.3g}." if self.noise else ""
         if abs(ratio - 1) > max(3 * error, 0.05):
             fault = "too wide: use smaller steps" if ratio > 1 else "too narrow: run longer from wider starts"
-            return f"Biased: {seen}, so the draws are {fault}, or correct them with MALA." + blur
-        return f"Unadjusted, so biased in the order of the step; {seen}: no bias is visible." + blur
-
-    def __repr__(self) -> str:
-        if not has_values((self.draws, self.stein)):
-            return "LangevinDraws(...)"
-        return f"LangevinDraws({self.draws.shape[0]} x {self.draws.shape[1]}: {self.verdict})"
+            biased = f"Biased: {seen}, so the draws are {fault}, or correct them with MALA."
+            return Verdict(False, biased + blur, numbers)
+        fine = f"Unadjusted, so biased in the order of the step; {seen}: no bias is visible."
+        return Verdict(True, fine + blur, numbers)
 
 
 def unadjusted_variance(step_size: ArrayLike, variance: ArrayLike = 1.0) -> Array:

@@ -15,10 +15,11 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from tractable.core.checks import as_float, check, check_count, has_values, is_concrete
+from tractable.core.checks import as_float, check, check_count, is_concrete
 from tractable.core.iterate import run
 from tractable.core.module import Module, field
 from tractable.core.types import Array, ArrayLike, Bool, Float, Key, Scalar
+from tractable.core.verdict import Verdict
 from tractable.inference.samplers.metropolis import RandomWalkMetropolis
 from tractable.inference.samplers.sampler import Sampler
 from tractable.inference.trust.autocorrelation import autocorrelation_time
@@ -42,25 +43,22 @@ class ScaleSweep(Module):
         return self.step_sizes[jnp.argmax(self.effective_sample_size)]
 
     @property
-    def verdict(self) -> str:
+    def verdict(self) -> Verdict:
         """Which step size to take, and how far to trust that."""
         if bool(self.undefined.any()):
-            return "The density is not a number at some points that were proposed: look at it first."
+            return Verdict(
+                False, "The density is not a number at some points that were proposed: look at it."
+            )
         at = int(jnp.argmax(self.effective_sample_size))
-        worth = float(self.effective_sample_size[at])
-        said = f"Best: step_size {float(self.best):.3g}, {worth:.0f} effective of {self.num_draws} draws."
+        best, worth = float(self.best), float(self.effective_sample_size[at])
+        said = f"Best: step_size {best:.3g}, {worth:.0f} effective of {self.num_draws} draws."
+        at_end = at in (0, self.step_sizes.size - 1) and self.step_sizes.size > 1
         if worth < 100:
-            return said + " Too few to compare by: draw more."
-        ends = at in (0, self.step_sizes.size - 1) and self.step_sizes.size > 1
-        return said + (" It is at an end of the sweep: go on there." if ends else "")
-
-    def __repr__(self) -> str:
-        if not has_values(self):
-            return "ScaleSweep(...)"
-        rows = zip(self.step_sizes, self.acceptance, self.effective_sample_size, self.squared_jump)
-        lines = [f"{e:>10.4g}  {a:>10.3f}  {n:>14.1f}  {j:>12.4g}" for e, a, n, j in np.asarray(list(rows))]
-        head = f"{'step_size':>10}  {'acceptance':>10}  {'effective size':>14}  {'squared jump':>12}"
-        return "\n".join([head, *lines, self.verdict])
+            said += " Too few to compare by: draw more."
+        elif at_end:
+            said += " It is at an end of the sweep: go on there."
+        numbers = {"step_size": best, "effective_sample_size": worth}
+        return Verdict(worth >= 100 and not at_end, said, numbers)
 
 
 def scale_sweep(

@@ -28,9 +28,10 @@ from tractable.core.checks import (
 from tractable.core.estimate import Estimate
 from tractable.core.module import Module
 from tractable.core.types import Array, ArrayLike, Float, Int, Key
+from tractable.core.verdict import Verdict
 
 __all__ = [
-    "Coverage", "Reliability", "Uniformity", "coverage_curve", "interval_coverage", "pit", "reliability",
+    "Coverage", "Reliability", "coverage_curve", "interval_coverage", "pit", "reliability",
     "uniformity",
 ]  # fmt: skip
 
@@ -42,34 +43,19 @@ class Coverage(Estimate):
     p_value: float  # of the exact binomial test of the nominal share
 
     @property
-    def verdict(self) -> str:
-        """Whether the intervals are right, too narrow or too wide, in a sentence."""
-        if self.p_value >= 0.01:
-            return f"Consistent with {self.nominal:.0%} (p = {self.p_value:.2g})."
-        kind = "too narrow" if float(self.value) < self.nominal else "too wide"
-        return f"The intervals are {kind} (p = {self.p_value:.2g})."
-
-    def __repr__(self) -> str:
+    def verdict(self) -> Verdict:
+        """Whether the intervals are right, too narrow or too wide."""
         share = f"{float(self.value):.1%} ± {float(self.standard_error):.1%}"
-        return f"Coverage {share} of intervals of {self.nominal:.0%}. {self.verdict}"
-
-
-class Uniformity(Module):
-    """The largest distance between values and the uniform distribution, and how surprising it is."""
-
-    statistic: float
-    p_value: float
-    num_values: int
-
-    @property
-    def verdict(self) -> str:
+        said = f"{share} are inside intervals of {self.nominal:.0%}"
         if self.p_value >= 0.01:
-            return "No departure from uniform is visible: calibrated as far as these rows can tell."
-        return "Not uniform: the stated distributions are not those of the outcomes."
+            sentence = f"{said}: consistent (p = {self.p_value:.2g})."
+        else:
+            kind = "too narrow" if float(self.value) < self.nominal else "too wide"
+            sentence = f"{said}: the intervals are {kind} (p = {self.p_value:.2g})."
+        return Verdict(self.p_value >= 0.01, sentence, {"share": self.value, "p_value": self.p_value})
 
     def __repr__(self) -> str:
-        size = f"distance {self.statistic:.3f} on {self.num_values} rows, p = {self.p_value:.2g}"
-        return f"Uniformity({size}: {self.verdict})"
+        return self.verdict.sentence
 
 
 class Reliability(Module):
@@ -104,7 +90,7 @@ def interval_coverage(observed: ArrayLike, lower: ArrayLike, upper: ArrayLike, m
     """The share of observed values inside their intervals, which should hold `mass`.
 
     >>> interval_coverage([0.0, 1.0, 5.0, 2.0], [-1.0] * 4, [3.0] * 4, 0.9)
-    Coverage 75.0% ± 21.7% of intervals of 90%. Consistent with 90% (p = 0.34).
+    75.0% ± 21.7% are inside intervals of 90%: consistent (p = 0.34).
     """
     y, low, high = (
         np.asarray(as_float(n, v)) for n, v in (("observed", observed), ("lower", lower), ("upper", upper))
@@ -152,15 +138,26 @@ def pit(observed: ArrayLike, predictive: Any, *, key: Key | None = None) -> Arra
     return lower + place * (upper - lower)
 
 
-def uniformity(values: ArrayLike) -> Uniformity:
-    """The Kolmogorov-Smirnov test of values in [0, 1] against the uniform distribution."""
+def uniformity(values: ArrayLike) -> Verdict:
+    """The Kolmogorov-Smirnov test of values in [0, 1] against the uniform distribution.
+
+    The numbers of the verdict are the largest `distance` between the two distribution functions and its
+    `p_value`.
+    """
     u = np.asarray(as_float("values", values)).reshape(-1)
     ok = (u >= 0) & (u <= 1)
     check(u.size > 0, "values", "at least one value", "none")
     if not ok.all():
         check(False, "values", "between 0 and 1", offender(u, ok))
     test = kstest(u, "uniform")
-    return Uniformity(float(test.statistic), float(test.pvalue), u.size)
+    numbers = {"distance": float(test.statistic), "p_value": float(test.pvalue)}
+    size = f"(distance {test.statistic:.3f} on {u.size} values, p = {test.pvalue:.2g})"
+    if test.pvalue >= 0.01:
+        return Verdict(
+            True, f"No departure from uniform is visible {size}: calibrated as far as seen.", numbers
+        )
+    sentence = f"Not uniform {size}: the stated distributions are not those of the outcomes."
+    return Verdict(False, sentence, numbers)
 
 
 def coverage_curve(values: ArrayLike, masses: ArrayLike | None = None) -> tuple[Array, Array]:

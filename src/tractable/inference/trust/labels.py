@@ -22,6 +22,7 @@ from tractable.core.blocks import run_in_blocks
 from tractable.core.checks import check, check_count, check_finite, offender
 from tractable.core.iterate import Status
 from tractable.core.module import Module, field
+from tractable.core.verdict import Verdict
 from tractable.inference.trust.diagnostics import as_chains
 from tractable.inference.trust.effective_size import effective_size
 
@@ -44,24 +45,22 @@ class LabelSymmetry(Module):
     limit: float = field(static=True)
 
     @property
-    def symmetric(self) -> bool:
+    def verdict(self) -> Verdict:
         """Whether the chains visit all labellings again and again: every share is within `limit` errors of
         $1/K$ and worth twenty labellings.
         """
-        return bool((np.abs(self.z) <= self.limit).all() and self.worth.min() >= _SWITCHES)
-
-    @property
-    def sentence(self) -> str:
-        worst = f"largest |z| {np.abs(self.z).max():.3g}"
-        if self.symmetric:
-            return f"Labels switch freely ({worst}): use label-invariant summaries, or relabel."
-        if (np.abs(self.z) <= self.limit).all():
-            few = f"worth {self.worth.min():.0f} labellings"
-            return f"Labels hardly switch ({few}): each chain describes some of the equivalent solutions."
-        return f"Labels do not switch freely ({worst}): the draws describe some of the equivalent solutions."
-
-    def __repr__(self) -> str:
-        return self.sentence
+        largest, worth = float(np.abs(self.z).max()), float(self.worth.min())
+        fair = largest <= self.limit
+        if fair and worth >= _SWITCHES:
+            sentence = "Labels switch freely ({}): use label-invariant summaries, or relabel."
+        elif fair:
+            sentence = "Labels hardly switch ({}): each chain describes some of the equivalent solutions."
+        else:
+            sentence = (
+                "Labels do not switch freely ({}): the draws describe some of the equivalent solutions."
+            )
+        said = f"largest |z| {largest:.3g}, worth {worth:.0f} labellings"
+        return Verdict(fair and worth >= _SWITCHES, sentence.format(said), {"z": largest, "worth": worth})
 
 
 class Relabelled(Module):

@@ -27,7 +27,8 @@ from tractable.core.checks import check, check_count
 from tractable.core.iterate import run
 from tractable.core.module import Module, field
 from tractable.core.types import Array, Float, Key, PyTree
-from tractable.inference.trust.calibration import Uniformity, pit, uniformity
+from tractable.core.verdict import Verdict
+from tractable.inference.trust.calibration import pit, uniformity
 
 __all__ = ["Calibration", "JointTest", "geweke", "simulation_based_calibration", "transition_of"]
 
@@ -56,31 +57,28 @@ class JointTest(Module):
         return float(min(1.0, z.size * 2 * ndtr(-z.max()))) if np.isfinite(z).all() else 0.0
 
     @property
-    def ok(self) -> bool:
+    def verdict(self) -> Verdict:
         """Whether the two ways of drawing agree as far as these draws can tell."""
-        return self.p_value >= _SURPRISE
-
-    @property
-    def verdict(self) -> str:
-        """What the test says, in a sentence."""
-        z = np.asarray(self.z_scores)
-        if not np.isfinite(z).all():
-            worst = self.names[int(np.argmin(np.isfinite(z)))]
-            return f"No verdict: `{worst}` is not finite or never changes."
-        if self.ok:
-            return "The transition leaves the posterior invariant as far as these draws can tell."
+        z, p_value = np.asarray(self.z_scores), self.p_value
         worst = int(np.abs(z).argmax())
-        return (
-            "The transition does not leave the posterior invariant, or `simulate` and the density are not of "
-            f"one model: `{self.names[worst]}` is off by {z[worst]:+.1f} standard errors."
-        )
+        if not np.isfinite(z).all():
+            worst = int(np.argmin(np.isfinite(z)))
+            sentence = f"No verdict: `{self.names[worst]}` is not finite or never changes."
+        elif p_value >= _SURPRISE:
+            sentence = "The transition leaves the posterior invariant as far as these draws can tell."
+        else:
+            sentence = (
+                "The transition does not leave the posterior invariant, or `simulate` and the density are "
+                f"not of one model: `{self.names[worst]}` is off by {z[worst]:+.1f} standard errors."
+            )
+        return Verdict(p_value >= _SURPRISE, sentence, {"p_value": p_value, "z": float(z[worst])})
 
     def __repr__(self) -> str:
         width = max(map(len, self.names), default=0)
         lines = [f"{'':{width}}  independent       chain       z"]
         for name, a, b, z in zip(self.names, self.independent_means, self.chain_means, self.z_scores):
             lines.append(f"{name:{width}}  {float(a):11.4g} {float(b):11.4g} {float(z):+7.2f}")
-        return "\n".join([*lines, f"p = {self.p_value:.2g}. {self.verdict}"])
+        return "\n".join([*lines, f"p = {self.p_value:.2g}. {self.verdict.sentence}"])
 
 
 class Calibration(Module):
@@ -90,37 +88,33 @@ class Calibration(Module):
     names: tuple[str, ...] = field(static=True)
 
     @property
-    def tests(self) -> dict[str, Uniformity]:
+    def tests(self) -> dict[str, Verdict]:
         """The test of each quantity."""
         return {name: uniformity(ranks) for name, ranks in zip(self.names, np.asarray(self.ranks))}
 
     @property
     def p_value(self) -> float:
         """How surprising the least uniform ranks are, as the least of as many (Bonferroni)."""
-        return min(1.0, len(self.names) * min(test.p_value for test in self.tests.values()))
+        return min(1.0, len(self.names) * min(test.numbers["p_value"] for test in self.tests.values()))
 
     @property
-    def ok(self) -> bool:
+    def verdict(self) -> Verdict:
         """Whether all ranks are uniform as far as these simulations can tell."""
-        return self.p_value >= _SURPRISE
-
-    @property
-    def verdict(self) -> str:
-        """What the ranks say, in a sentence."""
-        if self.ok:
-            return "The ranks are uniform: calibrated as far as these simulations can tell."
-        tests = self.tests
-        worst = min(tests, key=lambda name: tests[name].p_value)
-        ranks = np.asarray(self.ranks)[self.names.index(worst)]
-        return f"The draws are not from the posterior: `{worst}` {_shape_of(ranks)}."
+        tests, p_value = self.tests, self.p_value
+        sentence = "The ranks are uniform: calibrated as far as these simulations can tell."
+        if p_value < _SURPRISE:
+            worst = min(tests, key=lambda name: tests[name].numbers["p_value"])
+            ranks = np.asarray(self.ranks)[self.names.index(worst)]
+            sentence = f"The draws are not from the posterior: `{worst}` {_shape_of(ranks)}."
+        return Verdict(p_value >= _SURPRISE, sentence, {"p_value": p_value})
 
     def __repr__(self) -> str:
         width = max(map(len, self.names), default=0)
         lines = [f"{'':{width}}  distance  p-value"]
         for name, test in self.tests.items():
-            lines.append(f"{name:{width}}  {test.statistic:8.3f}  {test.p_value:7.2g}")
+            lines.append(f"{name:{width}}  {test.numbers['distance']:8.3f}  {test.numbers['p_value']:7.2g}")
         size = f"{self.ranks.shape[1]} simulations, p = {self.p_value:.2g}."
-        return "\n".join([*lines, f"{size} {self.verdict}"])
+        return "\n".join([*lines, f"{size} {self.verdict.sentence}"])
 
 
 def geweke(

@@ -28,12 +28,13 @@ from tractable.core.checks import as_float, check, check_count
 from tractable.core.module import Module, field
 from tractable.core.support import Support
 from tractable.core.types import Array, Key, PyTree
+from tractable.core.verdict import Verdict
 from tractable.inference.trust.chain_report import examine, named_leaves
 from tractable.inference.trust.diagnostics import as_chains, split_chains
 from tractable.inference.trust.effective_size import mcse_mean
 
 __all__ = [
-    "Enough", "Plateau", "drop_burn_in", "enough", "over_dispersed_starts", "plateau", "protocol_sequences",
+    "Plateau", "drop_burn_in", "enough", "over_dispersed_starts", "plateau", "protocol_sequences",
     "scalar_summaries",
 ]  # fmt: skip
 
@@ -47,28 +48,14 @@ class Plateau(Module):
     settled: bool = field(static=True)
     burn_in: int = field(static=True)
 
-    def __repr__(self) -> str:
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the chains have settled."""
+        largest = float(np.abs(self.z).max())
+        sentence = f"No plateau: the second half still moves (|z| {largest:.2f}); run longer."
         if self.settled:
-            return f"Plateau after {self.burn_in} draws (largest |z| {np.abs(self.z).max():.2f})."
-        return f"No plateau: the second half still moves (|z| {np.abs(self.z).max():.2f}); run longer."
-
-
-class Enough(Module):
-    """Whether draws suffice; `more` is the number of further draws per chain that should."""
-
-    ok: bool = field(static=True)
-    effective_size: float = field(static=True)
-    rhat: float = field(static=True)
-    more: int = field(static=True)
-
-    def __bool__(self) -> bool:
-        return self.ok
-
-    def __repr__(self) -> str:
-        numbers = f"effective size {self.effective_size:.0f}, R-hat {self.rhat:.4g}"
-        return (
-            f"Enough: {numbers}." if self.ok else f"Not enough: {numbers}; draw {self.more} more per chain."
-        )
+            sentence = f"Plateau after {self.burn_in} draws (largest |z| {largest:.2f})."
+        return Verdict(self.settled, sentence, {"burn_in": self.burn_in, "z": largest})
 
 
 def over_dispersed_starts(
@@ -126,11 +113,12 @@ def plateau(log_density: Any, limit: float | int = 3.0) -> Plateau:
     return Plateau(scores[place], largest[place] <= limit, cuts[place])
 
 
-def enough(draws: PyTree, effective_size: float | int | None = None, rhat: float | int = 1.01) -> Enough:
+def enough(draws: PyTree, effective_size: float | int | None = None, rhat: float | int = 1.01) -> Verdict:
     """Whether every variable of `draws` has its effective size, bulk and tail, and an R-hat below the limit.
 
     The size is by default 100 per chain. Variables that never change are left out; draws that are not finite
-    are never enough.
+    are never enough. The numbers are the least `effective_size`, the largest `rhat`, and how many `more`
+    draws per chain should do.
     """
     report = examine(draws)
     chains, length = named_leaves(draws)[0][1].shape[:2]
@@ -143,7 +131,10 @@ def enough(draws: PyTree, effective_size: float | int | None = None, rhat: float
     ok = size >= wanted and ratio <= rhat  # NaN is never enough
     factors = [wanted / size, (ratio**2 - 1) / (rhat**2 - 1)]  # R-hat squared less one falls like one over n
     factor = max(factors) if all(map(math.isfinite, factors)) else 2.0
-    return Enough(bool(ok), size, ratio, 0 if ok else math.ceil(length * max(factor - 1, 0.1)))
+    more = 0 if ok else math.ceil(length * max(factor - 1, 0.1))
+    said = f"effective size {size:.0f}, R-hat {ratio:.4g}"
+    sentence = f"Enough: {said}." if ok else f"Not enough: {said}; draw {more} more per chain."
+    return Verdict(ok, sentence, {"effective_size": size, "rhat": ratio, "more": more})
 
 
 def trend(chains: np.ndarray) -> np.ndarray:

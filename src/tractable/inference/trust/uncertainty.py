@@ -16,6 +16,7 @@ import numpy as np
 from tractable.core.checks import as_float, check, check_finite, offender
 from tractable.core.module import Module
 from tractable.core.types import Array, ArrayLike, Float, Scalar
+from tractable.core.verdict import Verdict
 from tractable.distributions.information import entropy
 from tractable.distributions.moments import total_variance
 
@@ -32,10 +33,13 @@ class UncertaintySplit(Module):
     def total(self) -> Array:
         return self.aleatoric + self.epistemic
 
-    def __repr__(self) -> str:
-        noise, total = float(self.aleatoric.mean()), float(self.total.mean())
-        share = f"{1 - noise / total:.0%} of it would yield to more data" if total > 0 else "nothing is open"
-        return f"UncertaintySplit(mean total {total:.4g}, aleatoric {noise:.4g}: {share})"
+    @property
+    def verdict(self) -> Verdict:
+        """How much of the uncertainty more data would remove."""
+        total = float(self.total.mean())
+        share = float(self.epistemic.mean()) / total if total > 0 else 0.0
+        sentence = f"{share:.0%} of the uncertainty would yield to more data."
+        return Verdict(True, sentence, {"total": total, "epistemic_share": share})
 
 
 class RiskCoverage(Module):
@@ -60,11 +64,13 @@ class RiskCoverage(Module):
         check(0 < coverage <= 1, "coverage", "above 0, at most 1", coverage)
         return self.risk[int(np.ceil(coverage * len(self.risk) - 1e-9)) - 1]
 
-    def __repr__(self) -> str:
-        whole, half = float(self.risk[-1]), float(self.risk_at(0.5))
-        gain = "Confidence orders the cases" if float(self.area) < whole else "Confidence is of no use"
-        curve = f"risk {whole:.4g} at full coverage, {half:.4g} at half"
-        return f"RiskCoverage({curve}, area {float(self.area):.4g}: {gain}.)"
+    @property
+    def verdict(self) -> Verdict:
+        """Whether confidence tells the cases apart."""
+        whole, half, area = float(self.risk[-1]), float(self.risk_at(0.5)), float(self.area)
+        gain = "Confidence orders the cases" if area < whole else "Confidence is of no use"
+        sentence = f"{gain}: risk {whole:.4g} at full coverage, {half:.4g} at half."
+        return Verdict(area < whole, sentence, {"risk": whole, "risk_at_half": half, "area": area})
 
 
 def split_entropy(probs: ArrayLike) -> UncertaintySplit:

@@ -23,11 +23,12 @@ from scipy.special import bdtrc
 
 from tractable.core.iterate import Status
 from tractable.core.module import Module, field
+from tractable.core.verdict import Verdict
 from tractable.inference.trust.chain_report import ChainReport, column, named_leaves
 from tractable.inference.trust.diagnostics import nested_rhat, rhat
 from tractable.inference.trust.effective_size import energy_information
 
-__all__ = ["Fault", "Verdict", "judge", "movement", "needed_effective_size", "where_diverging"]
+__all__ = ["Fault", "find_faults", "judge", "movement", "needed_effective_size", "where_diverging"]
 
 RHAT_LIMIT = 1.01
 _ENERGY_LIMIT = 0.3
@@ -45,40 +46,33 @@ class Fault(Module):
     note: bool = field(static=True, default=False)
 
 
-class Verdict(Module):
-    """Whether to trust the draws, in a sentence, with the faults and the numbers behind it."""
-
-    ok: bool = field(static=True)
-    sentence: str = field(static=True)
-    faults: tuple[Fault, ...] = field(static=True)
-    rhat: float = field(static=True)
-    ess_bulk: float = field(static=True)
-    ess_tail: float = field(static=True)
-    divergences: int = field(static=True)
-    energy_information: float = field(static=True)
-
-    def __repr__(self) -> str:
-        return self.sentence
-
-    def __bool__(self) -> bool:
-        return self.ok
-
-
 def judge(posterior: Any) -> Verdict:
-    """The verdict on anything with `report`, `draws`, `log_density`, `info`, `sampler`, `remarks`, `code`."""
+    """The verdict on anything with `report`, `faults`, `draws`, `log_density`, `info`, `sampler`, `code`.
+
+    Its numbers are the largest `rhat`, the smallest `ess_bulk`, `ess_tail` and `energy_information`, and the
+    number of `divergences`.
+    """
     if posterior.num_draws == 0:
-        none = Fault("empty", "there are none", "resume the run")
-        sentence = "Do not trust these draws: there are none; resume the run."
-        return Verdict(False, sentence, (none,), math.nan, math.nan, math.nan, 0, math.nan)
-    worst = _worst(posterior)
-    faults = tuple(_faults(posterior, worst))
+        return Verdict(False, "Do not trust these draws: there are none; resume the run.")
+    worst, report, faults = _worst(posterior), posterior.report, posterior.faults
     grave = [fault for fault in faults if not fault.note]
-    report = posterior.report
-    energy = energy_information(_record(posterior, "energy", float))
-    divergences = int(_record(posterior, "diverging", bool).sum())
     sentence = _sentence(posterior, worst, grave, [fault for fault in faults if fault.note])
-    low = [_smallest(values) for values in (report.ess_bulk, report.ess_tail, energy)]
-    return Verdict(not grave, sentence, faults, worst[0], low[0], low[1], divergences, low[2])
+    numbers = {
+        "rhat": worst[0],
+        "ess_bulk": _smallest(report.ess_bulk),
+        "ess_tail": _smallest(report.ess_tail),
+        "divergences": int(_record(posterior, "diverging", bool).sum()),
+        "energy_information": _smallest(energy_information(_record(posterior, "energy", float))),
+    }
+    return Verdict(not grave, sentence, numbers)
+
+
+def find_faults(posterior: Any) -> tuple[Fault, ...]:
+    """What is wrong with the draws, the gravest first."""
+    if posterior.num_draws == 0:
+        return (Fault("empty", "there are none", "resume the run"),)
+    looks = (_not_finite, _remarked, _diverging, _stuck, _disagreeing, _too_few, _timid, _saturated)
+    return tuple(fault for look in looks for fault in look(posterior))
 
 
 def needed_effective_size(num_chains: int) -> int:
@@ -113,17 +107,6 @@ def where_diverging(draws: Any, report: ChainReport, diverging: np.ndarray) -> t
             if chance[place] < best[0]:
                 best = chance[place], (report.names[place], side)
     return best[1]
-
-
-def _faults(posterior: Any, worst: tuple[float, str]) -> Iterator[Fault]:
-    yield from _not_finite(posterior)
-    yield from _remarked(posterior)
-    yield from _diverging(posterior)
-    yield from _stuck(posterior)
-    yield from _disagreeing(posterior, *worst)
-    yield from _too_few(posterior)
-    yield from _timid(posterior)
-    yield from _saturated(posterior)
 
 
 def _not_finite(posterior: Any) -> Iterator[Fault]:
@@ -181,7 +164,8 @@ def _stuck(posterior: Any) -> Iterator[Fault]:
         yield Fault("refused", finding, fix)
 
 
-def _disagreeing(posterior: Any, value: float, name: str) -> Iterator[Fault]:
+def _disagreeing(posterior: Any) -> Iterator[Fault]:
+    value, name = _worst(posterior)
     if not value > RHAT_LIMIT:
         return
     chains = posterior.log_density if name == "log_density" else column(posterior.draws, name)

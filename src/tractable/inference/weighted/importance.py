@@ -121,7 +121,7 @@ class Weighted(Module):
             ("Pareto k_hat", f"{float(self.k_hat):.3g}"),
             ("log evidence", f"{self.log_evidence}"),
         ]
-        return "\n".join([*(f"{name:<24}{value}" for name, value in rows), self.verdict])
+        return "\n".join([*(f"{name:<24}{value}" for name, value in rows), f"{self.verdict}"])
 
 
 def monte_carlo(
