@@ -52,10 +52,6 @@ class Moralised:
     married: tuple[tuple[str, str], ...]
     lost: tuple[IndependenceStatement, ...]
 
-    def __repr__(self) -> str:
-        married = ", ".join(f"{a} - {b}" for a, b in self.married) or "nobody"
-        return f"Moralised(married: {married}; lost: {', '.join(map(str, self.lost)) or 'nothing'})"
-
 
 @dataclass(frozen=True)
 class Oriented:
@@ -64,10 +60,6 @@ class Oriented:
     dag: DAG
     added: tuple[tuple[str, str], ...]
     lost: tuple[IndependenceStatement, ...]
-
-    def __repr__(self) -> str:
-        added = ", ".join(f"{a} - {b}" for a, b in self.added) or "nothing"
-        return f"Oriented(added: {added}; lost: {', '.join(map(str, self.lost)) or 'nothing'})"
 
 
 def v_structures(dag: DAG) -> frozenset[tuple[str, str, str]]:
@@ -128,8 +120,9 @@ def meek_closure(skeleton: UndirectedGraph, directed: Iterable[tuple[str, str]])
 def moralise(dag: DAG) -> Moralised:
     """The moral graph, with the pairwise independencies of `dag` that it no longer shows.
 
-    >>> moralise(DAG({"c": ["a", "b"]}))
-    Moralised(married: a - b; lost: a _|_ b)
+    >>> found = moralise(DAG({"c": ["a", "b"]}))
+    >>> found.married, str(found.lost[0])
+    ((('a', 'b'),), 'a _|_ b')
     """
     moral = dag.moral()
     hidden = (s for s in dag.pairwise_independencies() if not moral.separated(s.x, s.y, s.given))

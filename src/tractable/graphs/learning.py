@@ -18,8 +18,10 @@ import jax.random as jr
 import numpy as np
 
 from tractable.core.checks import as_float, check, check_option, offender
-from tractable.core.types import Array, Float, Key
+from tractable.core.module import Module, field
+from tractable.core.types import Array, Float, Key, Scalar
 from tractable.distributions.multivariate import Dirichlet
+from tractable.distributions.table_axes import TableAxes
 from tractable.distributions.tables import ConditionalTable
 from tractable.graphs.bayes_net import BayesNet
 from tractable.graphs.coded_rows import CodedRows, coded_rows
@@ -80,46 +82,44 @@ class DirichletPrior:
         return np.broadcast_to(values, shape).astype(float)
 
 
-@dataclass(frozen=True)
-class NetworkPosterior:
+class NetworkPosterior(Module):
     """Dirichlet rows of every table after the data; each is `concentrations[name]`, parents first."""
 
-    dag: DAG
-    states: dict[str, tuple[Any, ...]]
-    concentrations: dict[str, Float[np.ndarray, "..."]]
-    log_evidence: float
+    concentrations: dict[str, Float[Array, "..."]]
+    log_evidence: Scalar | float
+    dag: DAG = field(static=True)
+    axes: TableAxes = field(static=True)
 
     def mean(self) -> BayesNet:
         """The posterior predictive network: the probability of the next row, parameters integrated out."""
-        return self._network({n: a / a.sum(-1, keepdims=True) for n, a in self.concentrations.items()})
+        means = {name: a / a.sum(-1, keepdims=True) for name, a in self.concentrations.items()}
+        return _network(self.dag, self.axes, means)
 
     def mode(self) -> BayesNet:
         """The tables of highest posterior density, where every concentration is at least one."""
         tables = {}
         for name, alpha in self.concentrations.items():
-            excess = alpha - 1
+            excess = np.asarray(alpha) - 1
             ok = (excess >= 0).all(-1) & (excess.sum(-1) > 0)
             if not ok.all():
-                where = _condition(self.dag, self.states, name, ~ok)
+                where = _condition(self.dag, self.axes, name, ~ok)
                 fix = "Use the mean, or a prior of concentrations of at least one."
                 check(False, f"posterior of {name!r}", "with a mode in every row", f"none with {where}", fix)
             tables[name] = excess / excess.sum(-1, keepdims=True)
-        return self._network(tables)
+        return _network(self.dag, self.axes, tables)
 
     def sample_tables(self, key: Key, num_draws: int = 1) -> dict[str, Float[Array, "draws ..."]]:
         """Independent draws of all tables, one leading axis of draws."""
         keys = jr.split(key, len(self.concentrations))
         return {
-            name: Dirichlet(jnp.asarray(alpha)).sample(each, (num_draws,))
+            name: Dirichlet(alpha).sample(each, (num_draws,))
             for each, (name, alpha) in zip(keys, self.concentrations.items())
         }
 
     def sample(self, key: Key) -> BayesNet:
         """One network from the posterior."""
-        return self._network({name: draws[0] for name, draws in self.sample_tables(key).items()})
-
-    def _network(self, tables: Mapping[str, Any]) -> BayesNet:
-        return _network(self.dag, self.states, tables)
+        drawn = {name: draws[0] for name, draws in self.sample_tables(key).items()}
+        return _network(self.dag, self.axes, drawn)
 
 
 def fit_network(
@@ -144,17 +144,16 @@ def fit_network(
         posterior = network_posterior(frame, structure, chosen, states, weights)
         return posterior.mean() if chosen.point == "mean" else posterior.mode()
     dag, rows = rows_of(frame, structure, states, weights)
-    found = dict(zip(rows.names, rows.axes.states))
     tables = {}
     for name in dag.names:
         counts = rows.counts((*dag.parents(name), name))
         totals = counts.sum(-1, keepdims=True)
         if (totals == 0).any():
-            where = _condition(dag, found, name, totals[..., 0] == 0)
+            where = _condition(dag, rows.axes, name, totals[..., 0] == 0)
             must, fix = "some for each joint state of its parents", "Give a `prior`, such as 1.0 or 'bdeu'."
             check(False, f"rows for {name!r}", must, f"none with {where}", fix)
         tables[name] = counts / totals
-    return _network(dag, found, tables)
+    return _network(dag, rows.axes, tables)
 
 
 def network_posterior(
@@ -173,9 +172,9 @@ def network_posterior(
     for name in dag.names:
         counts = rows.counts((*dag.parents(name), name))
         alpha = chosen.concentration(name, counts.shape)
-        after[name] = alpha + counts
+        after[name] = jnp.asarray(alpha + counts)
         evidence += dirichlet_term(counts, alpha) - dirichlet_term(counts.sum(-1), alpha.sum(-1))
-    return NetworkPosterior(dag, dict(zip(rows.names, rows.axes.states)), after, evidence)
+    return NetworkPosterior(after, evidence, dag, rows.axes)
 
 
 def as_prior(prior: DirichletPrior | float | int | str | None) -> DirichletPrior | None:
@@ -198,15 +197,15 @@ def rows_of(frame: Any, structure: Any, states: Any = None, weights: Any = None)
     return dag, rows.select(dag.names).complete()
 
 
-def _network(dag: DAG, states: Mapping[str, tuple[Any, ...]], tables: Mapping[str, Any]) -> BayesNet:
+def _network(dag: DAG, axes: TableAxes, tables: Mapping[str, Any]) -> BayesNet:
     made = []
     for name in dag.names:
-        axes = [states[each] for each in (*dag.parents(name), name)]
-        made.append(ConditionalTable(name, dag.parents(name), jnp.asarray(tables[name]), axes))
+        states = axes.select((*dag.parents(name), name)).states
+        made.append(ConditionalTable(name, dag.parents(name), jnp.asarray(tables[name]), states))
     return BayesNet(made)
 
 
-def _condition(dag: DAG, states: Mapping[str, tuple[Any, ...]], name: str, wrong: Any) -> str:
+def _condition(dag: DAG, axes: TableAxes, name: str, wrong: Any) -> str:
     """The first joint state of the parents of `name` whose row is wrong, in words."""
-    index = np.argwhere(wrong)[0].tolist()
-    return ", ".join(f"{p}={states[p][i]!r}" for p, i in zip(dag.parents(name), index)) or "no parents"
+    parents = dag.parents(name)
+    return axes.select(parents).describe(np.argwhere(wrong)[0].tolist()) if parents else "no parents"

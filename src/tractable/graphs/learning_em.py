@@ -8,7 +8,6 @@ References.  Lauritzen (1995); Dempster, Laird and Rubin (1977); Koller and Frie
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import equinox as eqx
@@ -18,8 +17,9 @@ import numpy as np
 from tractable.core.checks import ImpossibleEvidence, check, check_count
 from tractable.core.chunks import pad_rows
 from tractable.core.host_random import generator
-from tractable.core.iterate import Run
-from tractable.core.types import Array, Float, Key
+from tractable.core.iterate import Run, Status
+from tractable.core.module import Module, field
+from tractable.core.types import Array, Float, Key, Scalar
 from tractable.graphs.bayes_net import BayesNet
 from tractable.graphs.coded_rows import CodedRows, coded_rows
 from tractable.graphs.dag import DAG
@@ -32,28 +32,19 @@ from tractable.inference.expectation_maximisation.prior import WithPrior
 __all__ = ["FittedNetwork", "fit_network_em", "missing_posteriors"]
 
 
-@dataclass(frozen=True)
-class FittedNetwork:
+class FittedNetwork(Module):
     """A network fitted by EM: the run says how it ended, its trace is the objective of every step."""
 
     net: BayesNet
-    log_evidence: float
-    run: Run
-    num_rows: int
-    num_distinct: int
-    missing: tuple[str, ...]
+    log_evidence: Scalar | float
+    run: Run = field(show=False)
+    num_rows: int = field(static=True)
+    num_distinct: int = field(static=True)
+    missing: tuple[str, ...] = field(static=True)
 
-    def __repr__(self) -> str:
-        more = f" and {len(self.missing) - 8} more" if len(self.missing) > 8 else ""
-        gaps = (", ".join(self.missing[:8]) or "none") + more
-        return "\n".join(
-            [
-                f"Network of {len(self.net.names)} variables by EM; missing somewhere: {gaps}",
-                f"log-evidence {self.log_evidence:.6f} after {int(self.run.num_steps)} steps on "
-                f"{self.num_rows} rows ({self.num_distinct} distinct)",
-                self.run.status.sentence,
-            ]
-        )
+    @property
+    def status(self) -> Status:
+        return self.run.status
 
 
 def fit_network_em(

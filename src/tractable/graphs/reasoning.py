@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from tractable.core.checks import check
+from tractable.core.module import HostResult, field
 from tractable.distributions.table_axes import TableAxes
 from tractable.graphs.dag import DAG
 from tractable.graphs.potentials import Potentials, posterior
@@ -49,13 +50,12 @@ class Reasoning:
         return "\n".join(lines)
 
 
-@dataclass(frozen=True)
-class Sensitivity:
+class Sensitivity(HostResult):
     """The probability of an event given evidence, and its derivative by every entry of one table."""
 
     value: float
     derivatives: np.ndarray  # axes as in the table: the parents, then the variable
-    axes: TableAxes
+    axes: TableAxes = field(static=True)
 
     def entry(self, **states: Any) -> float:
         """The derivative by the entry at one state of each of the table's variables."""
@@ -64,11 +64,6 @@ class Sensitivity:
         return float(
             self.derivatives[tuple(int(self.axes.mask(n, [states[n]]).argmax()) for n in self.axes.names)]
         )
-
-    def __repr__(self) -> str:
-        largest = np.unravel_index(np.abs(self.derivatives).argmax(), self.derivatives.shape)
-        where = self.axes.describe([int(i) for i in largest])
-        return f"Sensitivity(value {self.value:.6g}; largest {self.derivatives[largest]:+.6g} at {where})"
 
 
 def reasoning_kinds(dag: DAG, target: str, evidence: Mapping[str, Any]) -> dict[str, str]:
