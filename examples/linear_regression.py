@@ -6,14 +6,14 @@ import numpy as np
 from tractable import datasets
 from tractable.supervised import (
     GaussianBumps,
-    Polynomial,
     choose_penalty,
     ordinary_least_squares,
     recursive_least_squares,
     ridge,
-    ridge_prior,
     robust_regression,
 )
+from tractable.supervised.basis import Polynomial
+from tractable.supervised.linear.recursive import ridge_prior
 
 
 def main() -> None:

@@ -2,13 +2,8 @@
 
 import numpy as np
 
-from tractable.supervised import (
-    SeparatedDataError,
-    fit_bayes_logistic,
-    fit_logistic,
-    fit_probit,
-    variational_logistic,
-)
+from tractable.supervised import SeparatedDataError, fit_bayes_logistic, fit_logistic, fit_probit
+from tractable.supervised.logistic.bayes_variational import variational_logistic
 
 
 def make_rows(num_rows: int) -> tuple[np.ndarray, np.ndarray]:

@@ -3,14 +3,9 @@
 import jax.random as jr
 import numpy as np
 
-from tractable.supervised import (
-    bias_variance_curve,
-    conformal_interval,
-    grid_search,
-    k_folds,
-    leave_one_out,
-    train_test_split,
-)
+from tractable.supervised import conformal_interval, grid_search, k_folds, train_test_split
+from tractable.supervised.selection.bias_variance import bias_variance_curve
+from tractable.supervised.selection.validation import leave_one_out
 
 
 def polynomial(degree: int):

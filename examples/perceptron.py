@@ -3,15 +3,13 @@
 import numpy as np
 
 from tractable.kernels.nonstationary import Polynomial
-from tractable.supervised import (
-    KernelPerceptron,
-    Perceptron,
+from tractable.supervised import KernelPerceptron, Perceptron
+from tractable.supervised.perceptrons.perceptron import minimise_zero_one, mistake_trace
+from tractable.supervised.perceptrons.separability import (
     augmented,
     best_direction,
     margin,
-    minimise_zero_one,
     mistake_bound,
-    mistake_trace,
     radius,
     separability,
 )

@@ -5,7 +5,8 @@ import numpy as np
 from tractable.estimators.svm import SupportVectorClassifier
 from tractable.kernels.nonstationary import Linear
 from tractable.kernels.stationary import RBF
-from tractable.supervised import SupportVectorMachine, bandwidth_study, leave_one_out_bounds, rings
+from tractable.supervised import SupportVectorMachine, leave_one_out_bounds
+from tractable.supervised.svm.study import bandwidth_study, rings
 
 
 def main() -> None:
