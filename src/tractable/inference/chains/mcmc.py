@@ -2,8 +2,8 @@ r"""Markov chain Monte Carlo: draws from any log-density, with a verdict, that c
 
 Run.         Scattered starts, warm-up until the chains agree, then draws; each chain on its own thread.
 Files.       In the order of a run: `mcmc` (here), `starts`, `warmup`, `threads` (a block of steps; the named
-             random streams), `rounds` (draws, kept and saved), `posterior`, `trust.chain_report` (the
-             summary) and `trust.verdict`.
+             random streams), `rounds` (draws, kept and saved), `posterior`, `trust.verdict` and
+             `trust.summary_table`.
 Exactness.   A run that was interrupted, saved and resumed gives the draws of the uninterrupted one, bit for
              bit: 500 draws and 500 more are the same as 1000; one that was stopped in its warm-up warms up
              anew.

@@ -135,7 +135,7 @@ def geweke(
     >>> prior = lambda key: {"m": jr.normal(key)}
     >>> data = lambda key, x: x["m"] + jr.normal(key)
     >>> exact = lambda key, x, y: {"m": y / 2 + jr.normal(key) / jnp.sqrt(2.0)}
-    >>> geweke(prior, data, exact, key=jr.key(0)).ok
+    >>> geweke(prior, data, exact, key=jr.key(0)).verdict.ok
     True
     """
     check_count("num_steps", num_steps, least=2)

@@ -1,0 +1,67 @@
+"""Engines whose answers must not depend on what the process did before: run as a program, it prints digests.
+
+Each engine is a function without arguments that returns arrays. A new engine is one line of `ENGINES`.
+"""
+
+import hashlib
+import sys
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+
+from tractable.core.support import positive
+from tractable.inference.chains.mcmc import mcmc
+from tractable.inference.samplers.metropolis import Metropolis, MultiplicativeWalk
+from tractable.inference.samplers.nuts import NUTS
+from tractable.inference.samplers.slice import SliceSampler
+
+EFFECTS = np.array([28.0, 8.0, -3.0, 7.0, -1.0, 1.0, 18.0, 12.0])
+ERRORS = np.array([15.0, 10.0, 16.0, 11.0, 9.0, 11.0, 10.0, 18.0])
+
+
+def schools(x: Any, effects: Any, errors: Any) -> Any:
+    fit = -0.5 * jnp.sum(((effects - x["mu"] - x["tau"] * x["z"]) / errors) ** 2)
+    return fit - 0.5 * jnp.sum(x["z"] ** 2) - (x["mu"] / 10) ** 2 - x["tau"] / 5
+
+
+def normal(x: Any) -> Any:
+    return -0.5 * jnp.sum(x**2)
+
+
+def gamma(x: Any) -> Any:
+    return 2 * jnp.log(x) - x
+
+
+def of_chains(log_density: Any, start: Any, sampler: Any, **options: Any) -> Any:
+    """Draws, records and verdict of a short run."""
+    post = mcmc(log_density, start, sampler, key=jr.key(1), num_draws=60, progress=False, **options)
+    return post.draws, post.log_density, post.info, np.frombuffer(post.verdict.sentence.encode(), np.uint8)
+
+
+ENGINES = {
+    "nuts": lambda: of_chains(
+        schools,
+        {"mu": 0.0, "tau": 1.0, "z": np.zeros(8)},
+        NUTS(),
+        supports={"tau": positive},
+        args=(EFFECTS, ERRORS),
+    ),
+    "slice": lambda: of_chains(normal, np.zeros(3), SliceSampler(), warmup=40),
+    "metropolis": lambda: of_chains(gamma, np.asarray(1.0), Metropolis(MultiplicativeWalk(0.5)), warmup=40),
+}
+
+
+def digest(name: str) -> str:
+    """A digest of every bit of what an engine answers."""
+    found = hashlib.sha256()
+    for leaf in jax.tree.leaves(ENGINES[name]()):
+        found.update(np.ascontiguousarray(leaf).tobytes())
+    return found.hexdigest()
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        print(name, digest(name))
