@@ -2,8 +2,9 @@
 
 import jax.random as jr
 import numpy as np
+from sklearn.model_selection import KFold, train_test_split
 
-from tractable.supervised import conformal_interval, grid_search, k_folds, train_test_split
+from tractable.supervised import conformal_interval, grid_search
 from tractable.supervised.selection.bias_variance import bias_variance_curve
 from tractable.supervised.selection.validation import leave_one_out
 
@@ -27,7 +28,7 @@ def noisy_sinusoid(key, num_rows: int = 25):
 def main() -> None:
     X, y = noisy_sinusoid(jr.key(0), 60)
     degrees = list(range(1, 10))
-    search = grid_search(polynomial, {"degree": degrees}, X, y, k_folds(60, 10, key=jr.key(1)))
+    search = grid_search(polynomial, {"degree": degrees}, X, y, KFold(10, shuffle=True, random_state=1))
     print(search, end="\n\n")
     assert 3 <= search.best["degree"] <= 7
     assert search.simplest["degree"] <= search.best["degree"]
@@ -41,9 +42,9 @@ def main() -> None:
     assert parts.mean_variance[-1] > 2 * parts.mean_variance[2]
 
     X, y = noisy_sinusoid(jr.key(3), 2000)
-    split = train_test_split(2000, key=jr.key(4), test_fraction=0.5)
-    fitted = polynomial(1)(X[split.train], y[split.train])  # too simple a model, and yet:
-    calibration, new = split.test[:200], split.test[200:]
+    train, held = train_test_split(np.arange(2000), test_size=0.5, random_state=4)
+    fitted = polynomial(1)(X[train], y[train])  # too simple a model, and yet:
+    calibration, new = held[:200], held[200:]
     low, high = conformal_interval(y[calibration], fitted(X[calibration]), fitted(X[new]), 0.9)
     share = ((low <= y[new]) & (y[new] <= high)).mean()
     print(f"{share:.1%} of new targets lie in the conformal intervals of 90%")

@@ -6,7 +6,8 @@ import pytest
 from sklearn.linear_model import ElasticNet, Lasso
 
 from tractable.core import Status
-from tractable.optim import L1Penalty, ProximalGradient, coordinate_descent, minimise, soft_threshold
+from tractable.optim import L1Penalty, ProximalGradient, minimise
+from tractable.optim.proximal import coordinate_descent, soft_threshold
 
 GENERATOR = np.random.default_rng(0)
 FEATURES = GENERATOR.normal(size=(60, 8))

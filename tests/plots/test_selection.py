@@ -4,9 +4,10 @@ import jax.random as jr
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from sklearn.model_selection import KFold
 
 from tractable.plots.selection import BiasVarianceDisplay, LearningCurveDisplay, ValidationCurveDisplay
-from tractable.supervised.selection.validation import k_folds, validation_curve
+from tractable.supervised.selection.validation import validation_curve
 
 X = np.random.default_rng(0).uniform(-1, 1, (40, 1))
 Y = X[:, 0] ** 2
@@ -23,7 +24,7 @@ def _polynomial(degree):
 
 
 def test_validation_curve_marks_the_best_value():
-    folds = k_folds(40, 4, key=jr.key(0))
+    folds = KFold(4, shuffle=True, random_state=0)
     curve = validation_curve(_polynomial, [0, 1, 2], X, Y, folds, name="degree")
     shown = ValidationCurveDisplay.from_model(_polynomial, [0, 1, 2], X, Y, folds, name="degree")
     fitted, left_out, best = shown.ax_.lines
@@ -38,7 +39,7 @@ def test_validation_curve_marks_the_best_value():
 
 def test_learning_curve_draws_on_given_axes():
     _, ax = plt.subplots()
-    folds = k_folds(40, 4, key=jr.key(0))
+    folds = KFold(4, shuffle=True, random_state=0)
     shown = LearningCurveDisplay.from_model(_polynomial(1), X, Y, [5, 30], folds, key=jr.key(1), ax=ax)
     assert shown.ax_ is ax
     assert ax.lines[1].get_xdata().tolist() == [5, 30]

@@ -1,10 +1,9 @@
-"""Splits that partition, cross-validation by loops, leave-one-out by its formula, bias and variance."""
+"""Cross-validation by loops, leave-one-out by its formula, bias and variance."""
 
 import jax.random as jr
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from sklearn.model_selection import KFold, StratifiedShuffleSplit
 
 from tractable.datasets import iris
 from tractable.supervised.generative.discriminant import fit_gaussian_discriminant
@@ -13,10 +12,8 @@ from tractable.supervised.selection.losses import absolute_loss
 from tractable.supervised.selection.validation import (
     cross_validate,
     grid_search,
-    k_folds,
     learning_curve,
     leave_one_out,
-    train_test_split,
     validation_curve,
 )
 
@@ -34,46 +31,13 @@ def _polynomial(degree, ridge=1e-9):
     return fit
 
 
-@given(
-    st.integers(4, 60), st.integers(2, 4), st.integers(0, 99), st.sampled_from(["plain", "labels", "groups"])
-)
-def test_folds_partition_the_rows(num_rows, num_folds, seed, kind):
-    codes = np.random.default_rng(seed).integers(0, 5, num_rows)
-    codes[: min(num_folds, num_rows)] = np.arange(num_folds)  # as many groups as folds
-    options = {} if kind == "plain" else {kind: codes}
-    folds = k_folds(num_rows, num_folds, key=jr.key(seed), **options)
-    assert sorted(np.concatenate([f.test for f in folds])) == list(range(num_rows))
-    for fold in folds:
-        assert sorted(np.r_[fold.train, fold.test]) == list(range(num_rows))
-        if kind == "groups":
-            assert not set(codes[fold.train]) & set(codes[fold.test])
-    if kind != "groups":
-        sizes = [len(f.test) for f in folds]
-        assert max(sizes) - min(sizes) <= 1
-    if kind == "labels":
-        for code in np.unique(codes):
-            shares = [(codes[f.test] == code).sum() for f in folds]
-            assert max(shares) - min(shares) <= 1
-
-
-def test_a_split_keeps_the_shares_of_classes():
-    labels = np.repeat([0, 1, 2], [60, 30, 10])
-    split = train_test_split(100, key=jr.key(0), test_fraction=0.2, labels=labels)
-    assert np.bincount(labels[split.test]).tolist() == [12, 6, 2]
-    assert sorted(np.r_[split.train, split.test]) == list(range(100))
-    plain = train_test_split(10, key=jr.key(1))
-    assert (len(plain.test), len(plain.train)) == (2, 8)
-    other = train_test_split(10, key=jr.key(2))
-    assert plain.test.tolist() != other.test.tolist() or plain.train.tolist() != other.train.tolist()
-
-
 def test_cross_validation_is_a_loop_over_folds():
-    folds = k_folds(40, 5, key=jr.key(0))
+    folds = list(KFold(5, shuffle=True, random_state=0).split(_X))
     found = cross_validate(_polynomial(3), _X, _T, folds)
     losses = np.empty(40)
-    for fold in folds:
-        weights = np.polyfit(_X[fold.train, 0], _T[fold.train], 3)
-        losses[fold.test] = (np.polyval(weights, _X[fold.test, 0]) - _T[fold.test]) ** 2
+    for seen, held in folds:
+        weights = np.polyfit(_X[seen, 0], _T[seen], 3)
+        losses[held] = (np.polyval(weights, _X[held, 0]) - _T[held]) ** 2
     np.testing.assert_allclose(found.losses, losses, rtol=1e-5)
     assert found.mean == pytest.approx(losses.mean(), rel=1e-6)
     assert found.standard_error == pytest.approx(losses.std(ddof=1) / np.sqrt(40), rel=1e-6)
@@ -102,7 +66,7 @@ def test_leave_one_out_has_the_closed_form_of_least_squares():
 def test_learning_curves_meet_as_rows_grow():
     X = RNG.uniform(-1, 1, (400, 1))
     y = np.sin(3 * X[:, 0]) + 0.2 * RNG.normal(size=400)
-    folds = k_folds(400, 4, key=jr.key(1))
+    folds = KFold(4, shuffle=True, random_state=1)
     curve = learning_curve(_polynomial(4), X, y, [8, 30, 300], folds, key=jr.key(2))
     train, test = curve.train.mean(1), curve.test.mean(1)
     assert (np.diff(test) < 0).all()
@@ -115,16 +79,15 @@ def test_learning_curves_meet_as_rows_grow():
 def test_development_set_chooses_the_setting_of_best_accuracy():
     X, y = iris().features, iris().target
     X = np.c_[X, RNG.normal(size=(150, 12))]
-    split = train_test_split(150, key=jr.key(3), labels=y, test_fraction=0.4)
+    split = next(StratifiedShuffleSplit(1, test_size=0.4, random_state=3).split(X, y))
+    train, test = split
 
     def shrunk(shrinkage):
         return lambda a, b: fit_gaussian_discriminant(a, b, shrinkage=shrinkage).predict
 
     values = [0.0, 0.2, 0.5, 1.0]
     search = grid_search(shrunk, {"shrinkage": values}, X, y, [split])
-    accuracy = [
-        (shrunk(v)(X[split.train], y[split.train])(X[split.test]) == y[split.test]).mean() for v in values
-    ]
+    accuracy = [(shrunk(v)(X[train], y[train])(X[test]) == y[test]).mean() for v in values]
     np.testing.assert_allclose(1 - search.means, accuracy)
     assert search.best == {"shrinkage": values[int(np.argmax(accuracy))]}
     curve = validation_curve(shrunk, values, X, y, [split], name="shrinkage")
@@ -135,7 +98,7 @@ def test_development_set_chooses_the_setting_of_best_accuracy():
 
 
 def test_grids_are_products():
-    folds = k_folds(40, 4, key=jr.key(4))
+    folds = KFold(4, shuffle=True, random_state=4)
     search = grid_search(_polynomial, {"degree": [1, 3], "ridge": [1e-9, 1.0, 1e6]}, _X, _T, folds)
     assert len(search.settings) == 6
     assert search.settings[4] == {"degree": 3, "ridge": 1.0}
@@ -195,20 +158,11 @@ def test_bias_variance_of_a_hundred_noisy_sinusoids():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: k_folds(3, 4, key=jr.key(0)), "`num_folds` must be a whole number from 2 to 3; got 4"),
-        (
-            lambda: k_folds(3, 3, key=jr.key(0), groups=[0, 0, 1]),
-            "whole number from 2 to 2",
-        ),
-        (lambda: k_folds(3, 2, key=jr.key(0), labels=[0, 1]), r"`labels` must be one per row \(3,\)"),
-        (
-            lambda: train_test_split(9, key=jr.key(0), test_fraction=1.0),
-            "`test_fraction` must be betw",
-        ),
         (lambda: leave_one_out(_polynomial(1), _X[:1], _T[:1]), "`y` must be at least two rows; got 1"),
         (lambda: grid_search(_polynomial, {}, _X, _T, []), "`grid` must be values for each name"),
+        (lambda: cross_validate(_polynomial(1), _X, _T, []), "`folds` must be a splitter of scikit-learn"),
         (
-            lambda: cross_validate(lambda X, y: lambda new: 0.0, _X, _T, k_folds(40, 2, key=jr.key(0))),
+            lambda: cross_validate(lambda X, y: lambda new: 0.0, _X, _T, KFold(2)),
             "`predictions` must be as long as `targets`",
         ),
     ],

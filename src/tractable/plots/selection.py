@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from tractable.core.types import ArrayLike, Key
 from tractable.supervised.selection.bias_variance import BiasVariance, bias_variance_curve
-from tractable.supervised.selection.validation import Curve, Split, learning_curve, validation_curve
+from tractable.supervised.selection.validation import Curve, learning_curve, validation_curve
 
 __all__ = ["BiasVarianceDisplay", "LearningCurveDisplay", "ValidationCurveDisplay"]
 
@@ -53,7 +53,7 @@ class LearningCurveDisplay(_CurveDisplay):
 
     @classmethod
     def from_model(
-        cls, fit: Callable, X: ArrayLike, y: ArrayLike, sizes: Sequence[int], folds: Sequence[Split], *,
+        cls, fit: Callable, X: ArrayLike, y: ArrayLike, sizes: Sequence[int], folds: Any, *,
         key: Key, loss: Callable | None = None, ax: Axes | None = None,
     ) -> "LearningCurveDisplay":  # fmt: skip
         """Compute the curve of a learner `fit(X, y) -> predict` and draw it."""
@@ -65,7 +65,7 @@ class ValidationCurveDisplay(_CurveDisplay):
 
     @classmethod
     def from_model(
-        cls, learner: Callable, values: Sequence[Any], X: ArrayLike, y: ArrayLike, folds: Sequence[Split], *,
+        cls, learner: Callable, values: Sequence[Any], X: ArrayLike, y: ArrayLike, folds: Any, *,
         loss: Callable | None = None, name: str = "value", ax: Axes | None = None, logarithmic: bool = False,
     ) -> "ValidationCurveDisplay":  # fmt: skip
         """Compute the curve of `learner(value)` and draw it."""

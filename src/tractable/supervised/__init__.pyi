@@ -69,9 +69,7 @@ from tractable.supervised.selection.uncertainty import conformal_sets as conform
 from tractable.supervised.selection.uncertainty import selective_prediction as selective_prediction
 from tractable.supervised.selection.validation import cross_validate as cross_validate
 from tractable.supervised.selection.validation import grid_search as grid_search
-from tractable.supervised.selection.validation import k_folds as k_folds
 from tractable.supervised.selection.validation import learning_curve as learning_curve
-from tractable.supervised.selection.validation import train_test_split as train_test_split
 from tractable.supervised.selection.validation import validation_curve as validation_curve
 from tractable.supervised.svm.bounds import leave_one_out_bounds as leave_one_out_bounds
 from tractable.supervised.svm.least_squares import LeastSquaresMachine as LeastSquaresMachine

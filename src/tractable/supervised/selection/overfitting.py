@@ -25,7 +25,7 @@ from tractable.supervised.bayes_linear.statistics import regression_statistics
 from tractable.supervised.generative.discriminant import fit_gaussian_discriminant
 from tractable.supervised.linear.least_squares import ordinary_least_squares
 from tractable.supervised.neighbours.search import NearestNeighbours
-from tractable.supervised.selection.validation import Curve, Learner, Split, cross_validate, validation_curve
+from tractable.supervised.selection.validation import Curve, Learner, cross_validate, validation_curve
 
 __all__ = [
     "DegreeSweep", "FlexibilityStudy", "compare_learners", "degree_sweep", "heights_and_weights",
@@ -79,7 +79,7 @@ def degree_sweep(
     """Polynomials of each degree in one variable, fitted to the first rows and tried on the new ones."""
     x, new = (np.asarray(rows, float).reshape(len(np.asarray(rows)), -1) for rows in (X, X_new))
     check(x.shape[1] == 1, "X", "one variable", f"{x.shape[1]} columns")
-    split = Split(np.arange(len(x)), len(x) + np.arange(len(new)))
+    split = np.arange(len(x)), len(x) + np.arange(len(new))
     targets = np.concatenate([np.asarray(y, float), np.asarray(y_new, float)])
     everything = np.concatenate([x, new])
     curve = validation_curve(
@@ -101,7 +101,7 @@ def compare_learners(
     rows, new = np.asarray(X, float), np.asarray(X_new, float)
     targets = np.concatenate([np.asarray(y), np.asarray(y_new)])
     everything = np.concatenate([rows, new])
-    split = Split(np.arange(len(rows)), len(rows) + np.arange(len(new)))
+    split = np.arange(len(rows)), len(rows) + np.arange(len(new))
     results = [cross_validate(fit, everything, targets, [split]) for fit in learners.values()]
     train, test = (
         np.array([getattr(r, part)[0] for r in results]) for part in ("train_losses", "test_losses")

@@ -1,5 +1,7 @@
-r"""Choosing models by rows that they have not seen: splits, cross-validation, curves, grids.
+r"""Choosing models by rows that they have not seen: cross-validation, curves, grids.
 
+Folds.       A splitter of scikit-learn (`KFold`, `StratifiedKFold`, `GroupKFold`, `ShuffleSplit`, ...), or
+             pairs of indices (rows to learn from, rows held out); one pair is a development set.
 Learner.     Anything given as `fit(X, y) -> predict` with `predict(X) -> predictions`; a loss takes (targets,
              predictions) and gives one number per row.
 Error.       Cross-validation: the mean loss over rows left out in turn, with its standard error over rows;
@@ -13,29 +15,22 @@ References.  Stone (1974); Hastie, Tibshirani and Friedman (2009) sections 7.10 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import jax.random as jr
 import numpy as np
 
 from tractable.core.checks import check, check_count
+from tractable.core.host_random import generator
 from tractable.core.interfaces import Task, task_of
 from tractable.core.module import Module
 from tractable.core.types import ArrayLike, Key
 from tractable.supervised.selection.losses import squared_loss, zero_one_loss
 
 __all__ = [
-    "CrossValidation", "Curve", "GridSearch", "Split", "cross_validate", "grid_search", "k_folds",
-    "learning_curve", "leave_one_out", "train_test_split", "validation_curve",
+    "CrossValidation", "Curve", "GridSearch", "cross_validate", "grid_search", "learning_curve",
+    "leave_one_out", "validation_curve",
 ]  # fmt: skip
 
 Learner = Callable[[Any, Any], Callable[[Any], Any]]
 Loss = Callable[[Any, Any], Any]
-
-
-class Split(Module):
-    """Indices of rows to learn from and of rows held out."""
-
-    train: np.ndarray
-    test: np.ndarray
 
 
 class CrossValidation(Module):
@@ -123,45 +118,8 @@ class GridSearch(Module):
         return "\n".join([*rows, f"best {self.best}; within one standard error {self.simplest}"])
 
 
-def train_test_split(
-    num_rows: int, *, key: Key, test_fraction: float = 0.25, labels: ArrayLike | None = None
-) -> Split:
-    """Rows dealt at random; with `labels` the shares of classes are kept as nearly as whole rows allow."""
-    num_rows = check_count("num_rows", num_rows, 2)
-    check(0 < test_fraction < 1, "test_fraction", "between 0 and 1", test_fraction)
-    held = min(max(round(test_fraction * num_rows), 1), num_rows - 1)
-    order = _shuffled(key, num_rows)
-    if labels is not None:  # spread each class evenly over the order, so that any prefix has its share of it
-        order = order[np.argsort(_places_within(_labels(labels, num_rows)[order]), kind="stable")]
-    return Split(np.sort(order[held:]), np.sort(order[:held]))
-
-
-def k_folds(
-    num_rows: int,
-    num_folds: int,
-    *,
-    key: Key,
-    labels: ArrayLike | None = None,
-    groups: ArrayLike | None = None,
-) -> list[Split]:
-    """Every row is held out once. With `labels` each fold has its share of each class (to one row); with
-    `groups` a group is held out as a whole, the largest dealt first to the emptiest fold."""
-    num_rows = check_count("num_rows", num_rows, 2)
-    check(labels is None or groups is None, "labels", "left out where `groups` are given", "both")
-    order = _shuffled(key, num_rows)
-    if groups is not None:
-        fold = _fold_of_groups(_labels(groups, num_rows, "groups"), order, num_folds)
-    else:
-        num_folds = check_count("num_folds", num_folds, 2, num_rows)
-        if labels is not None:
-            order = order[np.argsort(_labels(labels, num_rows)[order], kind="stable")]
-        fold = np.empty(num_rows, int)
-        fold[order] = np.arange(num_rows) % num_folds  # dealt like cards, class after class
-    return [Split(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in range(num_folds)]
-
-
 def cross_validate(
-    fit: Learner, X: ArrayLike, y: ArrayLike, folds: Sequence[Split], loss: Loss | None = None
+    fit: Learner, X: ArrayLike, y: ArrayLike, folds: Any, loss: Loss | None = None
 ) -> CrossValidation:
     """The loss of each row by a learner that has not seen it.
 
@@ -170,12 +128,11 @@ def cross_validate(
     rows, targets = _table(X, y)
     loss = _loss_for(targets) if loss is None else loss
     losses, train, test = np.full(len(rows), np.nan), [], []
-    for split in folds:
-        predict = fit(rows[split.train], targets[split.train])
-        own = _row_losses(loss, targets[split.test], predict(rows[split.test]))
-        losses[split.test] = own
-        train.append(_row_losses(loss, targets[split.train], predict(rows[split.train])).mean())
-        test.append(own.mean())
+    for seen, held in _pairs(folds, rows, targets):
+        predict = fit(rows[seen], targets[seen])
+        losses[held] = _row_losses(loss, targets[held], predict(rows[held]))
+        train.append(_row_losses(loss, targets[seen], predict(rows[seen])).mean())
+        test.append(losses[held].mean())
     return CrossValidation(losses, np.array(train), np.array(test))
 
 
@@ -186,86 +143,64 @@ def leave_one_out(fit: Learner, X: ArrayLike, y: ArrayLike, loss: Loss | None = 
     >>> leave_one_out(mean, np.zeros((3, 1)), np.array([0.0, 3.0, 6.0])).losses.tolist()
     [20.25, 0.0, 20.25]
     """
-    count = len(np.asarray(y))
-    check(count >= 2, "y", "at least two rows", count)
-    every = np.arange(count)
-    return cross_validate(
-        fit, X, y, [Split(np.delete(every, i), every[i : i + 1]) for i in range(count)], loss
-    )
+    from sklearn.model_selection import LeaveOneOut
+
+    check(len(np.asarray(y)) >= 2, "y", "at least two rows", len(np.asarray(y)))
+    return cross_validate(fit, X, y, LeaveOneOut(), loss)
 
 
 def learning_curve(
-    fit: Learner, X: ArrayLike, y: ArrayLike, sizes: Sequence[int] | np.ndarray, folds: Sequence[Split],
+    fit: Learner, X: ArrayLike, y: ArrayLike, sizes: Sequence[int] | np.ndarray, folds: Any,
     *, key: Key, loss: Loss | None = None,
 ) -> Curve:  # fmt: skip
     """Losses as a learner sees more rows: each fold's training rows, a growing part of one shuffle."""
     rows, targets = _table(X, y)
     loss = _loss_for(targets) if loss is None else loss
-    most = min(len(split.train) for split in folds)
-    train, test = np.empty((2, len(sizes), len(folds)))
-    for j, (split, own) in enumerate(zip(folds, jr.split(key, len(folds)))):
-        order = split.train[_shuffled(own, len(split.train))]
-        for i, size in enumerate(sizes):
-            part = order[: check_count("sizes", size, 1, most)]
-            predict = fit(rows[part], targets[part])
-            train[i, j] = _row_losses(loss, targets[part], predict(rows[part])).mean()
-            test[i, j] = _row_losses(loss, targets[split.test], predict(rows[split.test])).mean()
-    return Curve(np.asarray(sizes), train, test, "rows")
+    pairs = _pairs(folds, rows, targets)
+    most = min(len(seen) for seen, _ in pairs)
+    counts = [check_count("sizes", size, 1, most) for size in sizes]
+    orders = [generator(key, j).permutation(seen) for j, (seen, _) in enumerate(pairs)]
+    parts = [[(order[:count], held) for order, (_, held) in zip(orders, pairs)] for count in counts]
+    results = [cross_validate(fit, rows, targets, part, loss) for part in parts]
+    return _curve(counts, results, "rows")
 
 
 def validation_curve(
     learner: Callable[[Any], Learner], values: Sequence[Any] | np.ndarray, X: ArrayLike, y: ArrayLike,
-    folds: Sequence[Split], *, loss: Loss | None = None, name: str = "value",
+    folds: Any, *, loss: Loss | None = None, name: str = "value",
 ) -> Curve:  # fmt: skip
-    """Losses along a hyper-parameter; `learner(value)` is the learner with it. One `Split` in `folds` is a
-    development set."""
-    results = [cross_validate(learner(value), X, y, folds, loss) for value in values]
-    train, test = (np.stack([getattr(r, part) for r in results]) for part in ("train_losses", "test_losses"))
-    return Curve(np.asarray(values), train, test, name)
+    """Losses along a hyper-parameter; `learner(value)` is the learner with it."""
+    rows, targets = _table(X, y)
+    pairs = _pairs(folds, rows, targets)
+    return _curve(values, [cross_validate(learner(v), rows, targets, pairs, loss) for v in values], name)
 
 
 def grid_search(
     learner: Callable[..., Learner], grid: dict[str, Any], X: ArrayLike, y: ArrayLike,
-    folds: Sequence[Split], *, loss: Loss | None = None,
+    folds: Any, *, loss: Loss | None = None,
 ) -> GridSearch:  # fmt: skip
     """Every combination of the values in `grid`, as `learner(**setting)`, on the same folds."""
     check(len(grid) > 0 and all(len(v) > 0 for v in grid.values()), "grid", "values for each name", grid)
-    axes = np.meshgrid(*[np.arange(len(v)) for v in grid.values()], indexing="ij")
-    places = np.stack([axis.ravel() for axis in axes], 1)
-    settings = tuple(
-        {name: values[i] for (name, values), i in zip(grid.items(), place)} for place in places.tolist()
-    )
-    return GridSearch(settings, tuple(cross_validate(learner(**s), X, y, folds, loss) for s in settings))
+    from sklearn.model_selection import ParameterGrid
+
+    rows, targets = _table(X, y)
+    settings, pairs = tuple(ParameterGrid(grid)), _pairs(folds, rows, targets)
+    results = [cross_validate(learner(**setting), rows, targets, pairs, loss) for setting in settings]
+    return GridSearch(settings, tuple(results))
 
 
-def _shuffled(key: Key, count: int) -> np.ndarray:
-    return np.asarray(jr.permutation(key, count))
+def _pairs(folds: Any, rows: np.ndarray, targets: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The indices of each fold: a splitter is asked once, so that all settings see the same folds."""
+    pairs = list(folds.split(rows, targets)) if hasattr(folds, "split") else list(folds)
+    fine = len(pairs) > 0 and all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs)
+    must = "a splitter of scikit-learn, or pairs of indices (learn from, hold out)"
+    check(fine, "folds", must, repr(folds) if len(pairs) else "no folds")
+    return pairs
 
 
-def _labels(labels: ArrayLike, num_rows: int, name: str = "labels") -> np.ndarray:
-    values = np.asarray(labels)
-    check(values.shape == (num_rows,), name, f"one per row ({num_rows},)", f"shape {values.shape}")
-    return np.unique(values, return_inverse=True)[1].reshape(-1)
-
-
-def _places_within(codes: np.ndarray) -> np.ndarray:
-    """Of each row, how far along its own class it is, from 0 to 1."""
-    place = np.empty(len(codes))
-    for code in range(int(codes.max()) + 1):
-        own = np.flatnonzero(codes == code)
-        place[own] = (np.arange(len(own)) + 0.5) / len(own)
-    return place
-
-
-def _fold_of_groups(groups: np.ndarray, order: np.ndarray, num_folds: int) -> np.ndarray:
-    sizes = np.bincount(groups)
-    num_folds = check_count("num_folds", num_folds, 2, len(sizes))
-    mixed = groups[order][np.sort(np.unique(groups[order], return_index=True)[1])]  # groups at random
-    load, fold_of = np.zeros(num_folds), np.empty(len(sizes), int)
-    for group in mixed[np.argsort(-sizes[mixed], kind="stable")]:
-        fold_of[group] = load.argmin()
-        load[fold_of[group]] += sizes[group]
-    return fold_of[groups]
+def _curve(values: Any, results: list[CrossValidation], name: str) -> Curve:
+    train, test = (np.stack([getattr(r, part) for r in results]) for part in ("train_losses", "test_losses"))
+    return Curve(np.asarray(values), train, test, name)
 
 
 def _table(X: ArrayLike, y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
