@@ -3,7 +3,8 @@
 import jax.random as jr
 import numpy as np
 
-from tractable.inference import descents, pathwise_gradient, race, score_gradient
+from tractable.inference import pathwise_gradient, score_gradient
+from tractable.inference.variational.gradients import descents, race
 
 
 def square(theta, z):

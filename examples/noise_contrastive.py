@@ -6,12 +6,11 @@ import jax.random as jr
 import numpy as np
 
 from tractable.distributions.continuous import Normal
-from tractable.inference import (
-    density_ratio,
+from tractable.inference import density_ratio, noise_contrastive_fit
+from tractable.inference.unnormalised.contrastive import (
     nce_gradient,
     nce_objective_exact,
     nce_posterior,
-    noise_contrastive_fit,
     softmax_gradient,
 )
 

@@ -54,7 +54,7 @@ def test_categorical_maximum_likelihood_from_counts():
     fit = categorical_mle(counts)
     np.testing.assert_allclose(fit.distribution.probs, counts / 8, rtol=1e-15)
     assert fit.unseen == (2,)
-    assert "labels [2] were never seen" in repr(fit)
+    assert "Labels [2] were never seen" in repr(fit)
     sequence = np.array([0, 3, 3, 1, 0, 3, 0, 3])
     np.testing.assert_allclose(fit.log_likelihood, log_likelihood(fit.distribution, sequence), rtol=1e-14)
     np.testing.assert_allclose(

@@ -91,7 +91,7 @@ def test_reverse_fit_finds_each_mode_and_no_saddle():
     np.testing.assert_allclose(locations, [-3.0, 3.0], atol=0.02)
     # One mode alone misses half of the mass: KL is log 2, less a little.
     np.testing.assert_allclose(found.best.objective, np.log(2), rtol=0.01)
-    assert "local optima" in repr(found)
+    assert "Converged" in repr(found)
 
 
 def test_reverse_fit_is_stationary_against_a_grid():

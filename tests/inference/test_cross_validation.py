@@ -28,7 +28,7 @@ def test_loo_is_the_exact_leave_one_out():
     np.testing.assert_allclose(
         found.elpd.standard_error, np.sqrt(40) * exact_pointwise(ROWS).std(ddof=1), rtol=0.01
     )
-    assert found.verdict.startswith("Good")
+    assert found.verdict.sentence.startswith("Good")
     assert 0.3 < float(found.num_effective) < 1.5
 
 

@@ -62,7 +62,7 @@ def test_gaussian_identities_hold_for_any_q_and_the_posterior_is_tight():
     np.testing.assert_allclose(float(report.log_evidence), dense, rtol=1e-12)
     tight = gaussian_elbo(prior, observe, y, observe.posterior(prior, y))
     np.testing.assert_allclose(float(tight.gap), 0.0, atol=1e-12)
-    assert "log-evidence" in repr(tight)
+    assert "log_evidence" in repr(tight)
 
 
 def test_bounds_rise_as_alpha_falls_and_with_more_weights():

@@ -93,7 +93,7 @@ def test_decomposition_at_arbitrary_parameters():
     )
     np.testing.assert_allclose(parts.log_evidence, objective(new, ROWS), rtol=1e-12)
     np.testing.assert_allclose(parts.log_evidence, parts.expected_log_joint + parts.cross_entropy, rtol=1e-12)
-    assert "gap" in repr(parts)
+    assert "divergence" in repr(parts)
 
 
 def test_bound_touches_the_evidence_with_equal_slope():

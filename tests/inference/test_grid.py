@@ -65,7 +65,7 @@ def test_two_dimensions(plane):
     np.testing.assert_allclose(plane.cov, COV, atol=1e-8)
     np.testing.assert_allclose(plane.mode, [1, 1], atol=1e-6)
     np.testing.assert_allclose(plane.interval(0.9, 1), norm(1, np.sqrt(2)).ppf([0.05, 0.95]), atol=1e-5)
-    assert plane.verdict.startswith("Accurate: two rules agree")
+    assert plane.verdict.sentence.startswith("Accurate: two rules agree")
 
 
 def test_the_verdict_knows_a_box_that_is_too_small_and_a_grid_that_is_too_coarse(plane):

@@ -63,7 +63,7 @@ def test_a_wider_proposal_finds_the_twentieth_moment():
     ratio = post.expectation(twentieth, normalised=False)
     assert abs(float(ratio.value) - EXACT) < 4 * float(ratio.standard_error)
     assert post.normalised
-    assert post.verdict.startswith("Good")
+    assert post.verdict.sentence.startswith("Good")
 
 
 def test_the_optimal_proposal_leaves_almost_no_variance():
@@ -126,9 +126,9 @@ def test_a_proposal_with_light_tails_is_called_bad():
     """Weights exp(c x^2) of x ~ N(0, s) have a tail of shape 1 - s^2: here 0.96."""
     post = importance(STANDARD, Normal(0.0, 0.2), key=jr.key(7), num_draws=20_000)
     np.testing.assert_allclose(post.k_hat, 0.96, atol=0.2)
-    assert "ad" in post.verdict[:10]
-    assert post.verdict in repr(post)
-    assert "effective sample size" in repr(post)
+    assert "ad" in post.verdict.sentence[:10]
+    assert post.verdict.sentence in repr(post)
+    assert "ess" in repr(post)
 
 
 def test_new_data_do_not_compile_again():

@@ -57,7 +57,7 @@ def test_worked_density_with_a_sigmoid():
     np.testing.assert_allclose(exact, 1.4511894, atol=1e-6)
     assert post.ok
     assert post.skewed
-    assert "not to be trusted" in post.verdict
+    assert "not to be trusted" in post.verdict.sentence
 
 
 def test_worked_evidence_of_a_logistic_model():
@@ -178,7 +178,7 @@ def bowl(x, matrix):
 def test_saddle_is_called_what_it_is():
     post = laplace(bowl, np.zeros(2), args=(jnp.diag(jnp.asarray([1.0, -0.5])),))
     assert not post.ok
-    assert "Not positive definite" in post.verdict
+    assert "Not positive definite" in post.verdict.sentence
     with pytest.raises(
         ValueError, match="`gaussian` must be asked of a result that is `ok`; got Not positive"
     ):
@@ -191,7 +191,7 @@ def test_saddle_is_called_what_it_is():
 def test_flat_direction_is_not_positive_definite():
     post = laplace(bowl, np.array([1.0, 0.0]), args=(jnp.ones((2, 2)),))
     assert not post.ok
-    assert "flat direction" in post.verdict
+    assert "flat direction" in post.verdict.sentence
 
 
 def test_search_that_stops_early_is_not_ok():
@@ -203,7 +203,7 @@ def test_search_that_stops_early_is_not_ok():
     )
     assert not post.ok
     assert post.status is Status.exhausted
-    assert "Not at the mode" in post.verdict
+    assert "Not at the mode" in post.verdict.sentence
 
 
 def test_scales_of_any_size_keep_their_digits():

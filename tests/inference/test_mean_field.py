@@ -61,7 +61,7 @@ def test_worked_divergences_in_both_directions():
     narrow = dense_kl(zero, 0.19 * np.eye(2), zero, cov)
     np.testing.assert_allclose(float(report.exclusive_kl), narrow, rtol=1e-10)
     np.testing.assert_allclose(float(report.inclusive_kl), dense_kl(zero, cov, zero, np.eye(2)), rtol=1e-10)
-    assert "3.432792" in repr(report)
+    assert "3.43279" in repr(report)
 
 
 def test_product_of_marginals_is_the_inclusive_optimum():

@@ -100,12 +100,12 @@ def test_single_precision_stays_single(pareto_weights):
 def test_lengths_thresholds_and_sentences():
     assert (tail_length(4000), tail_length(25), tail_length(1000, 0.25)) == (190, 5, 190)
     np.testing.assert_allclose([k_threshold(100), k_threshold(1000), k_threshold(10**6)], [0.5, 2 / 3, 0.7])
-    assert k_verdict(0.3, 1000).startswith("Good")
-    assert k_verdict(0.6, 100).endswith("take 316 or more.")
-    assert k_verdict(0.9, 1000).startswith("Bad")
-    assert k_verdict(1.1, 1000).startswith("Very bad")
-    assert k_verdict(0.1, 10).startswith("Unknown: 10 draws are too few")
-    assert k_verdict(np.nan, 1000).startswith("Unknown")
+    assert k_verdict(0.3, 1000).sentence.startswith("Good")
+    assert k_verdict(0.6, 100).sentence.endswith("take 316 or more.")
+    assert k_verdict(0.9, 1000).sentence.startswith("Bad")
+    assert k_verdict(1.1, 1000).sentence.startswith("Very bad")
+    assert k_verdict(0.1, 10).sentence.startswith("Unknown: 10 draws are too few")
+    assert k_verdict(np.nan, 1000).sentence.startswith("Unknown")
     assert "Good" in repr(smooth(np.asarray(jr.normal(jr.key(0), (1000,))) * 0.2))
 
 

@@ -59,7 +59,7 @@ def test_a_gaussian_is_found_almost_exactly(single):
     draws = np.asarray(single.resample(jr.key(1), 1000))
     z = (draws.mean(0) - MEAN) / np.sqrt(np.diag(COV) / 500)
     assert np.abs(z).max() < 5
-    assert "paths" in repr(single)
+    assert "elbos" in repr(single)
     assert np.asarray(single.sample(jr.key(2), (2, 3))).shape == (2, 3, 3)
 
 

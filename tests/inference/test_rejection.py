@@ -68,7 +68,7 @@ def test_running_out_of_proposals_leaves_nan_and_says_so(envelope):
     filled = int(found.num_filled)
     assert np.isfinite(np.asarray(found.draws[:filled])).all()
     assert np.isnan(np.asarray(found.draws[filled:])).all()
-    assert f"{filled} of 5000 draws" in found.verdict
+    assert f"{filled} of 5000 draws" in found.verdict.sentence
 
 
 def test_the_price_of_dimensions():

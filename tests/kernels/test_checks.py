@@ -59,11 +59,11 @@ def test_nonnegative_without_being_semidefinite():
         assert not report
         assert report.witness @ gram @ report.witness < 0
         np.testing.assert_allclose(report.witness @ gram @ report.witness, report.value, rtol=1e-12)
-        assert "is not positive semi-definite" in repr(report)
+        assert "Is not positive semi-definite" in repr(report)
     found = falsify_psd(kernel, jr.key(0))
     assert found.found
     np.testing.assert_allclose(quadratic_form(kernel, found.points, found.witness), found.value, rtol=1e-9)
-    assert "not positive semi-definite" in repr(found)
+    assert "Not positive semi-definite" in repr(found)
 
 
 def test_leading_minors_do_not_suffice():
@@ -99,7 +99,7 @@ def test_rank_deficient_tables_pass_by_eigenvalues_and_with_jitter():
     assert psd_report(singular, method="minors")
     assert is_psd(singular)
     random = psd_report(singular, method="random", key=jr.key(2))
-    assert repr(random).startswith("not disproved as positive semi-definite")
+    assert random.verdict.sentence.startswith("Not disproved as positive semi-definite")
 
 
 def test_asymmetry_is_no_kernel():

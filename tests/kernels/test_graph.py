@@ -36,7 +36,7 @@ def test_diffusion_is_the_exponential_of_the_laplacian():
     np.testing.assert_allclose(
         RegularisedLaplacian(graph, 0.7).matrix(), np.linalg.inv(np.eye(34) + 0.7 * L), atol=1e-13
     )
-    assert repr(kernel) == "Diffusion(34 nodes, beta=0.3)"
+    assert repr(kernel) == "Diffusion(values=float64[34], vectors=float64[34, 34], beta=0.3)"
 
 
 def test_two_nodes_by_hand():

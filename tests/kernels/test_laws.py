@@ -55,7 +55,7 @@ def test_symmetry_and_definiteness_are_as_declared(case):
 def test_ten_closure_rules_stay_psd_on_random_points(case):
     found = falsify_psd(case.build(), jr.key(0), dim=3, num_points=8, num_sets=40, low=0.0)
     assert not found.found
-    assert "no counter-example in 40 sets of 8 points" in repr(found)
+    assert "No counter-example in 40 sets of 8 points" in repr(found)
 
 
 @_by_name

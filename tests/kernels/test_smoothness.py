@@ -75,7 +75,6 @@ def test_powers_of_a_matern_kernel_are_twice_its_order():
     report = smoothness_report(Matern12())
     np.testing.assert_allclose(report.exponents, [1.0, 1.0, 1.0], atol=0.1)
     np.testing.assert_allclose(smoothness_report(Matern32()).exponents[1:], [3.0, 3.0], atol=0.15)
-    assert repr(report).startswith(
-        "mean-square continuous; 0 mean-square derivatives (declared 0; powers 0.99"
-    )
+    assert repr(report).endswith("Mean-square continuous; 0 mean-square derivatives (declared 0).")
+    assert report.verdict.ok
     assert "at least 3" in repr(smoothness_report(RBF()))

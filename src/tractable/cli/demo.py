@@ -145,7 +145,7 @@ def _draw(result: Result, level: float, picture: Path) -> None:
     matplotlib.use("agg")
     import matplotlib.pyplot as plt
 
-    from tractable.plots import plot_coefficients, plot_intervals
+    from tractable.plots.predictive import plot_coefficients, plot_intervals
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(12, 4.5), width_ratios=(1, 2), layout="constrained")
     lower, upper = result.interval(result.coefficients, level)

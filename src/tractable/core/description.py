@@ -2,7 +2,8 @@ r"""How objects show themselves: values where they are few, shapes where they ar
 
 Fields.      Each field of a module is shown as `name=value`; `field(show=False)` hides one, and
              `field(about="...")` says beside it what it is. `None` is not shown where it is the default.
-Arrays.      Up to eight values with five significant digits; beyond that, and for tracers, `float64[9]`.
+             A class with `_shown = ("mean", "samples")` shows these fields and properties instead.
+Arrays.      Up to eight values with six significant digits; beyond that, and for tracers, `float64[9]`.
 Verdict.     What has a `verdict` or a `status` ends with its sentence: a result is never printed without it.
 Shape.       One line where it fits, otherwise one line for each field.
 Cost.        Large arrays are neither read nor moved; nothing is compiled.
@@ -24,6 +25,7 @@ from tractable.core.checks import has_values
 __all__ = ["as_html", "as_text", "describe", "sentence_of"]
 
 _WIDTH = 88
+_ABSENT = object()
 _SMALL = 8  # values of an array, entries of a container
 
 
@@ -69,7 +71,7 @@ def describe(value: Any) -> str:
     """One value in few words, whatever it is.
 
     >>> describe(np.array([0.0, 1 / 3])), describe(np.zeros((1000, 3))), describe({"a": 1})
-    ('[0.0, 0.33333]', 'float64[1000, 3]', '{a: 1}')
+    ('[0.0, 0.333333]', 'float64[1000, 3]', '{a: 1}')
     """
     if isinstance(value, str):
         return repr(value if len(value) <= 60 else value[:57] + "...")
@@ -91,16 +93,28 @@ _PLAIN = {kind.__repr__ for kind in (tuple, list, set, frozenset)}
 
 
 def _rows(module: Any) -> list[tuple[str, str, str]]:
-    ended = hasattr(type(module), "status")
-    rows = []
-    for f in dataclasses.fields(module):
-        value = getattr(module, f.name, None)
-        hidden = not f.metadata.get("show", True) or f.name.startswith("_") or not f.repr
-        if hidden or (value is None and f.default is None) or f.name == "verdict":
-            continue
-        if not (ended and f.name in ("code", "status")):
-            rows.append((f.name, describe(value), f.metadata.get("about", "")))
-    return rows
+    fields = {f.name: f for f in dataclasses.fields(module)}
+    if shown := getattr(type(module), "_shown", None):
+        names = [name for name in shown if name in fields or _has_numbers(module)]
+    else:
+        said = ("verdict", "code", "status") if hasattr(type(module), "status") else ("verdict",)
+        names = [name for name, f in fields.items() if name not in said and _is_shown(module, f)]
+    abouts = {name: f.metadata.get("about", "") for name, f in fields.items()}
+    values = {name: _value(module, name) for name in names}
+    return [(name, describe(x), abouts.get(name, "")) for name, x in values.items() if x is not _ABSENT]
+
+
+def _is_shown(module: Any, f: dataclasses.Field) -> bool:
+    absent = f.default is None and getattr(module, f.name, None) is None
+    return f.repr and f.metadata.get("show", True) and not f.name.startswith("_") and not absent
+
+
+def _value(module: Any, name: str) -> Any:
+    """A field, or a property where the object has values that it can be made of."""
+    try:
+        return getattr(module, name)
+    except (TypeError, ValueError, AttributeError):
+        return _ABSENT
 
 
 def _row(key: str, text: str, about: str) -> str:
@@ -142,8 +156,8 @@ def _nested(values: Any) -> str:
 def _number(value: Any) -> str:
     value = value.item() if isinstance(value, np.generic) else value
     if isinstance(value, float):
-        return repr(float(f"{value:.5g}"))
-    return f"{value:.5g}" if isinstance(value, complex) else str(value)
+        return repr(float(f"{value:.6g}"))
+    return f"{value:.6g}" if isinstance(value, complex) else str(value)
 
 
 def _joined(opening: str, entries: Iterable[str], count: int, closing: str) -> str:

@@ -113,7 +113,7 @@ def run_until(
 
     >>> halve = lambda x: (x / 2, x)
     >>> run_until(halve, jnp.asarray(1.0), max_steps=100, tol=1e-6)
-    Run(state=4.7684e-07, num_steps=21)
+    Run(state=4.76837e-07, num_steps=21)
       Converged: the objective changed by less than the tolerance.
     """
     max_steps = check_count("max_steps", max_steps)

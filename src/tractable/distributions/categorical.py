@@ -21,6 +21,7 @@ from tractable.core.module import Module, field
 from tractable.core.numerics import log_softmax, logsumexp, xlogy
 from tractable.core.support import Support, integer_range, log_weights, nonnegative, simplex
 from tractable.core.types import Array, ArrayLike, Float, Scalar
+from tractable.core.verdict import Verdict
 from tractable.distributions.atoms import generalised_inverse, log_of, one_of_probs_or_logits
 from tractable.distributions.base import Univariate
 from tractable.distributions.expfam import ExponentialFamily
@@ -134,9 +135,11 @@ class CategoricalFit(Module):
         log-likelihood $-\infty$."""
         return tuple(int(k) for k in np.flatnonzero(np.asarray(self.counts) == 0))
 
-    def __repr__(self) -> str:
-        warning = f"; labels {list(self.unseen)} were never seen and are impossible" if self.unseen else ""
-        return f"CategoricalFit({self.distribution.num_categories} labels{warning})"
+    @property
+    def verdict(self) -> Verdict:
+        """Whether every label was seen."""
+        said = f"Labels {list(self.unseen)} were never seen and are impossible." if self.unseen else "Exact."
+        return Verdict(not self.unseen, said, {"unseen": self.unseen})
 
 
 def categorical_mle(counts: ArrayLike | Sequence) -> CategoricalFit:

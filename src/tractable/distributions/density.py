@@ -19,6 +19,7 @@ import numpy as np
 from tractable.core.checks import check
 from tractable.core.module import Module, field
 from tractable.core.types import Array, ArrayLike
+from tractable.core.verdict import Verdict
 
 __all__ = ["DensityCheck", "check_density"]
 
@@ -64,13 +65,17 @@ class DensityCheck(Module):
         """Whether the function is a density."""
         return self.nonnegative and self.normalised
 
-    def __repr__(self) -> str:
-        verdict = "a density" if self.valid else "not a density"
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the function is a density, or why it is not."""
+        said = "A density."
         if not self.nonnegative:
-            verdict += f": its value is {self.least:.3g} at {self.where}"
+            said = f"Not a density: its value is {self.least:.3g} at {self.where}."
         elif not self.normalised:
-            verdict += f": its integral is {self.integral:.10g}, with an error of about {self.error:.1e}"
-        return f"DensityCheck({verdict})"
+            what = f"its integral is {self.integral:.10g}, with an error of about {self.error:.1e}"
+            said = f"Not a density: {what}."
+        numbers = {"integral": self.integral, "error": self.error, "least": self.least}
+        return Verdict(self.valid, said, numbers)
 
 
 def check_density(
@@ -82,8 +87,8 @@ def check_density(
     `density` takes one point: a number where `low` is a number, else a vector. Its mass may lie anywhere that
     64 panels of the (mapped) interval do not miss; bring `low` and `high` near a density that is narrow.
 
-    >>> check_density(lambda x: jnp.exp(-x), 0.0, jnp.inf)
-    DensityCheck(a density)
+    >>> check_density(lambda x: jnp.exp(-x), 0.0, jnp.inf).verdict
+    A density.
     >>> check_density(lambda xy: xy[0] + xy[1], [0.0, 0.0], [1.0, 1.0]).valid
     True
     """

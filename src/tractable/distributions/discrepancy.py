@@ -50,14 +50,6 @@ class PermutationTest(Module):
     p_value: Scalar
     permuted: Float[Array, " permutations"]
 
-    def __repr__(self) -> str:
-        if not is_concrete(self.p_value):
-            return "PermutationTest()"
-        return (
-            f"PermutationTest(statistic={float(self.statistic):.6g}, p_value={float(self.p_value):.4g}, "
-            f"{self.permuted.size} permutations)"
-        )
-
 
 def squared_mmd(
     x: ArrayLike,

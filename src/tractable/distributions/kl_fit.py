@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tractable.bijections.support import unconstrain
-from tractable.core.checks import as_float, check, check_count, is_concrete
+from tractable.core.checks import as_float, check, check_count
 from tractable.core.iterate import Ended, Status
 from tractable.core.module import Module
 from tractable.core.types import Array, ArrayLike, Int, Key, Scalar
@@ -50,12 +50,6 @@ class KLFit(Ended, Module):
     num_steps: Int[Array, ""]
     code: Int[Array, ""]
 
-    def __repr__(self) -> str:
-        if not is_concrete(self.code):
-            return f"KLFit({type(self.distribution).__name__})"
-        what = f"{type(self.distribution).__name__}, objective={float(self.objective):.9g}"
-        return f"KLFit({what}, num_steps={int(self.num_steps)}: {self.status.sentence})"
-
 
 class ReverseKLFit(Module):
     """The distinct local optima that the starts led to, the lowest objective first."""
@@ -73,10 +67,6 @@ class ReverseKLFit(Module):
     @property
     def status(self) -> Status:
         return self.best.status
-
-    def __repr__(self) -> str:
-        lines = "".join(f"\n  {fit!r}" for fit in self.optima)
-        return f"ReverseKLFit({len(self.optima)} local optima{lines})"
 
 
 def forward_kl_fit(

@@ -57,6 +57,7 @@ class SinkhornPlan(Ended, Module):
     marginal_error: Scalar
     num_steps: Int[Array, ""]
     code: Int[Array, ""]
+    _shown = ("epsilon", "value", "marginal_error", "num_steps")
 
     @property
     def plan(self) -> Float[Array, "n m"]:
@@ -67,14 +68,6 @@ class SinkhornPlan(Ended, Module):
     def transport_cost(self) -> Scalar:
         r"""$\langle P, C \rangle$, without the entropy."""
         return (self.plan * self.cost).sum()
-
-    def __repr__(self) -> str:
-        if not is_concrete(self.code):
-            return "SinkhornPlan()"
-        size = f"{self.a.size} x {self.b.size}, value={float(self.value):.9g}"
-        return (
-            f"SinkhornPlan({size}, marginal_error={float(self.marginal_error):.1e}: {self.status.sentence})"
-        )
 
 
 def sinkhorn(

@@ -15,7 +15,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from tractable.core.checks import check, is_concrete
+from tractable.core.checks import check
 from tractable.core.module import Module
 from tractable.core.types import Array, Bool, Float, Scalar
 from tractable.distributions import information, moments
@@ -39,12 +39,6 @@ class Independence(Module):
 
     def __bool__(self) -> bool:
         return bool(self.holds)
-
-    def __repr__(self) -> str:
-        if not is_concrete(self.holds):
-            return "Independence(traced)"
-        values = f"deviation={float(self.deviation):.6g}, information={float(self.information):.6g}"
-        return f"Independence(holds={bool(self.holds)}, {values})"
 
 
 class TableStatistics(Module):

@@ -26,6 +26,7 @@ from tractable.core.module import Module
 from tractable.core.numerics import logsumexp
 from tractable.core.quadrature import panels
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
+from tractable.core.verdict import Verdict
 from tractable.distributions.inverse import Tabulated
 
 __all__ = ["GridPosterior", "grid_posterior"]
@@ -44,6 +45,7 @@ class GridPosterior(Module):
     mode: Float[Array, " d"]
     edge: Scalar  # the largest density on the rim of the box, as a share of the largest of all
     edges: tuple[np.ndarray, ...] = eqx.field(converter=tuple)
+    _shown = ("points", "log_evidence", "mode", "mean")
 
     @property
     def dim(self) -> int:
@@ -86,24 +88,17 @@ class GridPosterior(Module):
         return self.points[index]
 
     @property
-    def verdict(self) -> str:
-        """How far to trust the grid, in a sentence."""
+    def verdict(self) -> Verdict:
+        """How far to trust the grid."""
         error, edge = float(self.log_evidence.standard_error), float(self.edge)
         if not error < 1e-3:
-            return f"Too coarse: two rules differ by {error:.2g} in the log evidence. Use more panels."
-        if edge > 1e-6:
+            said = f"Too coarse: two rules differ by {error:.2g} in the log evidence. Use more panels."
+        elif edge > 1e-6:
             rim = f"the density on the rim is {edge:.2g} of its largest value"
-            return f"Accurate inside the box; {rim}: widen the box unless the support ends there."
-        return "Accurate: two rules agree, and the box holds all of the mass."
-
-    def __repr__(self) -> str:
-        rows = [
-            ("nodes", f"{self.points.shape[0]}"),
-            ("log evidence", f"{self.log_evidence}"),
-            ("mode", f"{np.asarray(self.mode)}"),
-            ("mean", f"{np.asarray(self.mean)}"),
-        ]
-        return "\n".join([*(f"{name:<24}{value}" for name, value in rows), self.verdict])
+            said = f"Accurate inside the box; {rim}: widen the box unless the support ends there."
+        else:
+            said = "Accurate: two rules agree, and the box holds all of the mass."
+        return Verdict(error < 1e-3, said, {"error": error, "edge": edge})
 
 
 def grid_posterior(

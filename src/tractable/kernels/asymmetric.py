@@ -22,7 +22,6 @@ from tractable.core.support import positive, real
 from tractable.core.types import Array, ArrayLike, Float, Scalar
 from tractable.kernels.base import Kernel, Traits
 from tractable.kernels.distances import table_of_squares
-from tractable.kernels.evaluation import describe
 from tractable.kernels.graph import check_nodes, weights_of
 
 __all__ = ["Attention", "ConditionalProbability", "NeighbourKernel", "TKernel", "Transition"]
@@ -59,9 +58,6 @@ class Transition(Kernel):
 
     def _check_points(self, name: str, x: np.ndarray) -> None:
         check_nodes(name, x, len(self.probs))
-
-    def __repr__(self) -> str:
-        return f"Transition({len(self.probs)} nodes)"
 
 
 class NeighbourKernel(Kernel):
@@ -106,9 +102,6 @@ class NeighbourKernel(Kernel):
 
     def _logs(self, x: Array, y: Array | None) -> Array:
         return self.log_similarity(table_of_squares(x, y) / self.width**2)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({len(self.rows)} rows, width={describe(self.width)})"
 
 
 class ConditionalProbability(NeighbourKernel):

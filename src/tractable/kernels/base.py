@@ -9,7 +9,6 @@ Cost.        `gram` evaluates $nm$ pairs in one compiled program, `diagonal` eva
 References.  Rasmussen and Williams (2006) chapter 4; Schölkopf and Smola (2002) chapter 13.
 """
 
-import dataclasses
 import math
 import operator
 from abc import abstractmethod
@@ -23,6 +22,7 @@ import numpy as np
 
 from tractable.core.checks import as_float, check, check_count, check_finite, has_values, is_concrete
 from tractable.core.chunks import bucket_size
+from tractable.core.description import describe
 from tractable.core.module import Module, field
 from tractable.core.support import nonnegative, positive
 from tractable.core.types import Array, ArrayLike, Float, Scalar
@@ -30,7 +30,6 @@ from tractable.kernels.evaluation import (
     compiled_diagonal,
     compiled_gram,
     compiled_pair,
-    describe,
     from_pairs,
     padded,
 )
@@ -133,10 +132,6 @@ class Kernel(Module):
 
     def __pow__(self, exponent: int) -> "Kernel":
         return Power(self, exponent)
-
-    def __repr__(self) -> str:
-        options = [f"{f.name}={describe(getattr(self, f.name))}" for f in dataclasses.fields(self) if f.repr]
-        return f"{type(self).__name__}({', '.join(options)})"
 
     def _gram(self, x: Array, y: Array | None) -> Array:
         """The table of all pairs, pure; `y` of None stands for `x`."""

@@ -22,6 +22,7 @@ from tractable.core.checks import as_float, check, check_count, check_finite, ch
 from tractable.core.linalg import psd_factor
 from tractable.core.module import Module, field
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
+from tractable.core.verdict import Verdict
 from tractable.kernels.base import Kernel
 
 __all__ = [
@@ -49,12 +50,13 @@ class PsdReport(Module):
     def __bool__(self) -> bool:
         return self.psd
 
-    def __repr__(self) -> str:
-        if self.psd:
-            words = "not disproved as" if self.method == "random" else "is"
-            return f"{words} positive semi-definite by {self.method} (smallest {self.smallest:.3g})"
+    @property
+    def verdict(self) -> Verdict:
+        """What was found, by which method."""
+        words = "Is not" if not self.psd else "Not disproved as" if self.method == "random" else "Is"
         found = f"; f'Kf = {self.value:.3g} at the witness" if self.witness is not None else ""
-        return f"is not positive semi-definite by {self.method} (smallest {self.smallest:.3g}{found})"
+        said = f"{words} positive semi-definite by {self.method} (smallest {self.smallest:.3g}{found})."
+        return Verdict(self.psd, said, {"smallest": self.smallest, "tol": self.tol})
 
 
 class Falsification(Module):
@@ -70,10 +72,13 @@ class Falsification(Module):
     num_sets: int = field(static=True)
     value: float = field(static=True)
 
-    def __repr__(self) -> str:
-        if not self.found:
-            return f"no counter-example in {self.num_sets} sets of {len(self.points)} points"
-        return f"not positive semi-definite: f'Kf = {self.value:.3g} on {len(self.points)} points"
+    @property
+    def verdict(self) -> Verdict:
+        """Whether a counter-example was found."""
+        said = f"No counter-example in {self.num_sets} sets of {len(self.points)} points."
+        if self.found:
+            said = f"Not positive semi-definite: f'Kf = {self.value:.3g} on {len(self.points)} points."
+        return Verdict(not self.found, said, {"value": self.value, "num_sets": self.num_sets})
 
 
 def is_symmetric(matrix: ArrayLike, *, tol: float = 1e-10) -> bool:
@@ -102,8 +107,8 @@ def psd_report(
     `tol` is relative to the largest eigenvalue or entry and covers rounding. `jitter` (relative to the mean
     of the diagonal) is added for the Cholesky factor alone; `random` needs a `key`, and can only disprove.
 
-    >>> psd_report([[0.0, 2.0], [2.0, 0.0]])
-    is not positive semi-definite by eigenvalues (smallest -2; f'Kf = -2 at the witness)
+    >>> psd_report([[0.0, 2.0], [2.0, 0.0]]).verdict
+    Is not positive semi-definite by eigenvalues (smallest -2; f'Kf = -2 at the witness).
     >>> psd_report([[0.0, 0.0], [0.0, -1.0]], method="minors").psd
     False
     """

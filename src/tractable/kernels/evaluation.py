@@ -12,10 +12,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tractable.core.checks import is_concrete
 from tractable.core.types import Array
 
-__all__ = ["compiled_diagonal", "compiled_gram", "compiled_pair", "describe", "from_pairs", "padded"]
+__all__ = ["compiled_diagonal", "compiled_gram", "compiled_pair", "from_pairs", "padded"]
 
 
 @eqx.filter_jit
@@ -34,17 +33,6 @@ def compiled_diagonal(kernel: Any, x: Array) -> Array:
 def compiled_pair(kernel: Any, x: Array, y: Array) -> Array:
     """The value of one pair."""
     return _cast(kernel, x).pair(x, y)
-
-
-def describe(value: Any) -> str:
-    """A hyperparameter in few characters: its values to six digits, or its type where it has none yet."""
-    if isinstance(value, jax.Array | np.ndarray):
-        if not is_concrete(value):
-            return f"{value.dtype}{list(value.shape)}"
-        if value.size > 8:
-            return f"array{value.shape}"
-        return str(_rounded(np.asarray(value).tolist()))
-    return getattr(value, "__name__", repr(value)) if callable(value) else repr(value)
 
 
 def from_pairs(function: Any, x: Array, y: Array | None) -> Array:
@@ -67,9 +55,3 @@ def _cast(kernel: Any, x: Array) -> Any:
         return leaf.astype(x.dtype) if floating else leaf
 
     return jax.tree.map(cast, kernel)
-
-
-def _rounded(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_rounded(item) for item in value]
-    return float(f"{value:.6g}") if isinstance(value, float) else value

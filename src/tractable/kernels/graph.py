@@ -19,7 +19,6 @@ from tractable.core.module import field
 from tractable.core.support import positive
 from tractable.core.types import Array, ArrayLike, Float, Scalar
 from tractable.kernels.base import Kernel
-from tractable.kernels.evaluation import describe
 
 __all__ = [
     "Diffusion",
@@ -71,9 +70,6 @@ class SpectralGraphKernel(Kernel):
 
     def _check_points(self, name: str, x: np.ndarray) -> None:
         check_nodes(name, x, len(self.values))
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({len(self.values)} nodes, beta={describe(self.beta)})"
 
 
 class Diffusion(SpectralGraphKernel):

@@ -35,6 +35,7 @@ class Mercer(Module):
     weights: Float[Array, " n"]
     eigenvalues: Float[Array, " r"]
     values: Float[Array, "n r"]  # of the eigenfunctions at the points
+    _shown = ("kernel", "eigenvalues", "share")
 
     def eigenfunctions(self, X: ArrayLike) -> Float[Array, "m r"]:
         r"""$\phi_i(x) = \lambda_i^{-1}\sum_j w_j\,k(x, x_j)\,\phi_i(x_j)$ at each row."""
@@ -59,6 +60,11 @@ class Mercer(Module):
         features = self.eigenfunctions(X) * jnp.sqrt(self.eigenvalues)[None, :]
         return jr.normal(key, (*shape, len(self.eigenvalues))) @ features.T
 
+    @property
+    def share(self) -> Scalar:
+        """The share of the variance at the points that the kept terms hold."""
+        return self.eigenvalues.sum() / (self.weights * self.kernel.diagonal(self.points)).sum()
+
     def coefficients(self, f: ArrayLike) -> Float[Array, " r"]:
         r"""$f_i = \int f\phi_i\,d\mu$ from the values of $f$ at the points."""
         f = as_float("f", f)
@@ -75,12 +81,6 @@ class Mercer(Module):
     def norm(self, f: ArrayLike) -> Scalar:
         r"""$\|f\| = \sqrt{\langle f, f\rangle}$ from coefficients: large for rough functions."""
         return jnp.sqrt(self.inner(f, f))
-
-    def __repr__(self) -> str:
-        share = float(self.eigenvalues.sum() / (self.weights * self.kernel.diagonal(self.points)).sum())
-        return (
-            f"Mercer({self.kernel!r}, {len(self.eigenvalues)} terms with {100 * share:.4g}% of the variance)"
-        )
 
 
 class RKHSFunction(Module):

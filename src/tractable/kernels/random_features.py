@@ -143,9 +143,6 @@ class NystromFeatures(Module):
         r"""$\rho(x) = k(x, x) - \|\phi(x)\|^2$: the variance that the landmarks do not explain."""
         return self.kernel.diagonal(X) - (self(X) ** 2).sum(1)
 
-    def __repr__(self) -> str:
-        return f"NystromFeatures({self.kernel!r}, {len(self.landmarks)} landmarks, rank {self.rank})"
-
 
 def pivoted_landmarks(kernel: Kernel, X: ArrayLike, count: int) -> Pivots:
     r"""The rows that a pivoted Cholesky factor takes: each time the one with the largest residual variance.

@@ -19,6 +19,7 @@ import numpy as np
 from tractable.core.checks import as_float, check, check_count
 from tractable.core.module import Module, field
 from tractable.core.types import ArrayLike, Key, Scalar
+from tractable.core.verdict import Verdict
 from tractable.kernels.base import Kernel
 
 __all__ = [
@@ -39,12 +40,14 @@ class Smoothness(Module):
     declared: float = field(static=True)
     exponents: tuple[float, ...] = field(static=True)
 
-    def __repr__(self) -> str:
+    @property
+    def verdict(self) -> Verdict:
+        """How smooth the paths are, and whether the kernel says the same of itself."""
         orders = len(self.exponents)
         count = f"at least {orders}" if self.measured == orders else str(self.measured)
-        words = "mean-square continuous" if self.continuous else "not mean-square continuous"
-        powers = ", ".join(f"{power:.2f}" for power in self.exponents)
-        return f"{words}; {count} mean-square derivatives (declared {self.declared:g}; powers {powers})"
+        words = "Mean-square continuous" if self.continuous else "Not mean-square continuous"
+        said = f"{words}; {count} mean-square derivatives (declared {self.declared:g})."
+        return Verdict(self.measured == min(orders, self.declared), said, {"measured": self.measured})
 
 
 def is_stationary(kernel: Kernel) -> bool:

@@ -1,11 +1,7 @@
 """Layer 10: pictures. Functions that take a result and return the Matplotlib axes that they drew on."""
 
-from tractable.plots.chains import plot_autocorrelation as plot_autocorrelation
-from tractable.plots.chains import plot_effective_size as plot_effective_size
-from tractable.plots.chains import plot_energy as plot_energy
 from tractable.plots.chains import plot_pair as plot_pair
 from tractable.plots.chains import plot_ranks as plot_ranks
-from tractable.plots.chains import plot_running_mean as plot_running_mean
 from tractable.plots.chains import plot_trace as plot_trace
 from tractable.plots.classification import CalibrationDisplay as CalibrationDisplay
 from tractable.plots.classification import DecisionRegionDisplay as DecisionRegionDisplay
@@ -16,29 +12,16 @@ from tractable.plots.evidence import plot_coverage as plot_coverage
 from tractable.plots.evidence import plot_k_hat as plot_k_hat
 from tractable.plots.evidence import plot_reliability as plot_reliability
 from tractable.plots.evidence import plot_risk_coverage as plot_risk_coverage
-from tractable.plots.evidence import plot_weights as plot_weights
 from tractable.plots.gaussian_process import ProcessDisplay as ProcessDisplay
-from tractable.plots.graph_layout import layered_layout as layered_layout
 from tractable.plots.graphs import plot_dag as plot_dag
 from tractable.plots.graphs import plot_factor_graph as plot_factor_graph
 from tractable.plots.graphs import plot_junction_tree as plot_junction_tree
 from tractable.plots.graphs import plot_model as plot_model
-from tractable.plots.graphs import plot_moral_steps as plot_moral_steps
-from tractable.plots.graphs import plot_undirected as plot_undirected
 from tractable.plots.kernels import KernelDisplay as KernelDisplay
-from tractable.plots.margins import BandwidthDisplay as BandwidthDisplay
 from tractable.plots.margins import MarginDisplay as MarginDisplay
-from tractable.plots.optim import plot_bounds as plot_bounds
 from tractable.plots.optim import plot_descent as plot_descent
-from tractable.plots.optim import plot_rate as plot_rate
-from tractable.plots.optim import plot_step_study as plot_step_study
 from tractable.plots.particles import plot_ess as plot_ess
 from tractable.plots.particles import plot_filter as plot_filter
-from tractable.plots.particles import plot_temperatures as plot_temperatures
-from tractable.plots.predictive import plot_coefficients as plot_coefficients
-from tractable.plots.predictive import plot_intervals as plot_intervals
-from tractable.plots.regression import EquivalentKernelDisplay as EquivalentKernelDisplay
-from tractable.plots.regression import EvidenceSurfaceDisplay as EvidenceSurfaceDisplay
 from tractable.plots.regression import PredictiveBandDisplay as PredictiveBandDisplay
 from tractable.plots.selection import BiasVarianceDisplay as BiasVarianceDisplay
 from tractable.plots.selection import LearningCurveDisplay as LearningCurveDisplay
@@ -47,4 +30,3 @@ from tractable.plots.trees import ImportanceDisplay as ImportanceDisplay
 from tractable.plots.trees import TreeDisplay as TreeDisplay
 from tractable.plots.variational import plot_bound as plot_bound
 from tractable.plots.variational import plot_contours as plot_contours
-from tractable.plots.variational import plot_race as plot_race

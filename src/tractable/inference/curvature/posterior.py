@@ -22,12 +22,13 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from tractable.bijections.support import Rebuild, unconstrain
-from tractable.core.checks import check, has_values, is_concrete
+from tractable.core.checks import check, is_concrete
 from tractable.core.iterate import Status
 from tractable.core.linalg import symmetrise
 from tractable.core.module import Module
 from tractable.core.numerics import logsumexp
 from tractable.core.types import Array, Float, Int, Key, PyTree, Scalar, Shape
+from tractable.core.verdict import Verdict
 from tractable.distributions.gaussian import Gaussian
 from tractable.inference.curvature.precision import Precision
 
@@ -56,6 +57,7 @@ class LaplacePosterior(Module):
     supports: Any
     code: Int[Array, ""]
     others: tuple["LaplacePosterior", ...] = ()
+    _shown = ("mode", "log_evidence")
 
     @property
     def ok(self) -> bool:
@@ -73,8 +75,11 @@ class LaplacePosterior(Module):
         return self._worst > _SKEWED
 
     @property
-    def verdict(self) -> str:
+    def verdict(self) -> Verdict:
         """What a person should know before using the result."""
+        return Verdict(self.ok, self._sentence(), {"offset": self.offset, "log_height": self.log_height})
+
+    def _sentence(self) -> str:
         if not np.isfinite(float(self.log_height)):
             return f"No mode: {self.status.sentence}"
         if not bool(_facts(self)[0]):
@@ -152,19 +157,6 @@ class LaplacePosterior(Module):
     def _require(self, what: str) -> None:
         if is_concrete(self.centre) and not self.ok:
             check(False, what, "asked of a result that is `ok`", self.verdict)
-
-    def __repr__(self) -> str:
-        """The mode with its deviations, the evidence and the verdict."""
-        if not has_values(self) or self.centre.ndim != 1:
-            return "LaplacePosterior(...)"
-        if not self.ok:
-            return f"LaplacePosterior of {self.centre.size} numbers\n  {self.verdict}"
-        deviations = np.sqrt(np.diag(np.asarray(_covariance(self.precision))))
-        rows = list(zip(self.rebuild.names, np.asarray(self.centre), deviations))
-        shown = [f"  {name or 'x':<16} {u:>12.6g} +- {s:.4g}" for name, u, s in rows[:10]]
-        more = [f"  ... and {len(rows) - 10} more"] if len(rows) > 10 else []
-        head = f"LaplacePosterior of {self.centre.size} numbers, log-evidence {float(self.log_evidence):.8g}"
-        return "\n".join([head, *shown, *more, f"  {self.verdict}"])
 
 
 @eqx.filter_jit

@@ -21,6 +21,7 @@ from tractable.core.estimate import Estimate
 from tractable.core.module import Module, field
 from tractable.core.numerics import log_softmax, safe_log, weighted_logsumexp
 from tractable.core.types import Array, ArrayLike, Float, Scalar
+from tractable.core.verdict import Verdict
 from tractable.distributions.base import Distribution
 from tractable.distributions.divergence import kl, kl_probs
 from tractable.distributions.gaussian import Gaussian
@@ -51,16 +52,17 @@ class ModelPosterior(Module):
         return self.names[int(jnp.argmax(self.probs))]
 
     @property
-    def verdict(self) -> str:
-        """Whether the errors of the evidences could change the order, in a sentence."""
+    def verdict(self) -> Verdict:
+        """Whether the errors of the evidences could change the order."""
         if len(self.names) < 2:
-            return "One model: there is nothing to compare."
+            return Verdict(False, "One model: there is nothing to compare.")
         order = np.argsort(-np.asarray(self.probs))[:2]
         gap = float(np.diff(np.asarray(self.log_evidences)[order[::-1]])[0])
         error = float(np.hypot(*np.asarray(self.standard_errors)[order]))
-        if not abs(gap) > 2 * error:
-            return f"Undecided: the two best differ by {gap:.2g} with an error of {error:.2g}."
-        return f"{self.best} leads by {gap:.2g} nats of evidence."
+        decided = abs(gap) > 2 * error
+        said = f"Undecided: the two best differ by {gap:.2g} with an error of {error:.2g}."
+        said = f"{self.best} leads by {gap:.2g} nats of evidence." if decided else said
+        return Verdict(decided, said, {"difference": gap, "error": error})
 
     def __repr__(self) -> str:
         width = max(5, *map(len, self.names))
@@ -68,7 +70,7 @@ class ModelPosterior(Module):
         for i in np.argsort(-np.asarray(self.probs), kind="stable"):
             numbers = f"{self.log_evidences[i]:12.4f}  {self.standard_errors[i]:9.2g}  {self.probs[i]:11.4f}"
             lines.append(f"{self.names[i]:<{width}}  {numbers}")
-        return "\n".join([*lines, self.verdict])
+        return "\n".join([*lines, self.verdict.sentence])
 
 
 class BayesFactor(Estimate):

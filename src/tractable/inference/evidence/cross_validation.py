@@ -23,6 +23,7 @@ from tractable.core.estimate import Estimate
 from tractable.core.module import Module, field
 from tractable.core.numerics import log_mean_exp, log_softmax, logsumexp
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
+from tractable.core.verdict import Verdict
 from tractable.inference.trust.autocorrelation import autocorrelation_time
 from tractable.inference.weighted.pareto import k_threshold, smooth, tail_length
 
@@ -37,6 +38,7 @@ class PredictiveFit(Module):
     k_hat: Float[Array, " n"] | None
     num_draws: int = field(static=True)
     method: str = field(static=True)
+    _shown = ("method", "elpd", "num_effective", "k_hat")
 
     @property
     def elpd(self) -> Estimate:
@@ -59,23 +61,14 @@ class PredictiveFit(Module):
         return np.empty(0, int)
 
     @property
-    def verdict(self) -> str:
-        """How many rows cannot be trusted, in a sentence."""
+    def verdict(self) -> Verdict:
+        """How many rows cannot be trusted."""
         rows, count = self.suspects, self.pointwise.shape[0]
-        if len(rows) == 0:
-            return "Good: every row can be trusted."
         shown = ", ".join(map(str, rows[:5])) + (", ..." if len(rows) > 5 else "")
         advice = "refit without them (`k_fold`)" if self.k_hat is not None else "use `loo`"
-        return f"{len(rows)} of {count} rows are too influential ({shown}): {advice}."
-
-    def __repr__(self) -> str:
-        rows = [
-            ("rows", f"{self.pointwise.shape[0]}"),
-            ("elpd", f"{self.elpd}"),
-            ("effective parameters", f"{float(self.num_effective):.2f}"),
-            *([("largest k_hat", f"{float(self.k_hat.max()):.2f}")] if self.k_hat is not None else []),
-        ]
-        return "\n".join([f"{self.method}", *(f"{name:<24}{value}" for name, value in rows), self.verdict])
+        said = f"{len(rows)} of {count} rows are too influential ({shown}): {advice}."
+        said = said if len(rows) else "Good: every row can be trusted."
+        return Verdict(len(rows) == 0, said, {"suspects": len(rows), "rows": count})
 
 
 def loo(log_likelihoods: ArrayLike, *, relative_efficiency: float | int | None = None) -> PredictiveFit:

@@ -16,6 +16,7 @@ from tractable.core.checks import as_float, check_count
 from tractable.core.estimate import Estimate
 from tractable.core.iterate import Ended
 from tractable.core.types import Array, ArrayLike, Int
+from tractable.core.verdict import Verdict
 
 __all__ = ["Evidence", "aic", "bic"]
 
@@ -26,16 +27,18 @@ class Evidence(Ended, Estimate):
     code: Int[Array, ""]
 
     @property
-    def verdict(self) -> str:
-        """How far to trust the number, in a sentence."""
+    def verdict(self) -> Verdict:
+        """How far to trust the number."""
         error = float(self.standard_error)
         if not self.status.ok or not np.isfinite(error):
-            return f"Do not use: {self.status.sentence}"
-        if error > 1:
-            return "Unreliable: the evidence is uncertain by more than a factor e. Take more or better draws."
-        if error > 0.1:
-            return "Rough: enough to tell very different models apart."
-        return "Good: the error is small beside any difference between models that matters."
+            said = f"Do not use: {self.status.sentence}"
+        elif error > 1:
+            said = "Unreliable: the evidence is uncertain by more than a factor e. Take more or better draws."
+        elif error > 0.1:
+            said = "Rough: enough to tell very different models apart."
+        else:
+            said = "Good: the error is small beside any difference between models that matters."
+        return Verdict(self.status.ok and error <= 1, said, {"standard_error": error})
 
     def __repr__(self) -> str:
         if isinstance(self.value, Tracer):

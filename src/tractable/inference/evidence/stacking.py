@@ -24,6 +24,7 @@ from tractable.core.iterate import Run, run_until
 from tractable.core.module import Module, field
 from tractable.core.numerics import log_softmax, logsumexp
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
+from tractable.core.verdict import Verdict
 from tractable.inference.evidence.cross_validation import PredictiveFit
 
 __all__ = ["Comparison", "Stacked", "compare", "pseudo_bma", "stack"]
@@ -33,16 +34,11 @@ class Stacked(Run):
     """The weights as `state`, and how far at most the objective is from its largest value: `gap`."""
 
     gap: Scalar
+    _shown = ("weights", "gap", "num_steps")
 
     @property
     def weights(self) -> Array:
         return self.state
-
-    def __repr__(self) -> str:
-        shown = np.array2string(np.asarray(self.state), precision=4, suppress_small=True)
-        return (
-            f"Stacked(weights={shown}, within {float(self.gap):.1e} of the optimum: {self.status.sentence})"
-        )
 
 
 class Comparison(Module):
@@ -54,17 +50,18 @@ class Comparison(Module):
     weights: Float[Array, " m"] = field()
 
     @property
-    def verdict(self) -> str:
-        """Whether the best is clearly the best, in a sentence."""
+    def verdict(self) -> Verdict:
+        """Whether the best is clearly the best."""
         suspects = sum(len(fit.suspects) for fit in self.fits)
         warning = f" {suspects} influential rows: see each model's verdict." if suspects else ""
         if len(self.names) < 2:
-            return f"One model: there is nothing to compare.{warning}"
+            return Verdict(False, f"One model: there is nothing to compare.{warning}")
         gap, error = float(self.differences.value[1]), float(self.differences.standard_error[1])
-        close = -gap < 4 or -gap < 2 * error
-        if close:
-            return f"{self.names[0]} and {self.names[1]} predict about equally well.{warning}"
-        return f"{self.names[0]} predicts better than all others.{warning}"
+        clear = -gap >= 4 and -gap >= 2 * error
+        said = f"{self.names[0]} and {self.names[1]} predict about equally well.{warning}"
+        said = f"{self.names[0]} predicts better than all others.{warning}" if clear else said
+        numbers = {"difference": gap, "error": error, "suspects": suspects}
+        return Verdict(clear and not suspects, said, numbers)
 
     def __repr__(self) -> str:
         width = max(5, *map(len, self.names))
@@ -75,7 +72,7 @@ class Comparison(Module):
             numbers += f"{float(parts.value[i]):12.2f}{float(parts.standard_error[i]):10.2f}"
             numbers += f"{float(fit.num_effective):12.2f}{float(self.weights[i]):8.3f}"
             lines.append(f"{name:<{width}}{numbers}")
-        return "\n".join([*lines, self.verdict])
+        return "\n".join([*lines, self.verdict.sentence])
 
 
 def stack(

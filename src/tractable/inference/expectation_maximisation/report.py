@@ -29,6 +29,7 @@ class Decomposition(Module):
     log_evidence: Scalar
     expected_log_joint: Scalar
     entropy: Scalar
+    _shown = ("log_evidence", "expected_log_joint", "entropy", "bound", "divergence")
 
     @property
     def divergence(self) -> Scalar:
@@ -44,16 +45,6 @@ class Decomposition(Module):
     def cross_entropy(self) -> Scalar:
         r"""$-E_q \log p(Z \mid X, \theta) = H + \mathrm{KL}$, so that $L = Q$ plus it."""
         return self.entropy + self.divergence
-
-    def __repr__(self) -> str:
-        lines = [
-            ("log-evidence L", self.log_evidence),
-            ("expected log-joint Q", self.expected_log_joint),
-            ("entropy H of q", self.entropy),
-            ("bound Q + H", self.bound),
-            ("gap KL(q || posterior)", self.divergence),
-        ]
-        return "\n".join(f"{name:<24}{float(value):>16.6f}" for name, value in lines)
 
 
 class HalfSteps(Module):

@@ -24,7 +24,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from tractable.core.checks import as_float, check, check_count, check_option, is_concrete
-from tractable.core.module import Module
+from tractable.core.iterate import Status
+from tractable.core.module import Module, field
 from tractable.core.numerics import log_sigmoid, sigmoid, softmax
 from tractable.core.support import simplex
 from tractable.core.types import Array, ArrayLike, Float, Key, PyTree, Scalar
@@ -47,13 +48,11 @@ class NoiseContrastiveFit(Module):
     parameters: PyTree
     log_normaliser: Scalar
     objective: Scalar
-    run: Minimum
+    run: Minimum = field(show=False)
 
-    def __repr__(self) -> str:
-        if not is_concrete(self.objective):
-            return "NoiseContrastiveFit(...)"
-        numbers = f"objective={float(self.objective):.6g}, log_normaliser={float(self.log_normaliser):.6g}"
-        return f"NoiseContrastiveFit({numbers}: {self.run.status.sentence})"
+    @property
+    def status(self) -> Status:
+        return self.run.status
 
 
 class DensityRatio(Module):
@@ -61,7 +60,11 @@ class DensityRatio(Module):
 
     function: LogScore
     parameters: PyTree
-    run: Minimum
+    run: Minimum = field(show=False)
+
+    @property
+    def status(self) -> Status:
+        return self.run.status
 
     def log_ratio(self, x: Any) -> Array:
         """$\\log p(x)/q(x)$ at one point."""
@@ -70,9 +73,6 @@ class DensityRatio(Module):
     def probability(self, x: Any) -> Array:
         """$D(x) = p/(p + q)$: how surely the point came from the numerator, at equal odds."""
         return sigmoid(self.log_ratio(x))
-
-    def __repr__(self) -> str:
-        return f"DensityRatio({self.run.status.sentence})"
 
 
 def nce_logit(score: ArrayLike, log_noise: ArrayLike, k: ArrayLike) -> Array:

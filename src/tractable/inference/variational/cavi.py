@@ -14,11 +14,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
-from jax.core import Tracer
 
 from tractable.core.checks import as_float, check, check_count
 from tractable.core.iterate import Run, Status, run_until
@@ -36,17 +34,13 @@ Marginals = tuple[Float[Array, "..."], ...]
 class MeanFieldRun(Run):
     """The factors $q_i$ as `state`, the ELBO of each sweep as `trace`, and how the ascent ended."""
 
+    _shown = ("elbo", "num_steps")
+
     @property
     def elbo(self) -> float:
         """The ELBO at the end: that of the last finite sweep."""
         values = np.asarray(self.values)
         return float(values[np.isfinite(values)][-1]) if np.isfinite(values).any() else float("nan")
-
-    def __repr__(self) -> str:
-        if not isinstance(self.code, jax.Array) or isinstance(self.code, Tracer):
-            return "MeanFieldRun(...)"
-        size = f"{len(self.state)} factors, ELBO={self.elbo:.6g}"
-        return f"MeanFieldRun({size}, num_steps={int(self.num_steps)}: {self.status.sentence})"
 
 
 def discrete_cavi(

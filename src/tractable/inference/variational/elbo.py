@@ -15,9 +15,8 @@ from collections.abc import Callable
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from tractable.core.checks import as_float, check, check_shape, is_concrete
+from tractable.core.checks import as_float, check, check_shape
 from tractable.core.estimate import Estimate
 from tractable.core.linalg import psd_factor
 from tractable.core.module import Module
@@ -48,6 +47,7 @@ class ElboReport(Module):
     log_evidence: Scalar
     reconstruction: Scalar
     prior_kl: Scalar
+    _shown = ("elbo", "energy", "entropy", "log_evidence", "kl")
 
     @property
     def elbo(self) -> Scalar:
@@ -58,13 +58,6 @@ class ElboReport(Module):
     def gap(self) -> Scalar:
         r"""$\log p(x) - \mathcal L(q)$, which is `kl` by the identity."""
         return self.log_evidence - self.elbo
-
-    def __repr__(self) -> str:
-        if not is_concrete(self.energy) or not isinstance(self.energy, jax.Array | np.ndarray):
-            return "ElboReport(...)"
-        parts = f"energy {float(self.energy):.6g} + entropy {float(self.entropy):.6g}"
-        rest = f"log-evidence {float(self.log_evidence):.6g} = ELBO + KL {float(self.kl):.6g}"
-        return f"ElboReport(ELBO {float(self.elbo):.6g} = {parts}; {rest})"
 
 
 def discrete_elbo(log_joint: ArrayLike, q: ArrayLike, log_prior: ArrayLike | None = None) -> ElboReport:

@@ -21,7 +21,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 
 from tractable.core.checks import as_float, check, check_count, check_option
 from tractable.core.iterate import Run, run
@@ -44,6 +43,7 @@ class GradientEstimate(Module):
 
     samples: Float[Array, "n ..."]
     weights: Float[Array, " n"] | None = None  # of quadrature nodes; None for plain draws
+    _shown = ("mean", "variance", "samples")
 
     @property
     def mean(self) -> Float[Array, "..."]:
@@ -68,12 +68,6 @@ class GradientEstimate(Module):
         if self.weights is None:
             return values.mean(0)
         return jnp.tensordot(self.weights, values, axes=1)
-
-    def __repr__(self) -> str:
-        if not isinstance(self.samples, jax.Array) or isinstance(self.samples, Tracer):
-            return "GradientEstimate(...)"
-        mean, variance = np.asarray(self.mean), np.asarray(self.variance)
-        return f"GradientEstimate(mean={mean}, variance per draw={variance}, {self.samples.shape[0]} draws)"
 
 
 def scores(log_prob: Integrand, parameters: ArrayLike, draws: ArrayLike) -> Float[Array, "n ..."]:

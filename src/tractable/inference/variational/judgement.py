@@ -17,6 +17,7 @@ from tractable.core.checks import check_count
 from tractable.core.iterate import Status
 from tractable.core.module import Module
 from tractable.core.types import Array, Float, Key, PyTree, Scalar, Shape
+from tractable.core.verdict import Verdict
 from tractable.inference.target import rebuilt
 from tractable.inference.variational.families import VariationalFamily
 from tractable.inference.weighted.pareto import k_threshold, k_verdict, smooth
@@ -55,9 +56,10 @@ class JudgedDraws(Module):
         return efficiency(self.log_weights, self.k_hat)
 
     @property
-    def verdict(self) -> str:
-        """What the weights say about the approximation, in a sentence."""
-        return weights_verdict(self.log_weights, self.k_hat)
+    def verdict(self) -> Verdict:
+        """What the weights say about the approximation, and how the search for it ended."""
+        found = weights_verdict(self.log_weights, self.k_hat)
+        return Verdict(found.ok, f"{found.sentence} {self.status.sentence}", found.numbers)
 
     def sample(self, key: Key, shape: Shape | int = ()) -> PyTree:
         """Draws of `family` with the structure of `start`, with leading axes `shape`."""
@@ -86,18 +88,19 @@ def efficiency(log_weights: Float[Array, " n"], k_hat: Scalar) -> float:
     return float(effective_sample_size(log_weights)) / log_weights.shape[0]
 
 
-def weights_verdict(log_weights: Float[Array, " n"], k_hat: Scalar) -> str:
-    """What the weights say about the approximation, in a sentence.
+def weights_verdict(log_weights: Float[Array, " n"], k_hat: Scalar) -> Verdict:
+    """What the weights say about the approximation.
 
     The shape of a tail does not depend on its size: weights of $1 \\pm 0.05$ may have a heavy one. Where the
     weights are nearly equal all the same, both are said.
     """
     num_draws, worth = log_weights.shape[0], efficiency(log_weights, k_hat)
     if float(k_hat) > k_threshold(num_draws) and worth >= _NEARLY_EQUAL:
-        return (
+        said = (
             f"Close: the weights are nearly equal (the draws are worth {worth:.1%} of their number), though "
             "the shape of their small tail is heavy: what was never drawn is not judged."
         )
+        return Verdict(True, said, {"k_hat": k_hat, "efficiency": worth})
     return k_verdict(float(k_hat), num_draws)
 
 

@@ -12,9 +12,7 @@ References.  Bishop (2006) section 10.1.2; Minka (2005), "Divergence measures an
 """
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
-from jax.core import Tracer
 
 from tractable.core.checks import as_float, check, check_shape
 from tractable.core.iterate import Run, run, run_until
@@ -41,16 +39,7 @@ class KLDirections(Module):
     inclusive_kl: Scalar  # KL(p || inclusive), the least possible: the total correlation
     exclusive_reversed: Scalar  # KL(p || exclusive)
     inclusive_reversed: Scalar  # KL(inclusive || p)
-
-    def __repr__(self) -> str:
-        if isinstance(self.exclusive_kl, Tracer) or not isinstance(self.exclusive_kl, jax.Array):
-            return "KLDirections(...)"
-        lines = [
-            f"{'':<34}{'KL(q || p)':>12}{'KL(p || q)':>12}",
-            f"{'exclusive (too narrow)':<34}{self.exclusive_kl:>12.6f}{self.exclusive_reversed:>12.6f}",
-            f"{'inclusive (the marginals)':<34}{self.inclusive_reversed:>12.6f}{self.inclusive_kl:>12.6f}",
-        ]
-        return "\n".join(lines)
+    _shown = ("exclusive_kl", "exclusive_reversed", "inclusive_kl", "inclusive_reversed")
 
 
 def mean_field_gaussian(

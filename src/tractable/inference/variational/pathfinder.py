@@ -23,7 +23,6 @@ import jax.numpy as jnp
 import jax.random as jr
 import jax.scipy.linalg as jsl
 import numpy as np
-from jax.core import Tracer
 
 from tractable.core.checks import check, check_count
 from tractable.core.iterate import Run, Status, run
@@ -104,17 +103,7 @@ class PathfinderPosterior(JudgedDraws):
     """The Gaussian of the best path with its bound, draws from all paths, and how far to trust them."""
 
     elbos: Float[Array, " p"]  # of each path
-
-    def __repr__(self) -> str:
-        if not isinstance(self.elbo, jax.Array) or isinstance(self.elbo, Tracer):
-            return "PathfinderPosterior(...)"
-        lines = [
-            f"PathfinderPosterior({self.elbos.shape[0]} paths, {self.family.dim} free numbers)",
-            f"  ELBO {float(self.elbo):.6g} (best path), {self.draws.shape[0]} draws",
-            f"  k_hat {float(self.k_hat):.2f}, draws worth {self.efficiency:.0%}. {self.verdict}",
-            f"  {int(self.num_steps)} steps. {self.status.sentence}",
-        ]
-        return "\n".join(lines)
+    _shown = ("family", "elbo", "elbos", "k_hat", "efficiency", "num_steps")
 
 
 def pathfinder(

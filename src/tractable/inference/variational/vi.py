@@ -25,7 +25,6 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
-from jax.core import Tracer
 
 from tractable.bijections.support import Rebuild, unconstrain
 from tractable.core.checks import check, check_count, check_length, check_option
@@ -52,6 +51,16 @@ class VariationalPosterior(JudgedDraws):
     elbo_standard_error: Scalar
     trace: Any  # of the bound: its mean over each block of steps; for `lbfgs`, its value after each step
     refused: Any  # steps not taken, because the bound or its gradient was not finite
+    _shown = (
+        "family",
+        "elbo",
+        "elbo_standard_error",
+        "log_evidence",
+        "k_hat",
+        "efficiency",
+        "num_steps",
+        "refused",
+    )
 
     @property
     def log_evidence(self) -> Estimate:
@@ -66,19 +75,6 @@ class VariationalPosterior(JudgedDraws):
         same = structure == self.rebuild.structure
         check(same, "x", f"of the structure of `start`, {self.rebuild.structure}", f"{structure}")
         return _log_prob(self.family, self.rebuild, [jnp.asarray(leaf) for leaf in leaves])
-
-    def __repr__(self) -> str:
-        if not isinstance(self.elbo, jax.Array | np.ndarray) or isinstance(self.elbo, Tracer):
-            return f"VariationalPosterior({type(self.family).__name__})"
-        bound = f"ELBO {float(self.elbo):.6g} ± {float(self.elbo_standard_error):.2g}"
-        refused = f", {int(self.refused)} steps refused" if int(self.refused) else ""
-        lines = [
-            f"VariationalPosterior({type(self.family).__name__}, {self.family.dim} free numbers)",
-            f"  {bound}, log-evidence by its weights {self.log_evidence}",
-            f"  k_hat {float(self.k_hat):.2f}, draws worth {self.efficiency:.0%}. {self.verdict}",
-            f"  {int(self.num_steps)} steps{refused}. {self.status.sentence}",
-        ]
-        return "\n".join(lines)
 
 
 def vi(

@@ -26,6 +26,7 @@ from tractable.core.linalg import symmetrise
 from tractable.core.module import Module
 from tractable.core.numerics import log_mean_exp, log_softmax
 from tractable.core.types import Array, Float, Key, Scalar
+from tractable.core.verdict import Verdict
 from tractable.distributions.base import Distribution
 from tractable.distributions.gaussian import Gaussian
 from tractable.distributions.multivariate import MultivariateStudentT
@@ -51,21 +52,21 @@ class RareEvent(Module):
     proposal: Gaussian
     weighted: Weighted
     search: Run
+    _shown = ("probability",)
 
     @property
     def status(self) -> Status:
         return self.search.status
 
     @property
-    def verdict(self) -> str:
+    def verdict(self) -> Verdict:
         """Whether the event was reached, and how good the relative error is."""
-        if not self.status.ok:
-            return "The levels did not reach the threshold: raise `max_levels` or `num_draws`."
         error = float(self.probability.standard_error / self.probability.value)
-        return f"Reached the event in {int(self.search.num_steps)} levels; relative error {error:.1%}."
-
-    def __repr__(self) -> str:
-        return f"RareEvent(probability {self.probability}: {self.verdict})"
+        levels = int(self.search.num_steps)
+        said = f"Reached the event in {levels} levels; relative error {error:.1%}."
+        if not self.status.ok:
+            said = "The levels did not reach the threshold: raise `max_levels` or `num_draws`."
+        return Verdict(self.status.ok, said, {"relative_error": error, "levels": levels})
 
 
 def adaptive_importance(

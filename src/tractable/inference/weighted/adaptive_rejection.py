@@ -26,6 +26,7 @@ from tractable.core.iterate import Ended, run_until
 from tractable.core.module import Module
 from tractable.core.numerics import log1mexp, logsumexp
 from tractable.core.types import Array, ArrayLike, Float, Int, Key, Scalar
+from tractable.core.verdict import Verdict
 from tractable.distributions.base import Univariate
 from tractable.inference.weighted.importance import as_log_density
 from tractable.inference.weighted.weights import share_estimate
@@ -48,6 +49,7 @@ class AdaptiveRejection(Ended, Module):
     violation: Scalar
     violation_at: Scalar
     code: Int[Array, ""]
+    _shown = ("draws", "num_proposed", "acceptance", "num_points")
 
     @property
     def acceptance(self) -> Estimate:
@@ -60,25 +62,18 @@ class AdaptiveRejection(Ended, Module):
         return bool(self.violation <= 0)
 
     @property
-    def verdict(self) -> str:
-        """Whether the draws are exact, in a sentence."""
+    def verdict(self) -> Verdict:
+        """Whether the draws are exact."""
+        at = float(self.violation_at)
         if not self.concave:
-            at = float(self.violation_at)
-            return (
-                f"The log-density is not concave near {at:.6g}: not exact draws. Use `rejection` or a chain."
-            )
-        if not self.status.ok:
-            return "Stopped at the limit of proposals; the draws that are missing are NaN."
-        return "Exact draws: the log-density was concave wherever it was seen."
-
-    def __repr__(self) -> str:
-        rows = [
-            ("draws", f"{self.draws.shape[0]}"),
-            ("proposals", f"{int(self.num_proposed)}"),
-            ("acceptance", f"{self.acceptance}"),
-            ("points of the envelope", f"{int(self.num_points)}"),
-        ]
-        return "\n".join([*(f"{name:<24}{value}" for name, value in rows), self.verdict])
+            said = f"The log-density is not concave near {at:.6g}: not exact draws. "
+            said += "Use `rejection` or a chain."
+        elif not self.status.ok:
+            said = "Stopped at the limit of proposals; the draws that are missing are NaN."
+        else:
+            said = "Exact draws: the log-density was concave wherever it was seen."
+        numbers = {"violation": self.violation, "violation_at": at}
+        return Verdict(self.concave and self.status.ok, said, numbers)
 
 
 def adaptive_rejection(

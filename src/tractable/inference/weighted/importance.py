@@ -21,6 +21,7 @@ from tractable.core.estimate import Estimate
 from tractable.core.module import Module, field
 from tractable.core.numerics import safe_log
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
+from tractable.core.verdict import Verdict
 from tractable.distributions.base import Distribution, Univariate
 from tractable.distributions.inverse import Tabulated, tabulate
 from tractable.distributions.panels import expectation_rule
@@ -60,6 +61,7 @@ class Weighted(Module):
     log_weights: Float[Array, " n"]
     k_hat: Scalar
     normalised: bool = field(static=True, default=False)
+    _shown = ("num_draws", "ess", "k_hat", "log_evidence")
 
     @staticmethod
     def of(draws: Any, log_weights: ArrayLike, *, normalised: bool = False) -> "Weighted":
@@ -106,22 +108,9 @@ class Weighted(Module):
         return jax.tree.map(lambda leaf: leaf[chosen], self.draws)
 
     @property
-    def verdict(self) -> str:
+    def verdict(self) -> Verdict:
         """How far to trust these weights, in a sentence."""
         return k_verdict(float(self.k_hat), self.num_draws)
-
-    def __repr__(self) -> str:
-        """A small table that ends with the verdict."""
-        if not is_concrete(self.log_weights) or not isinstance(self.log_weights, jax.Array | np.ndarray):
-            return f"{type(self).__name__}(...)"
-        ess = float(self.ess)
-        rows = [
-            ("draws", f"{self.num_draws}"),
-            ("effective sample size", f"{ess:.1f} ({ess / self.num_draws:.1%})"),
-            ("Pareto k_hat", f"{float(self.k_hat):.3g}"),
-            ("log evidence", f"{self.log_evidence}"),
-        ]
-        return "\n".join([*(f"{name:<24}{value}" for name, value in rows), f"{self.verdict}"])
 
 
 def monte_carlo(

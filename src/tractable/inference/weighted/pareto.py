@@ -22,6 +22,7 @@ from tractable.core.checks import check, check_count
 from tractable.core.module import Module, field
 from tractable.core.numerics import softmax
 from tractable.core.types import Array, ArrayLike, Float
+from tractable.core.verdict import Verdict
 from tractable.inference.weighted.weights import as_log_weights
 
 __all__ = ["Smoothed", "fit_generalised_pareto", "k_threshold", "k_verdict", "smooth", "tail_length"]
@@ -39,13 +40,9 @@ class Smoothed(Module):
     tail_length: int = field(static=True)
 
     @property
-    def verdict(self) -> str:
+    def verdict(self) -> Verdict:
         """What the largest `k_hat` says, in a sentence."""
         return k_verdict(float(np.max(np.asarray(self.k_hat))), self.log_weights.shape[-1])
-
-    def __repr__(self) -> str:
-        largest = f"{float(np.max(np.asarray(self.k_hat))):.3g}"
-        return f"Smoothed({self.log_weights.shape[-1]} weights, k_hat={largest}: {self.verdict})"
 
 
 def smooth(log_weights: ArrayLike, *, tail: int | None = None) -> Smoothed:
@@ -79,9 +76,15 @@ def k_threshold(num_draws: int) -> float:
     return min(1 - 1 / math.log10(max(num_draws, 2)), 0.7)
 
 
-def k_verdict(k_hat: float | int, num_draws: int) -> str:
-    """The sentence that belongs to a `k_hat` from `num_draws` weights."""
+def k_verdict(k_hat: float | int, num_draws: int) -> Verdict:
+    """The verdict that belongs to a `k_hat` from `num_draws` weights."""
     limit = k_threshold(num_draws)
+    numbers = {"k_hat": k_hat, "limit": limit, "num_draws": num_draws}
+    ok = tail_length(num_draws) >= _FEWEST and k_hat <= limit
+    return Verdict(ok, _words(k_hat, num_draws, limit), numbers)
+
+
+def _words(k_hat: float | int, num_draws: int, limit: float) -> str:
     if math.isnan(k_hat):
         return "Unknown: the weights are not numbers."
     if tail_length(num_draws) < _FEWEST:

@@ -24,6 +24,7 @@ from tractable.core.estimate import Estimate
 from tractable.core.iterate import Ended, Status, run_until
 from tractable.core.module import Module
 from tractable.core.types import Array, ArrayLike, Int, Key, Scalar
+from tractable.core.verdict import Verdict
 from tractable.distributions.base import Distribution
 from tractable.inference.weighted.importance import Proposal, as_log_density
 from tractable.inference.weighted.weights import share_estimate
@@ -45,6 +46,7 @@ class Rejection(Ended, Module):
     log_bound: Scalar
     excess: Scalar  # the largest log-ratio seen, minus the bound: at most zero under a true envelope
     code: Int[Array, ""]
+    _shown = ("num_filled", "num_proposed", "acceptance", "log_evidence")
 
     @property
     def acceptance(self) -> Estimate:
@@ -58,24 +60,19 @@ class Rejection(Ended, Module):
         return Estimate(self.log_bound + jnp.log(rate.value), rate.standard_error / rate.value)
 
     @property
-    def verdict(self) -> str:
-        """Whether the draws are exact, in a sentence."""
-        if float(self.excess) > _ROUNDING:
-            factor = float(jnp.exp(self.excess))
-            return f"The envelope was violated (by a factor {factor:.3g}): not draws of the target. Raise it."
-        if not self.status.ok:
-            got = f"{int(self.num_filled)} of {self.draws.shape[0]} draws"
-            return f"Stopped at the limit of proposals with {got}; the rest is NaN. Find a closer proposal."
-        return "Exact draws, if the envelope holds everywhere; it held at every proposal."
-
-    def __repr__(self) -> str:
-        rows = [
-            ("draws", f"{int(self.num_filled)} of {self.draws.shape[0]}"),
-            ("proposals", f"{int(self.num_proposed)}"),
-            ("acceptance", f"{self.acceptance}"),
-            ("log evidence", f"{self.log_evidence}"),
-        ]
-        return "\n".join([*(f"{name:<24}{value}" for name, value in rows), self.verdict])
+    def verdict(self) -> Verdict:
+        """Whether the draws are exact."""
+        excess, filled = float(self.excess), int(self.num_filled)
+        if excess > _ROUNDING:
+            factor = f"{np.exp(excess):.3g}"
+            said = f"The envelope was violated (by a factor {factor}): not draws of the target. Raise it."
+        elif not self.status.ok:
+            got = f"{filled} of {self.draws.shape[0]} draws"
+            said = f"Stopped at the limit of proposals with {got}; the rest is NaN. Find a closer proposal."
+        else:
+            said = "Exact draws, if the envelope holds everywhere; it held at every proposal."
+        ok = excess <= _ROUNDING and self.status.ok
+        return Verdict(ok, said, {"excess": excess, "num_filled": filled})
 
 
 class Envelope(Ended, Module):
@@ -85,9 +82,12 @@ class Envelope(Ended, Module):
     at: Array
     code: Int[Array, ""]
 
-    def __repr__(self) -> str:
-        words = self.status.sentence if self.status is not Status.stalled else "Converged to rounding."
-        return f"Envelope(log_bound={float(self.log_bound):.6g}: {words})"
+    @property
+    def verdict(self) -> Verdict:
+        """How the search ended; where rounding stopped it, there is nothing left to gain."""
+        if self.status is Status.stalled:
+            return Verdict(True, "Converged to rounding.")
+        return Verdict(self.status.ok, self.status.sentence)
 
 
 def rejection(
