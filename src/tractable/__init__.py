@@ -1,41 +1,19 @@
 """Probabilistic machine learning: exact where it can be, certified where it cannot.
 
+The subpackages, the verbs (`fit`, `posterior`, `predict`, `mcmc`, `resume`, `save`, `load`) and the supports
+of parameters (`positive`, `simplex`, ...) are here; `__init__.pyi` lists them. Each is imported on first use.
+
 >>> import tractable as tr
 >>> float(tr.distributions.Normal(0.0, 2.0).variance)
 4.0
+>>> rate = tr.posterior(tr.distributions.Gamma(2.0, 1.0), tr.distributions.Poisson, [3, 5])
+>>> float(tr.predict(rate, tr.distributions.Poisson).mean)
+3.3333333333333335
 """
 
-import importlib
-from typing import Any
-
 from tractable import _configuration
-from tractable._version import __version__
-
-__all__ = ["__version__"]
-
-_SUBPACKAGES = (
-    "bijections", "core", "datasets", "distributions", "estimators", "gp", "graphs", "inference", "kernels",
-    "messages", "optim", "plots", "supervised",
-)  # fmt: skip
-_VERBS = {
-    "fit": "tractable.inference.fit",
-    "load": "tractable.core.storage",
-    "mcmc": "tractable.inference.chains.mcmc",
-    "resume": "tractable.inference.chains.mcmc",
-    "save": "tractable.core.storage",
-}
+from tractable._lazy import attach
+from tractable._version import __version__ as __version__
 
 _configuration.apply()
-
-
-def __getattr__(name: str) -> Any:
-    """Import a subpackage, or the home of a verb, on first use: `import tractable` stays cheap."""
-    if name in _SUBPACKAGES:
-        return importlib.import_module(f"tractable.{name}")
-    if name in _VERBS:
-        return getattr(importlib.import_module(_VERBS[name]), name)
-    raise AttributeError(f"module 'tractable' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({"__version__", *_SUBPACKAGES, *_VERBS})
+__all__ = attach(__name__, __file__)  # pyright: ignore[reportUnsupportedDunderAll]

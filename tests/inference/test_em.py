@@ -84,6 +84,32 @@ def test_acceleration_reaches_the_same_height_in_fewer_passes(overlapping):
     assert fast.values[-1] >= plain.values[-1] - 1e-6
 
 
+@pytest.mark.parametrize("chunk", [None, 250])
+def test_stopping_on_the_parameters_goes_on_where_the_objective_is_flat(overlapping, chunk):
+    """The bound settles to eight digits while the components still walk; the parameters tell."""
+    by_height = EM(tol=1e-6, max_steps=3000).fit(start(-1.0, 1.0), overlapping, chunk=chunk)
+    by_place = EM(tol=1e-6, max_steps=3000, stop="parameters").fit(start(-1.0, 1.0), overlapping, chunk=chunk)
+    assert by_height.status is by_place.status is Status.converged
+    assert int(by_place.num_steps) > 2 * int(by_height.num_steps)
+    after = EM(tol=0.0, max_steps=1).fit(by_place.state, overlapping).state
+    before = by_place.state.components.loc
+    moved = np.abs(np.asarray(after.components.loc - before)) / (1 + np.abs(np.asarray(before)))
+    assert moved.max() <= 1e-6
+    best = EM(tol=1e-14, max_steps=20_000, accelerate=True).fit(start(-1.0, 1.0), overlapping).state
+    near, nearer = (np.abs(np.asarray(run.state.components.loc - best.components.loc)).max()
+                    for run in (by_height, by_place))  # fmt: skip
+    assert nearer < 0.1 * near
+
+
+def test_a_start_that_stays_where_it_is_settles_at_once():
+    rows = np.array([0.0, 1.0, 4.0, 5.0])
+    there = EM(tol=1e-14, max_steps=2000).fit(start(), rows).state
+    again = EM(tol=1e-6, stop="parameters").fit(there, rows)
+    assert (again.status, int(again.num_steps)) == (Status.converged, 1)
+    with pytest.raises(ValueError, match="`stop` must be one of"):
+        EM(stop="time")
+
+
 def test_steps_that_lower_the_objective_are_reported():
     run = EM(max_steps=20).fit(start(5.0, 6.0, Descending), np.zeros(10))
     assert run.status is Status.decreased

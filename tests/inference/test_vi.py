@@ -8,6 +8,7 @@ import jax.random as jr
 import numpy as np
 import pytest
 from jax import monitoring
+from scipy.stats import multivariate_normal
 
 import tractable.inference.variational.ascent as ascent_module
 from tractable.bijections.coupling import Coupling
@@ -15,10 +16,14 @@ from tractable.core.iterate import Status
 from tractable.core.module import Module, field
 from tractable.core.support import positive
 from tractable.core.types import Array, Float
+from tractable.inference.target import FlatTarget
 from tractable.inference.variational.ascent import moment_matched, natural_step
 from tractable.inference.variational.families import Flow, FullRank, MeanField, Structured
+from tractable.inference.variational.surrogates import surrogate
+from tractable.inference.variational.variance_reduction import Factors
 from tractable.inference.variational.vi import vi
 from tractable.inference.weighted.weights import weighted_mean
+from tractable.optim.schedules import PowerLaw, check_schedule
 
 RANDOM = np.random.default_rng(0)
 DESIGN = RANDOM.normal(size=(40, 3))
@@ -282,8 +287,10 @@ def test_bad_input_is_refused_by_name():
     quadratic = lambda x: -0.5 * (x**2).sum()  # noqa: E731
     with pytest.raises(ValueError, match="`log_density` must be a function that returns one number"):
         vi(lambda x: x, jnp.zeros(2), key=jr.key(0))
-    with pytest.raises(ValueError, match="`method` must be one of 'adam', 'natural', 'lbfgs'"):
-        vi(quadratic, jnp.zeros(2), key=jr.key(0), method="sgd")
+    with pytest.raises(
+        ValueError, match="`method` must be one of 'adam', 'adagrad', 'sgd', 'natural', 'lbfgs'"
+    ):
+        vi(quadratic, jnp.zeros(2), key=jr.key(0), method="newton")
     with pytest.raises(ValueError, match="`log_prior` must be given with `batch`"):
         vi(log_likelihood, jnp.zeros(3), key=jr.key(0), args=(DESIGN, TARGETS), batch=10)
     with pytest.raises(ValueError, match="`args` must be as long as"):
@@ -313,3 +320,88 @@ def test_bad_input_is_refused_by_name():
         vi(quadratic, jnp.zeros(2), key=jr.key(0), method="natural", family="low_rank")
     with pytest.raises(ValueError, match='`checkpoint` must be None with method="lbfgs"'):
         vi(quadratic, jnp.zeros(2), key=jr.key(0), method="lbfgs", checkpoint="here")
+
+
+@pytest.mark.parametrize(
+    ("method", "learning_rate"),
+    [("sgd", PowerLaw(0.05, 0.6, 20.0)), ("adam", PowerLaw(0.5, 0.75, 10.0)), ("adagrad", None)],
+)
+def test_learning_rate_schedules_reach_the_exact_evidence(method, learning_rate):
+    """Robbins and Monro with plain gradients and with Adam; and Adagrad, which schedules itself."""
+    mean, cov, evidence = exact()
+    if learning_rate is not None:
+        assert check_schedule(learning_rate).robbins_monro
+    post = regression(method=method, learning_rate=learning_rate, max_steps=20_000)
+    assert post.status is Status.converged
+    np.testing.assert_allclose(float(post.elbo), evidence, atol=0.02)
+    assert np.abs((np.asarray(post.q.mean) - mean) / np.sqrt(np.diag(cov))).max() < 0.1
+
+
+def test_schedules_are_resumed_where_they_stopped(tmp_path):
+    options = {"method": "sgd", "learning_rate": PowerLaw(0.05, 0.6, 20.0), "tol": None}
+    whole = regression(max_steps=400, **options)
+    regression(max_steps=400, checkpoint=tmp_path / "climb", **options)
+    again = regression(max_steps=400, checkpoint=tmp_path / "climb", **options)
+    np.testing.assert_array_equal(again.q.mean, whole.q.mean)
+
+
+CHAIN = Factors(
+    [((0,), lambda a: -0.5 * a**2 - 0.5 * jnp.log(2 * jnp.pi))]
+    + [((i, i + 1), lambda a, b: -0.5 * (b - a) ** 2 - 0.5 * jnp.log(2 * jnp.pi)) for i in range(4)]
+    + [((i,), lambda a: -2.0 * (a - 1.0) ** 2 + 0.5 * jnp.log(2 / jnp.pi)) for i in range(5)]
+)
+
+
+def chain_evidence():
+    """A random walk of five steps seen with noise of variance 1/4: log N(1; 0, C + I/4), and the best
+    mean-field bound, below it by the divergence of the product from the posterior."""
+    walk = np.minimum.outer(np.arange(1, 6), np.arange(1, 6)).astype(float)
+    evidence = multivariate_normal(np.zeros(5), walk + 0.25 * np.eye(5)).logpdf(np.ones(5))
+    precision = np.linalg.inv(walk) + 4 * np.eye(5)
+    gap = 0.5 * (np.log(np.diag(precision)).sum() - np.linalg.slogdet(precision)[1])
+    return evidence, evidence - gap
+
+
+@pytest.mark.parametrize("gradient", ["score", "score_control", "rao_blackwell"])
+def test_score_gradients_reach_the_best_bound_of_a_conjugate_model(gradient):
+    evidence, bound = chain_evidence()
+    post = vi(
+        CHAIN, jnp.zeros(5), key=jr.key(1), family="mean_field", gradient=gradient, num_draws=16, tol=0.02
+    )
+    assert post.status is Status.converged
+    np.testing.assert_allclose(float(post.elbo), bound, atol=0.02)
+    np.testing.assert_allclose(float(post.log_evidence.value), evidence, atol=0.05)
+
+
+def test_each_means_of_variance_reduction_takes_variance_away():
+    """The same mean, and less variance: by a control variate, more by the Markov blanket."""
+    family = MeanField(jnp.linspace(0.0, 1.0, 5), jnp.full(5, 0.5))
+    _, target = FlatTarget.of(CHAIN, jnp.zeros(5))
+    noise = jr.normal(jr.key(0), (4000, 8, 5))
+
+    def slopes(gradient):
+        def one(eps):
+            return jax.grad(lambda q: surrogate(target, q, eps, gradient=gradient)[0])(family)
+
+        found = jax.jit(jax.vmap(one))(noise)
+        return np.concatenate([np.asarray(found.loc), np.asarray(found.scale)], axis=1)
+
+    names = ("score_plain", "score_control", "score", "rao_blackwell")
+    found = {name: slopes(name) for name in names}
+    exact_slope = slopes("entropy").mean(0)
+    for name in names:
+        error = found[name].std(0) / np.sqrt(4000)
+        assert (np.abs(found[name].mean(0) - exact_slope) <= 5 * error).all(), name
+    total = {name: found[name].var(0).sum() for name in names}
+    assert total["score"] < 0.6 * total["score_plain"]
+    assert total["score_control"] < 0.6 * total["score_plain"]
+    assert total["rao_blackwell"] < 0.6 * total["score"]
+
+
+def test_options_that_do_not_go_together_are_refused():
+    with pytest.raises(ValueError, match='mean field with gradient="rao_blackwell"'):
+        vi(CHAIN, jnp.zeros(5), key=jr.key(0), gradient="rao_blackwell")
+    with pytest.raises(ValueError, match="`Factors` of a real vector `start` alone"):
+        vi(CHAIN, jnp.zeros(5), key=jr.key(0), family="mean_field", log_prior=log_prior)
+    with pytest.raises(ValueError, match='a number with method="lbfgs"'):
+        regression(method="lbfgs", learning_rate=PowerLaw(0.1, 0.7))

@@ -23,9 +23,9 @@ from tractable.core.numerics import log_softmax
 from tractable.core.types import Array
 
 __all__ = [
-    "Conditional", "Errors", "Generative", "HasEM", "HasLogJoint", "HasLogProb", "HasPosterior",
-    "HasPotentials", "HasQueries", "HasSample", "Predictor", "Task", "class_log_probs", "errors",
-    "is_implicit", "task_of",
+    "Conditional", "Errors", "Generative", "HasEM", "HasLogJoint", "HasLogProb", "HasMarginals",
+    "HasPosterior", "HasPotentials", "HasPredictions", "HasQueries", "HasSample", "Predictor", "Task",
+    "class_log_probs", "errors", "is_implicit", "task_of",
 ]  # fmt: skip
 
 
@@ -73,6 +73,20 @@ class HasPosterior(Protocol):
     """A model with an exact distribution over its unknowns given data: `posterior(data)`."""
 
     def posterior(self, data: Any) -> Any: ...
+
+
+@runtime_checkable
+class HasMarginals(Protocol):
+    """A joint distribution of named variables: `marginals(evidence)` gives that of each of the others."""
+
+    def marginals(self, evidence: Any = None) -> Any: ...
+
+
+@runtime_checkable
+class HasPredictions(Protocol):
+    """A fitted model: `predict_dist(features)` gives the distribution of each target."""
+
+    def predict_dist(self, features: Any) -> Any: ...
 
 
 @runtime_checkable

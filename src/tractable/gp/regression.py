@@ -65,6 +65,12 @@ class GaussianProcess(Module):
         """Sample paths of the prior at rows, of shape `shape + (n,)`."""
         return sample_prior(self.kernel, self.mean, key, X, shape)
 
+    def fit(self, X: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None, **options: Any) -> Any:
+        """The process at the hyperparameters of highest evidence: see `gp.hyperparameters`."""
+        from tractable.gp.hyperparameters import fit_hyperparameters  # it fits processes, so it imports them
+
+        return fit_hyperparameters(self, X, y, weights, **options)
+
     def posterior(
         self,
         X: ArrayLike,

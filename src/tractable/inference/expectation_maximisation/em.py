@@ -5,6 +5,9 @@ Bound.       $\log p(X \mid \theta) \ge E_q[\log p(X, Z \mid \theta)] + H[q]$, t
 Contract.    `e_step(rows, weights)` returns statistics and log-evidence that **add over rows**;
              `m_step(stats)` returns the model that maximises the bound (or the bound plus a log-prior, which
              the model then reports as `log_prior()`). So rows may come at once, in chunks, or from a stream.
+Stopping.    On the objective, $|v_k - v_{k-1}| \le \mathrm{tol}(1 + |v_k|)$, or on the parameters in free
+             coordinates, $\max_i|\theta_{k,i} - \theta_{k-1,i}|/(1 + |\theta_{k,i}|) \le \mathrm{tol}$. On a
+             plateau the objective settles long before the parameters do.
 Promise.     The objective never falls by more than rounding: a fall ends the run with status `decreased`.
 Cost.        One pass over the rows per step; three with acceleration, which usually needs far fewer steps.
 References.  Dempster, Laird and Rubin (1977); Neal and Hinton (1998); Varadhan and Roland (2008).
@@ -20,7 +23,7 @@ import jax.numpy as jnp
 
 from tractable.bijections.support import unconstrain
 from tractable.core.blocks import run_in_blocks
-from tractable.core.checks import check
+from tractable.core.checks import check, check_option
 from tractable.core.chunks import Chunks, chunks, pad_rows, sum_over_chunks
 from tractable.core.interfaces import HasEM
 from tractable.core.iterate import Run, Status, is_close, run_until
@@ -39,12 +42,17 @@ class EM(Module):
     """Options of expectation-maximisation; `fit` runs it.
 
     `accelerate` extrapolates along the path of the parameters (SQUAREM); wherever that would lower the
-    objective, the plain steps are taken instead.
+    objective, the plain steps are taken instead. `stop` says what must settle: the "objective" or the
+    "parameters" (stricter where the objective is flat).
     """
 
     tol: float = 1e-8
     max_steps: int = field(static=True, default=200)
     accelerate: bool = field(static=True, default=False)
+    stop: str = field(static=True, default="objective")
+
+    def __check_init__(self) -> None:
+        check_option("stop", self.stop, ("objective", "parameters"))
 
     def fit(
         self,
@@ -71,21 +79,20 @@ class EM(Module):
         rows, weights = pad_rows(data, weights)
         if checkpoint is None and not progress and not _is_long(rows):
             start = _Climb.start(model)
-            return _in_memory(
-                _Step(rows, weights, self.accelerate), start, jnp.asarray(self.tol), self.max_steps
-            )
+            step = _Step(rows, weights, self.accelerate, self.stop)
+            return _in_memory(step, start, jnp.asarray(self.tol), self.max_steps)
         return self._in_blocks(model, rows, weights, checkpoint, progress)
 
     def _stream(self, model: Any, parts: Chunks, checkpoint: Any, progress: bool) -> Run:
         def step(state, _):
             stats, evidence = expected_statistics(state.model, parts)
             value = evidence + log_prior(state.model)
-            return _Climb(_maximise(state.model, stats), value, state.value), value
+            return _moved(state, _maximise(state.model, stats), value, self.stop), value
 
         return self._host_run(step, _Climb.start(model), checkpoint, progress, compiled=False)
 
     def _in_blocks(self, model: Any, rows: Any, weights: Array, checkpoint: Any, progress: bool) -> Run:
-        step, start = _Step(rows, weights, self.accelerate), _Climb.start(model)
+        step, start = _Step(rows, weights, self.accelerate, self.stop), _Climb.start(model)
         return self._host_run(step, start, checkpoint, progress, compiled=True)
 
     def _host_run(
@@ -149,22 +156,25 @@ def log_prior(model: Any) -> Array:
 
 
 class _Climb(Module):
-    """Where EM stands: the model and the last two values of the objective."""
+    """Where EM stands: the model, the last two values of the objective, and how far the parameters moved
+    (NaN where nobody asks)."""
 
     model: Any
     value: Scalar
     before: Scalar
+    moved: Scalar
 
     @staticmethod
     def start(model: Any) -> "_Climb":
         """Before the first step there are no values: NaN settles nothing."""
         nothing = jnp.asarray(jnp.nan)
-        return _Climb(_strong(model), nothing, nothing)
+        return _Climb(_strong(model), nothing, nothing, nothing)
 
     def code(self, tol: float | Array) -> Array:
         """The status that the last two values amount to; `exhausted` while neither end is reached."""
         fell = self.value < self.before - _ROUNDING * (1 + jnp.abs(self.before))
-        settled = is_close(self.value, self.before, tol)
+        still = is_close(self.value, self.before, tol)
+        settled = jnp.where(jnp.isnan(self.moved), still, self.moved <= tol)
         return jnp.where(
             fell, int(Status.decreased), jnp.where(settled, int(Status.converged), int(Status.exhausted))
         )
@@ -176,13 +186,14 @@ class _Step(Module):
     rows: Any
     weights: Array
     accelerate: bool = field(static=True)
+    stop: str = field(static=True)
 
     def __call__(self, state: _Climb, _: Any = None) -> tuple[_Climb, Scalar]:
         stats, value = _e_step(state.model, self.rows, self.weights)
         model = state.model.m_step(stats)
         if self.accelerate:
             model = self._leap(state.model, model)
-        return _Climb(model, value, state.value), value
+        return _moved(state, model, value, self.stop), value
 
     def _leap(self, model: Any, first: Any) -> Any:
         """Two plain steps or, where that is higher still, a step from where their path points."""
@@ -193,6 +204,15 @@ class _Step(Module):
         third = guess.m_step(stats)
         use = height >= lower  # false for NaN
         return jax.tree.map(lambda a, b: jnp.where(use, a, b) if eqx.is_array(a) else b, third, second)
+
+
+def _moved(state: _Climb, model: Any, value: Scalar, stop: str) -> _Climb:
+    """The next state; where the parameters decide, with the largest relative change of a free coordinate."""
+    change = jnp.asarray(jnp.nan)
+    if stop == "parameters":
+        old, new = unconstrain(state.model)[0], unconstrain(model)[0]
+        change = jnp.asarray(jnp.max(jnp.abs(new - old) / (1 + jnp.abs(new))), change.dtype)
+    return _Climb(model, value, state.value, change)
 
 
 def _extrapolate(model: Any, first: Any, second: Any) -> Any:

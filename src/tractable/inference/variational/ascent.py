@@ -7,6 +7,9 @@ Ladder.      Blocks of steps at one step size. With $m_1, m_2$ the trimmed means
              parameters move to the average of these iterates and the step size is divided by four. The climb
              has converged when the averages of two rungs differ in their bounds, for the same noise and rows,
              by no more than $\max(\mathrm{tol}, 2s)$.
+Schedule.    A learning rate that is a function of the step (Robbins and Monro: $\sum_t a_t = \infty$,
+             $\sum_t a_t^2 < \infty$) replaces the ladder's division by four, and nothing moves the iterates;
+             the climb still ends when the averages of two windows agree.
 Natural.     $S \leftarrow S + \rho G + \frac{\rho^2}{2} G S^{-1} G$, $m \leftarrow m + \rho
              S_{\mathrm{new}}^{-1} E[\nabla\log p]$ with $G = E[-\nabla^2\log p] - S$: a step along the
              natural gradient of the ELBO that keeps the precision $S$ positive definite at every $\rho$.
@@ -20,6 +23,7 @@ References.  Welandawe et al. (2022), "Robust, automated, and accurate black-box
 
 import math
 import os
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -39,7 +43,7 @@ from tractable.core.types import Array, Float, Int, Key, Scalar
 from tractable.inference.target import FlatTarget
 from tractable.inference.variational.families import FullRank, MeanField, VariationalFamily
 from tractable.inference.variational.surrogates import surrogate
-from tractable.optim.gradient import Adam
+from tractable.optim.gradient import Adagrad, Adam, GradientDescent
 from tractable.optim.minimise import Minimum, minimise
 
 __all__ = ["Ascent", "Climb", "climb", "moment_matched", "natural_step", "solve"]
@@ -48,6 +52,7 @@ _HALF = 5  # blocks on each side of the comparison that settles a rung
 _DRIFT = 3.0  # mean squared drift of iterates in standard errors; white noise gives 4/3, a straight line 25
 _PATIENCE = 8 * _HALF  # blocks after which a rung whose bound is flat settles, whatever its iterates do
 _PAIRS = 200  # draws that compare the averages of two rungs
+_RULES = {"adam": Adam(), "adagrad": Adagrad(), "sgd": GradientDescent(), "natural": GradientDescent()}
 
 
 class Climb(Module):
@@ -62,14 +67,15 @@ class Climb(Module):
     rungs: Int[Array, ""]  # settled so far
     landings: Float[Array, "2 p"]  # the averages at which the last two rungs settled
     refused: Int[Array, ""]  # steps not taken, because the bound or its gradient was not finite
+    made: Int[Array, ""]  # steps in all, which a schedule counts
 
     @staticmethod
-    def start(free: Array, rate: float) -> "Climb":
+    def start(free: Array, rate: float, method: str = "adam") -> "Climb":
         """Before the first block."""
         points = jnp.full((2 * _HALF, free.size), jnp.nan, free.dtype)
         rates, zero = jnp.asarray(rate, free.dtype), jnp.asarray(0)
-        memory = Adam().direction().init(free)
-        return Climb(free, memory, rates, points, points[:, 0], zero, zero, points[:2], zero)
+        memory = _RULES[method].direction().init(free)
+        return Climb(free, memory, rates, points, points[:, 0], zero, zero, points[:2], zero, zero)
 
     @property
     def answer(self) -> Float[Array, " p"]:
@@ -85,6 +91,7 @@ class Ascent(Module):
     target: FlatTarget
     family: Rebuild
     tol: Scalar | None
+    schedule: Callable[[Any], Any] | None
     method: str = field(static=True)
     gradient: str = field(static=True)
     alpha: float = field(static=True)
@@ -96,13 +103,18 @@ class Ascent(Module):
         """The state after `block` steps, and the mean of the bound over them."""
         noise, rows = self.inputs(key, self.block, self.num_draws, state.free)
         first = (state.free, state.memory, jnp.zeros_like(state.free), state.refused)
-        made = run(lambda carry, inputs: self._step(state.rate, carry, *inputs), first, (noise, rows))
+        times = state.made + jnp.arange(self.block)
+        rates = jnp.full(self.block, state.rate) if self.schedule is None else self.schedule(times)
+        rates = jnp.broadcast_to(jnp.asarray(rates, state.free.dtype), times.shape)
+        made = run(lambda carry, inputs: self._step(carry, *inputs), first, (rates, noise, rows))
         free, memory, total, refused = made.state
         value = jnp.nanmean(made.trace)
         points = jnp.concatenate([state.points[1:], total[None] / self.block])
         bounds = jnp.concatenate([state.bounds[1:], value[None]])
-        blocks = state.blocks + 1
-        moved = Climb(free, memory, state.rate, points, bounds, blocks, state.rungs, state.landings, refused)
+        blocks, steps = state.blocks + 1, state.made + self.block
+        moved = Climb(
+            free, memory, state.rate, points, bounds, blocks, state.rungs, state.landings, refused, steps
+        )
         if self.tol is None:
             return moved, value
         settled = (blocks % _HALF == 0) & self._settled(moved, self.tol)
@@ -122,9 +134,9 @@ class Ascent(Module):
         """The bound at `free` for given noise and rows."""
         return surrogate(self._density(rows), self.family(free)[0], noise, alpha=self.alpha)[1]
 
-    def _step(self, rate: Array, carry: tuple, noise: Array, rows: Array | None) -> tuple[tuple, Scalar]:
+    def _step(self, carry: tuple, rate: Array, noise: Array, rows: Array | None) -> tuple[tuple, Scalar]:
         free, memory, total, refused = carry
-        step = self._natural if self.method == "natural" else self._adam
+        step = self._natural if self.method == "natural" else self._first_order
         free_next, memory_next, value = step(free, memory, rate, noise, rows)
         ok = jnp.isfinite(value) & jnp.isfinite(free_next).all()
         free, memory = jax.tree.map(
@@ -132,7 +144,7 @@ class Ascent(Module):
         )
         return (free, memory, total + free, refused + ~ok), jnp.where(ok, value, jnp.nan)
 
-    def _adam(self, free: Array, memory: Any, rate: Array, noise: Array, rows: Array | None):
+    def _first_order(self, free: Array, memory: Any, rate: Array, noise: Array, rows: Array | None):
         def loss(free):
             family = self.family(free)[0]
             options = {"gradient": self.gradient, "alpha": self.alpha}
@@ -141,7 +153,7 @@ class Ascent(Module):
 
         (_, bound), slope = jax.value_and_grad(loss, has_aux=True)(free)
         update: Any
-        update, memory = Adam().direction().update(slope, memory)
+        update, memory = _RULES[self.method].direction().update(slope, memory)
         return free - rate * update, memory, bound
 
     def _natural(self, free: Array, memory: Any, rate: Array, noise: Array, rows: Array | None):
@@ -167,8 +179,12 @@ class Ascent(Module):
         landing = state.answer
         points, bounds = jnp.full_like(state.points, jnp.nan), jnp.full_like(state.bounds, jnp.nan)
         landings, zero = jnp.stack([state.landings[1], landing]), jnp.zeros_like(state.blocks)
-        rate, rungs = state.rate / 4, state.rungs + 1
-        return Climb(landing, state.memory, rate, points, bounds, zero, rungs, landings, state.refused)
+        rate, rungs, free = state.rate / 4, state.rungs + 1, landing
+        if self.schedule is not None:  # which alone decides on the steps: the iterates go on where they are
+            rate, free = state.rate, state.free
+        return Climb(
+            free, state.memory, rate, points, bounds, zero, rungs, landings, state.refused, state.made
+        )
 
 
 def climb(
@@ -196,7 +212,7 @@ def climb(
 
     run = run_in_blocks(
         ascent,
-        Climb.start(free, rate),
+        Climb.start(free, rate, ascent.method),
         jr.split(key_blocks, math.ceil(max_steps / ascent.block)),
         block=1,
         judge=judge,

@@ -115,6 +115,10 @@ class MeanField(GaussianFamily):
         z = (x - self.loc) / self.scale
         return -0.5 * (z @ z) - self.log_det - 0.5 * self.dim * _LOG_2PI
 
+    def log_probs(self, x: Float[Array, " d"]) -> Float[Array, " d"]:
+        r"""$\log q(x_i)$ of each entry."""
+        return -0.5 * ((x - self.loc) / self.scale) ** 2 - jnp.log(self.scale) - 0.5 * _LOG_2PI
+
     @property
     def mean(self) -> Float[Array, " d"]:
         return self.loc

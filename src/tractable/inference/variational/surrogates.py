@@ -9,7 +9,11 @@ Gradients.   `pathwise`: through draw and density. `sticking`: through the draw 
              w_k/\partial z_k\,\partial z_k/\partial\lambda$, unbiased for every $\alpha$ (doubly
              reparameterised). `entropy`: the ELBO with the entropy in closed form. `score`:
              $\frac1K\sum_k(f_k - \bar f_{-k})\nabla\log q_\lambda(z_k)$ with $f = \log w$, for densities
-             without a derivative.
+             without a derivative. `score_control`: the same with the score as a control variate, $f_k - a$
+             with $a = E[f s^2]/E[s^2]$ for each parameter from the other draws. `rao_blackwell`: for mean field,
+             each $z_i$ with its own $f_i = \log p_i - \log q(z_i)$, where $\log p_i$ holds the
+             factors that contain $z_i$ (all, unless the density is made of `Factors`). `score_plain`: the
+             score with nothing against its variance.
 Cost.        $K$ log-densities and their gradients; none of the target's for `score`.
 References.  Roeder, Wu and Duvenaud (2017), "Sticking the landing"; Tucker et al. (2019), "Doubly
              reparameterized gradient estimators"; Burda, Grosse and Salakhutdinov (2016); Li and Turner
@@ -20,17 +24,22 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 from tractable.core.checks import check, check_option
 from tractable.core.numerics import softmax
 from tractable.core.types import Array, Float, Scalar
 from tractable.inference.variational.elbo import renyi_bound
 from tractable.inference.variational.families import VariationalFamily
+from tractable.inference.variational.gaussian_families import MeanField
 from tractable.inference.variational.gradients import leave_one_out
+from tractable.inference.variational.variance_reduction import Factors
 
 __all__ = ["GRADIENTS", "check_gradient", "surrogate"]
 
-GRADIENTS = ("sticking", "pathwise", "entropy", "score")
+GRADIENTS = (
+    "sticking", "pathwise", "entropy", "score", "score_control", "rao_blackwell", "score_plain",
+)  # fmt: skip
 
 Target = Callable[[Array], Scalar]
 
@@ -44,8 +53,7 @@ def surrogate(
     alpha: float = 1.0,
 ) -> tuple[Scalar, Scalar]:
     """A number whose gradient in the family's parameters estimates the bound's gradient, and the bound."""
-    rule = {"sticking": _sticking, "pathwise": _pathwise, "entropy": _entropy, "score": _score}[gradient]
-    return rule(target, family, noise, alpha)
+    return _RULES[gradient](target, family, noise, alpha)
 
 
 def check_gradient(gradient: str, family: Any, num_draws: int, alpha: float) -> None:
@@ -55,7 +63,9 @@ def check_gradient(gradient: str, family: Any, num_draws: int, alpha: float) -> 
     check(only_elbo, "alpha", f'1 (the ELBO) with gradient="{gradient}"', alpha)
     closed = gradient != "entropy" or hasattr(family, "entropy")
     check(closed, "gradient", "one without a closed-form entropy for a flow", repr(gradient))
-    enough = gradient != "score" or num_draws > 1
+    factorised = gradient != "rao_blackwell" or isinstance(family, MeanField)
+    check(factorised, "family", 'mean field with gradient="rao_blackwell"', type(family).__name__)
+    enough = gradient not in ("score", "score_control", "rao_blackwell") or num_draws > 1
     check(enough, "num_draws", "at least 2 for the leave-one-out baseline of the score gradient", num_draws)
 
 
@@ -100,7 +110,54 @@ def _entropy(target: Target, family: Any, noise: Array, alpha: float):
 
 
 def _score(target: Target, family: VariationalFamily, noise: Array, alpha: float):
+    gains, log_probs, _ = _scored(target, family, noise)
+    return ((gains - leave_one_out(gains)) * log_probs).mean(), gains.mean()
+
+
+def _score_plain(target: Target, family: VariationalFamily, noise: Array, alpha: float):
+    gains, log_probs, _ = _scored(target, family, noise)
+    return (gains * log_probs).mean(), gains.mean()
+
+
+def _score_control(target: Target, family: VariationalFamily, noise: Array, alpha: float):
+    gains, _, draws = _scored(target, family, noise)
+    scores = jax.vmap(jax.grad(lambda member, x: member.log_prob(x)), (None, 0))(_hold(family), draws)
+
+    def estimate(s: Array) -> Array:
+        f, square = gains.reshape((-1,) + (1,) * (s.ndim - 1)), s**2
+        others = square.sum(0, keepdims=True) - square  # without the draw itself: the estimate is unbiased
+        a = ((f * square).sum(0, keepdims=True) - f * square) / jnp.where(others > 0, others, 1.0)
+        return ((f - a) * s).mean(0)
+
+    slopes = jax.tree.map(lambda s: jax.lax.stop_gradient(estimate(s)), scores)
+    handle = jax.tree.map(lambda slope, leaf: (slope * leaf).sum(), slopes, family)
+    return sum(jax.tree.leaves(handle)), gains.mean()
+
+
+def _rao_blackwell(target: Any, family: Any, noise: Array, alpha: float):
+    draws = jax.vmap(_hold(family).forward)(noise)
+    own = jax.vmap(family.log_probs)(draws)
+    factors = getattr(target, "log_density", None)
+    if isinstance(factors, Factors):
+        logs = jax.vmap(factors.logs)(draws)
+        member = factors.member(family.dim) > 0
+        seen, total = jnp.where(member[None], logs[:, None], 0.0).sum(2), logs.sum(1)
+    else:
+        total = jax.vmap(target)(draws)
+        seen = jnp.broadcast_to(total[:, None], own.shape)
+    gains = jax.lax.stop_gradient(seen - own)
+    baseline = jax.vmap(leave_one_out, 1, 1)(gains)
+    return ((gains - baseline) * own).sum(1).mean(), jax.lax.stop_gradient(total - own.sum(1)).mean()
+
+
+def _scored(target: Target, family: VariationalFamily, noise: Array) -> tuple[Array, Array, Array]:
+    """The log-weights and the log-densities of draws that are held."""
     draws = jax.vmap(_hold(family).forward)(noise)
     log_probs = jax.vmap(family.log_prob)(draws)
-    gains = jax.lax.stop_gradient(jax.vmap(target)(draws) - log_probs)
-    return ((gains - leave_one_out(gains)) * log_probs).mean(), gains.mean()
+    return jax.lax.stop_gradient(jax.vmap(target)(draws) - log_probs), log_probs, draws
+
+
+_RULES = {
+    "sticking": _sticking, "pathwise": _pathwise, "entropy": _entropy, "score": _score,
+    "score_control": _score_control, "rao_blackwell": _rao_blackwell, "score_plain": _score_plain,
+}  # fmt: skip

@@ -24,17 +24,48 @@ import numpy as np
 
 from tractable.core.checks import as_float, check, check_shape, is_concrete
 from tractable.core.linalg import psd_factor
-from tractable.core.module import Module
+from tractable.core.module import Module, field
 from tractable.core.types import Array, ArrayLike, Float, Scalar
 from tractable.distributions.information import as_probabilities
 from tractable.inference.variational.gradients import GradientEstimate
 
 __all__ = [
-    "ControlVariate", "Factor", "RaoBlackwell", "control_variate", "mean_field_gradient", "rao_blackwell",
-    "score_coefficients",
+    "ControlVariate", "Factor", "Factors", "RaoBlackwell", "control_variate", "mean_field_gradient",
+    "rao_blackwell", "score_coefficients",
 ]  # fmt: skip
 
 Factor = tuple[Sequence[int], Callable[..., Any]]  # indices of its variables, and the log-factor of them
+
+
+class Factors(Module):
+    r"""A log-density of a vector as a sum of log-factors, each of a few of its entries.
+
+    Called, it is the density; variational inference with `gradient="rao_blackwell"` leaves out of the
+    gradient for an entry the factors that do not contain it.
+
+    >>> chain = Factors([((0,), lambda a: -0.5 * a**2), ((0, 1), lambda a, b: -0.5 * (b - a) ** 2)])
+    >>> float(chain(jnp.array([1.0, 3.0])))
+    -2.5
+    """
+
+    plan: tuple = field(static=True)
+
+    def __init__(self, factors: Sequence[Factor]):
+        self.plan = tuple((tuple(int(i) for i in indices), function) for indices, function in factors)
+        check(len(self.plan) > 0, "factors", "at least one", "none")
+
+    def __call__(self, x: Array) -> Scalar:
+        return self.logs(x).sum()
+
+    def logs(self, x: Array) -> Float[Array, " m"]:
+        """Each log-factor at one point."""
+        return jnp.stack([function(*(x[i] for i in indices)) for indices, function in self.plan])
+
+    def member(self, dim: int) -> Float[Array, "d m"]:
+        """1 where a factor contains an entry."""
+        inside = all(0 <= i < dim for indices, _ in self.plan for i in indices)
+        check(inside, "factors", f"over variables 0 to {dim - 1}", [indices for indices, _ in self.plan])
+        return jnp.asarray([[float(i in indices) for indices, _ in self.plan] for i in range(dim)])
 
 
 class RaoBlackwell(Module):
@@ -100,7 +131,7 @@ def control_variate(
 
 
 def mean_field_gradient(
-    factors: Sequence[Factor],
+    factors: Sequence[Factor] | Factors,
     log_prob: Callable[[Any, Any], Any],
     parameters: ArrayLike,
     draws: ArrayLike,
@@ -119,11 +150,8 @@ def mean_field_gradient(
     check(theta.ndim >= 1 and z.ndim == 2, "draws", "a matrix, one row per draw", f"shape {z.shape}")
     d = theta.shape[0]
     check(z.shape[1] == d, "draws", f"one column per row of `parameters` ({d})", z.shape[1])
-    inside = all(0 <= i < d for indices, _ in factors for i in indices)
-    check(inside, "factors", f"over variables 0 to {d - 1}", [tuple(indices) for indices, _ in factors])
-    member = np.array([[i in indices for indices, _ in factors] for i in range(d)], dtype=bool)
-    plan = tuple((tuple(indices), function) for indices, function in factors)
-    samples, s = _mean_field_samples(plan, log_prob, theta, z, jnp.asarray(member), blanket)
+    joint = factors if isinstance(factors, Factors) else Factors(factors)
+    samples, s = _mean_field_samples(joint, log_prob, theta, z, joint.member(d), blanket)
     if control:
         lift = (1, d) + (1,) * (theta.ndim - 1)
         samples = samples - score_coefficients(samples, s).reshape(lift) * s
@@ -162,12 +190,12 @@ def _control_variate(f: Array, h: Array, means: Array, given: Array | None) -> C
 
 @eqx.filter_jit
 def _mean_field_samples(
-    plan: tuple, log_prob: Callable, theta: Array, z: Array, member: Array, blanket: bool
+    factors: Factors, log_prob: Callable, theta: Array, z: Array, member: Array, blanket: bool
 ) -> tuple[Array, Array]:
     def one(draw: Array) -> tuple[Array, Array]:
-        logs = jnp.stack([function(*(draw[i] for i in indices)) for indices, function in plan])
+        logs = factors.logs(draw)
         own, s = jax.vmap(jax.value_and_grad(log_prob))(theta, draw)
-        seen = jnp.where(member, logs[None], 0.0).sum(1) if blanket else jnp.full_like(own, logs.sum())
+        seen = jnp.where(member > 0, logs[None], 0.0).sum(1) if blanket else jnp.full_like(own, logs.sum())
         gain = seen - (own if blanket else own.sum())
         return gain.reshape((-1,) + (1,) * (theta.ndim - 1)) * s, s
 

@@ -38,11 +38,13 @@ from tractable.inference.variational.judgement import (
     judge_weights,
 )
 from tractable.inference.variational.surrogates import check_gradient
+from tractable.inference.variational.variance_reduction import Factors
 from tractable.inference.weighted.weights import log_mean_weight, mean_estimate
 
 __all__ = ["VariationalPosterior", "vi"]
 
-METHODS = ("adam", "natural", "lbfgs")
+_FACTORS = "`Factors` of a real vector `start` alone: without supports, prior and data"
+METHODS = ("adam", "adagrad", "sgd", "natural", "lbfgs")
 
 
 class VariationalPosterior(JudgedDraws):
@@ -91,7 +93,7 @@ def vi(
     batch: int | None = None,
     log_prior: Callable[..., Any] | None = None,
     supports: Any = None,
-    learning_rate: float | None = None,
+    learning_rate: float | Callable[[Any], Any] | None = None,
     tol: float | None = 0.01,
     max_steps: int = 50_000,
     block: int = 100,
@@ -104,13 +106,17 @@ def vi(
     - `start`: a float array, a dict or other pytree of floats, or a module whose fields name their supports
       (`supports` adds or replaces them); the density is that of the constrained values.
     - `family`: one of `families.FAMILIES`, or a `VariationalFamily` over the free numbers.
-    - `method`: "adam", "natural" (mean field and full rank), or "lbfgs" (fixed draws; no mini-batches).
-    - `gradient`: "sticking", "pathwise", "entropy" or "score" (see `inference.variational.surrogates`);
-      "auto" is "sticking" where the family's density is cheap, else "pathwise".
+    - `method`: "adam", "adagrad", "sgd" (the gradient itself), "natural" (mean field and full rank), or
+      "lbfgs" (fixed draws; no mini-batches).
+    - `gradient`: "sticking", "pathwise", "entropy", or for densities without a derivative "score" (with a
+      leave-one-out baseline), "score_control" (with the score as a control variate), "rao_blackwell" (mean
+      field: only what touches an entry; give `Factors` as `log_density` to say what that is); "auto" is
+      "sticking" where the family's density is cheap, else "pathwise".
     - `alpha`: the order of the bound; 1 is the ELBO, 0 the importance-weighted bound of `num_draws` weights.
     - `batch`: rows per step, drawn with replacement from the leading axis of all `args`; then `log_density`
       is the log-likelihood, a sum over rows, and `log_prior` is required.
-    - `learning_rate`: the first step size; by default 0.05, for flows 0.01, for "natural" 0.2.
+    - `learning_rate`: the first step size; by default 0.05, for flows 0.01, for "natural" 0.2, for "adagrad"
+      0.5. Or a schedule, a function of the step such as `optim.PowerLaw(0.1, 0.7)`.
     - `tol`: in nats; `None` makes `max_steps` steps and judges nothing. For "lbfgs", of the gradient
       (times $10^{-4}$).
 
@@ -127,6 +133,9 @@ def vi(
     _check_options(method, member, tol, max_steps, learning_rate, alpha, checkpoint)
     gradient = ("sticking" if member.has_cheap_density else "pathwise") if gradient == "auto" else gradient
     check_gradient(gradient, member, num_draws, alpha)
+    if isinstance(log_density, Factors):
+        plain = eqx.is_array_like(start) and jnp.ndim(start) == 1 and supports is None
+        check(plain and log_prior is None and not args, "log_density", _FACTORS, "more than that")
     if method == "lbfgs":
         noise = moment_matched(key_climb, num_draws, member.noise_dim, free.dtype)
         limit = 1e-4 * (0.01 if tol is None else tol)
@@ -134,8 +143,10 @@ def vi(
         ended = (found.state, -found.values, found.num_steps, np.asarray(0), found.code)
     else:
         limit = None if tol is None else jnp.asarray(tol, free.dtype)
-        rate = _first_rate(method, member) if learning_rate is None else learning_rate
-        ascent = Ascent(target, family_of, limit, method, gradient, float(alpha), num_draws, batch, block)
+        schedule = learning_rate if callable(learning_rate) else None
+        rate = _first_rate(method, member) if schedule or learning_rate is None else learning_rate
+        options = (method, gradient, float(alpha), num_draws, batch, block)
+        ascent = Ascent(target, family_of, limit, schedule, *options)
         options = {"max_steps": max_steps, "checkpoint": checkpoint, "progress": progress}
         made = climb(ascent, parameters, key_climb, rate=rate, **options)
         ended = (made.state.answer, made.values, made.num_steps, made.state.refused, made.code)
@@ -153,8 +164,8 @@ def _member(family: str | VariationalFamily, free: Array, key: Key) -> Variation
 
 
 def _first_rate(method: str, member: VariationalFamily) -> float:
-    if method == "natural":
-        return 0.2
+    if method in ("natural", "adagrad"):
+        return 0.2 if method == "natural" else 0.5
     return 0.01 if isinstance(member, Flow) else 0.05
 
 
@@ -169,7 +180,8 @@ def _check_options(
     method: str, member: VariationalFamily, tol: Any, steps: Any, rate: Any, alpha: float | int, file: Any
 ) -> None:
     check_count("max_steps", steps)
-    check(rate is None or rate > 0, "learning_rate", "positive", rate)
+    check(callable(rate) or rate is None or rate > 0, "learning_rate", "positive, or a schedule", rate)
+    check(not callable(rate) or method != "lbfgs", "learning_rate", 'a number with method="lbfgs"', rate)
     check(alpha >= 0, "alpha", "zero or positive", alpha)
     check(tol is None or tol > 0, "tol", "positive, or None for a fixed number of steps", tol)
     fits = method != "natural" or isinstance(member, MeanField | FullRank)
