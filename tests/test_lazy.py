@@ -11,6 +11,7 @@ import pytest
 import tractable as tr
 
 ROOT = Path(tr.__file__).parent
+SHARED = {"Chain", "DualSolution", "Logistic", "Polynomial", "Spectrum"}
 LAZY = [path.parent.name for path in ROOT.glob("*/__init__.pyi")]
 
 
@@ -23,6 +24,33 @@ def test_every_export_is_there_once(package):
     assert set(module.__all__) == set(names)
     for name in names:
         assert getattr(module, name) is not None
+
+
+PACKAGES = sorted(path.parent.name for path in ROOT.glob("*/__init__.py*") if path.parent.name != "cli")
+MOST = 860  # names that the packages export together
+
+
+def test_no_two_public_things_share_a_name():
+    homes: dict[str, dict[int, str]] = {}
+    for package in sorted(set(PACKAGES)):
+        for name in getattr(tr, package).__all__:
+            homes.setdefault(name, {})[id(getattr(getattr(tr, package), name))] = package
+    for name in set(tr.__all__) - set(PACKAGES):
+        homes.setdefault(name, {})[id(getattr(tr, name))] = "tractable"
+    shared = {name: sorted(found.values()) for name, found in homes.items() if len(found) > 1}
+    assert {name: found for name, found in shared.items() if name not in SHARED} == {}
+
+
+def test_the_library_has_few_doors():
+    assert sum(len(getattr(tr, package).__all__) for package in set(PACKAGES)) <= MOST
+
+
+def test_the_top_level_has_the_packages_the_verbs_and_the_supports():
+    assert {"fit", "posterior", "predict", "positive", "simplex", "real", "unit_interval"} <= set(dir(tr))
+    assert (ROOT / "py.typed").exists()
+    assert tr.positive is tr.core.positive
+    for name in tr.__all__:
+        assert getattr(tr, name) is not None
 
 
 def test_an_export_with_the_name_of_its_module_is_the_export():

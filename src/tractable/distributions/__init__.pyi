@@ -15,7 +15,6 @@ from tractable.distributions.channels import mutual_information_lower_bound as m
 from tractable.distributions.circular import VonMises as VonMises
 from tractable.distributions.conjugate import known_pairs as known_pairs
 from tractable.distributions.conjugate import log_evidence as log_evidence
-from tractable.distributions.conjugate import posterior as posterior
 from tractable.distributions.conjugate import predictive as predictive
 from tractable.distributions.conjugate import register_conjugate as register_conjugate
 from tractable.distributions.continuous import Cauchy as Cauchy

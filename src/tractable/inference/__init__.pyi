@@ -54,8 +54,8 @@ from tractable.inference.samplers.langevin import MALA as MALA
 from tractable.inference.samplers.langevin import ULA as ULA
 from tractable.inference.samplers.langevin import annealed_langevin as annealed_langevin
 from tractable.inference.samplers.langevin import langevin as langevin
-from tractable.inference.samplers.mams import EnsembleMAMS as EnsembleMAMS
 from tractable.inference.samplers.mams import MAMS as MAMS
+from tractable.inference.samplers.mams import EnsembleMAMS as EnsembleMAMS
 from tractable.inference.samplers.metropolis import IndependenceMetropolis as IndependenceMetropolis
 from tractable.inference.samplers.metropolis import Metropolis as Metropolis
 from tractable.inference.samplers.metropolis import RandomWalkMetropolis as RandomWalkMetropolis
@@ -72,7 +72,9 @@ from tractable.inference.trust.effective_size import effective_size as effective
 from tractable.inference.trust.effective_size import mcse_mean as mcse_mean
 from tractable.inference.trust.labels import relabel as relabel
 from tractable.inference.trust.simulation_checks import geweke as geweke
-from tractable.inference.trust.simulation_checks import simulation_based_calibration as simulation_based_calibration
+from tractable.inference.trust.simulation_checks import (
+    simulation_based_calibration as simulation_based_calibration,
+)
 from tractable.inference.trust.simulation_checks import transition_of as transition_of
 from tractable.inference.trust.stopping import enough as enough
 from tractable.inference.trust.uncertainty import risk_coverage as risk_coverage
@@ -80,7 +82,9 @@ from tractable.inference.trust.uncertainty import split_entropy as split_entropy
 from tractable.inference.trust.uncertainty import split_variance as split_variance
 from tractable.inference.unnormalised.contrastive import density_ratio as density_ratio
 from tractable.inference.unnormalised.contrastive import noise_contrastive_fit as noise_contrastive_fit
-from tractable.inference.unnormalised.score_matching import denoising_score_matching as denoising_score_matching
+from tractable.inference.unnormalised.score_matching import (
+    denoising_score_matching as denoising_score_matching,
+)
 from tractable.inference.unnormalised.score_matching import implicit_score_matching as implicit_score_matching
 from tractable.inference.unnormalised.score_matching import sliced_score_matching as sliced_score_matching
 from tractable.inference.variational.cavi import factor_cavi as factor_cavi

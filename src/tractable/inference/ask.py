@@ -46,7 +46,8 @@ def posterior(model: Any, *data: Any, **options: Any) -> Any:
     check("start" in options and "key" in options, "start, key", "given with a log-density", [*options], fix)
     from tractable.inference.chains.mcmc import mcmc
 
-    return mcmc(model, options.pop("start"), args=tuple(parts), **options)
+    density: Any = model
+    return mcmc(density, options.pop("start"), args=tuple(parts), **options)
 
 
 def predict(model: Any, x: Any, **options: Any) -> Any:

@@ -31,19 +31,20 @@ def fit(model: Any, data: Any, algorithm: Any = None, **options: Any) -> Any:
         must = "an option object such as `EM()`"
         check(hasattr(algorithm, "fit"), "algorithm", must, _name(algorithm), error=TypeError)
         return algorithm.fit(model, data, **options)
-    if isinstance(model, HasEM) and not isinstance(model, type):
+    made = not isinstance(model, type)
+    if made and isinstance(model, HasEM):
         from tractable.inference.expectation_maximisation.em import EM
 
         return EM().fit(model, data, **options)
     rows = data if isinstance(data, tuple) else (data,)
     if hasattr(model, "fit"):
         return model.fit(*rows, **options)
-    if hasattr(model, "from_stats") and not isinstance(model, type):
+    if made and hasattr(model, "from_stats"):
         from tractable.distributions.expfam import maximum_likelihood
 
         return maximum_likelihood(model, *rows, **options)
     must = "one with `fit`, with `e_step` and `m_step`, of an exponential family, or a function that fits"
-    check(callable(model) and not isinstance(model, type), "model", must, _name(model), error=TypeError)
+    check(made and callable(model), "model", must, _name(model), error=TypeError)
     return model(*rows, **options)
 
 

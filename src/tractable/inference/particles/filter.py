@@ -203,6 +203,4 @@ def _verdict(found: Filtered) -> Verdict:
         return Verdict(False, "Unknown: one filter has no standard error. Take several replicates.")
     evidence = found.log_evidence.verdict
     ok = float(found.log_evidence.standard_error) <= 1
-    return Verdict(
-        ok, getattr(evidence, "sentence", evidence), {"ess": float(np.asarray(found.ess).mean(0).min())}
-    )
+    return Verdict(ok, evidence.sentence, {"ess": float(np.asarray(found.ess).mean(0).min())})

@@ -266,7 +266,7 @@ def _verdict(found: TemperedParticles) -> Verdict:
     ok = float(found.log_evidence.standard_error) <= 1
     return Verdict(
         ok,
-        getattr(evidence, "sentence", evidence),
+        evidence.sentence,
         {"ess": _least(found.stage_ess), "acceptance": _least(found.acceptance)},
     )
 

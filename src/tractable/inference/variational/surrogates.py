@@ -10,10 +10,10 @@ Gradients.   `pathwise`: through draw and density. `sticking`: through the draw 
              reparameterised). `entropy`: the ELBO with the entropy in closed form. `score`:
              $\frac1K\sum_k(f_k - \bar f_{-k})\nabla\log q_\lambda(z_k)$ with $f = \log w$, for densities
              without a derivative. `score_control`: the same with the score as a control variate, $f_k - a$
-             with $a = E[f s^2]/E[s^2]$ for each parameter from the other draws. `rao_blackwell`: for mean field,
-             each $z_i$ with its own $f_i = \log p_i - \log q(z_i)$, where $\log p_i$ holds the
-             factors that contain $z_i$ (all, unless the density is made of `Factors`). `score_plain`: the
-             score with nothing against its variance.
+             with $a = E[f s^2]/E[s^2]$ for each parameter from the other draws. `rao_blackwell`: for mean
+             field, each $z_i$ with its own $f_i = \log p_i - \log q(z_i)$, where $\log p_i$ holds the factors
+             that contain $z_i$ (all, unless the density is made of `Factors`). `score_plain`: the score with
+             nothing against its variance.
 Cost.        $K$ log-densities and their gradients; none of the target's for `score`.
 References.  Roeder, Wu and Duvenaud (2017), "Sticking the landing"; Tucker et al. (2019), "Doubly
              reparameterized gradient estimators"; Burda, Grosse and Salakhutdinov (2016); Li and Turner

@@ -144,7 +144,9 @@ def vi(
     else:
         limit = None if tol is None else jnp.asarray(tol, free.dtype)
         schedule = learning_rate if callable(learning_rate) else None
-        rate = _first_rate(method, member) if schedule or learning_rate is None else learning_rate
+        rate = _first_rate(method, member)
+        if learning_rate is not None and not callable(learning_rate):
+            rate = learning_rate
         options = (method, gradient, float(alpha), num_draws, batch, block)
         ascent = Ascent(target, family_of, limit, schedule, *options)
         options = {"max_steps": max_steps, "checkpoint": checkpoint, "progress": progress}

@@ -10,6 +10,7 @@ Cost.        $M/Z$ proposals per draw, in blocks, up to a stated number.
 References.  von Neumann (1951); Robert and Casella (2004) section 2.3.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -64,7 +65,7 @@ class Rejection(Ended, Module):
         """Whether the draws are exact."""
         excess, filled = float(self.excess), int(self.num_filled)
         if excess > _ROUNDING:
-            factor = f"{np.exp(excess):.3g}"
+            factor = f"{math.exp(excess):.3g}"
             said = f"The envelope was violated (by a factor {factor}): not draws of the target. Raise it."
         elif not self.status.ok:
             got = f"{filled} of {self.draws.shape[0]} draws"
