@@ -16,7 +16,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.sparse
 
 from tractable.core.checks import as_float, check, check_finite
 from tractable.core.iterate import Run, run_until
@@ -140,6 +139,8 @@ def _iterate(step: Callable, operators: tuple, start: Any, max_steps: int, tol: 
 
 def _operators(matrix: Any, start: ArrayLike | None) -> tuple[Callable, Callable | None, int]:
     """The maps $x \\mapsto A x$ and $y \\mapsto A^\\top y$, and the length of $x$."""
+    import scipy.sparse
+
     if callable(matrix) or isinstance(matrix, tuple):
         check(start is not None, "start", "given where `matrix` is a function", "None")
         size = np.size(start) if start is not None else 0

@@ -15,7 +15,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from scipy.special import ndtri
-from scipy.stats import qmc
 
 from tractable.bijections.support import Rebuild, unconstrain
 from tractable.core.checks import check, check_count, has_values, to_device
@@ -216,6 +215,8 @@ def _probability(post: MulticlassPosterior, X: Array) -> Array:
 
 def _normal_points(dim: int) -> np.ndarray:
     """Evenly spread points of a standard normal, in pairs of opposite signs."""
+    from scipy.stats import qmc
+
     uniform = qmc.Sobol(dim, scramble=True, rng=0).random(_POINTS // 2)
     points = ndtri(uniform)
     return np.concatenate([points, -points])

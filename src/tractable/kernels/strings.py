@@ -18,8 +18,6 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.signal import lfilter
-from scipy.sparse import csr_array
 
 from tractable.core.checks import check, check_count
 from tractable.core.module import Module, field
@@ -103,7 +101,9 @@ class Spectrum(StringKernel):
     def _squares(self, rows: list) -> np.ndarray:
         return np.array([float(sum(c * c for c in self.words(row).values())) for row in rows])
 
-    def _counts(self, texts: list, places: dict) -> csr_array:
+    def _counts(self, texts: list, places: dict) -> Any:
+        from scipy.sparse import csr_array
+
         row, column, count = [], [], []
         for i, text in enumerate(texts):
             for word, times in self.words(text).items():
@@ -140,6 +140,8 @@ class Subsequence(StringKernel):
         return np.array([[self._pair(s, t) for t in right] for s in left])
 
     def _pair(self, s: np.ndarray, t: np.ndarray) -> float:
+        from scipy.signal import lfilter
+
         if min(len(s), len(t)) < self.length:
             return 0.0
         equal = (s[:, None] == t[None, :]).astype(float)

@@ -14,8 +14,6 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from scipy.optimize import linprog
-from scipy.sparse import issparse, vstack
 
 from tractable.core.checks import as_float, check, check_finite, check_shape
 from tractable.core.module import Module, field
@@ -141,6 +139,8 @@ def linear_program(
     Prices in `dual` come in the order upper, lower; each is how much the optimum improves per unit by which
     its bound is loosened, and so zero or positive.
     """
+    from scipy.optimize import linprog
+
     c = np.asarray(as_float("objective", objective))
     check(c.ndim == 1 and c.size > 0, "objective", "a vector", f"shape {c.shape}")
     check_finite("objective", c)
@@ -162,6 +162,8 @@ def _bound(name: str, value: ArrayLike | None, width: int, free: float) -> np.nd
 
 
 def _rows(name: str, pair: Any, width: int) -> tuple[Any, np.ndarray]:
+    from scipy.sparse import issparse
+
     if pair is None:
         return np.zeros((0, width)), np.zeros(0)
     check(isinstance(pair, tuple) and len(pair) == 2, name, "a pair (matrix, vector)", type(pair).__name__)
@@ -176,6 +178,8 @@ def _rows(name: str, pair: Any, width: int) -> tuple[Any, np.ndarray]:
 
 
 def _stacked(first: Any, second: Any) -> Any:
+    from scipy.sparse import issparse, vstack
+
     parts = [part for part in (first, second) if part.shape[0]]
     if len(parts) < 2:
         return parts[0] if parts else first

@@ -17,7 +17,6 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-import scipy.optimize
 
 from tractable.core.checks import check, check_count, check_option
 from tractable.core.chunks import bucket_size
@@ -129,6 +128,8 @@ def profile_evidence(spectrum: Spectrum) -> tuple[float, float]:
 
     Where ratios are equally good (one row), the largest: the simplest explanation.
     """
+    import scipy.optimize
+
     squares, z, residual, nu = _numbers(spectrum)
     top = np.log(squares.max(initial=0.0)) if squares.max(initial=0.0) > 0 else 0.0
     grid: Any = np.linspace(top + _LOWEST, top + _HIGHEST, _POINTS)

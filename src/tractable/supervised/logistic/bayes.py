@@ -16,7 +16,6 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from tractable.core.checks import as_float, check, has_values, offender
 from tractable.core.chunks import pad_rows
@@ -25,8 +24,6 @@ from tractable.core.module import Module, field
 from tractable.core.numerics import softplus
 from tractable.core.types import Array, ArrayLike, Float, Int, Key, Scalar
 from tractable.distributions.gaussian import Gaussian
-from tractable.inference.chains.mcmc import mcmc
-from tractable.inference.chains.posterior import Posterior
 from tractable.inference.curvature.moderated import moderated_probability
 from tractable.supervised.logistic.newton import NewtonFit, StandardRows, binary_rows, newton
 
@@ -179,11 +176,13 @@ def sample_logistic(
     prior_precision: float | int | str = "evidence",
     draws: int = 1000,
     chains: int = 4,
-) -> tuple[BayesianLogistic, Posterior]:
+) -> tuple[BayesianLogistic, Any]:
     """Laplace's posterior, and draws of the exact one under the same prior, from `inference.mcmc`.
 
     The draws are of the coefficients of standardised columns, intercept first.
     """
+    from tractable.inference.chains.mcmc import mcmc  # what a Laplace approximation does not need
+
     approximate = fit_bayes_logistic(X, y, weights, intercept=intercept, prior_precision=prior_precision)
     rows = binary_rows(X, y, weights, intercept)
     fixed, relative = prior_parts(rows)
@@ -220,6 +219,8 @@ def by_evidence(
     rows: StandardRows, fixed: np.ndarray, relative: np.ndarray, mean: np.ndarray
 ) -> BayesianLogistic:
     """The posterior under the shared precision of largest evidence, each search from the last mode."""
+    from scipy.optimize import minimize_scalar
+
     last = {"beta": mean.copy()}
 
     def fitted(log_alpha: float) -> tuple[NewtonFit, float]:

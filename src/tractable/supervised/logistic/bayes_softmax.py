@@ -15,9 +15,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from scipy.optimize import minimize_scalar
 from scipy.special import ndtri, softmax
-from scipy.stats import qmc
 
 from tractable.core.checks import check, has_values
 from tractable.core.iterate import Ended, Status
@@ -92,6 +90,8 @@ def fit_bayes_softmax(
     prior_precision: float | int | str = "evidence",
 ) -> BayesianSoftmax:
     r"""Laplace's posterior for codes `y`; $\alpha$ is given, or the one of largest evidence."""
+    from scipy.optimize import minimize_scalar
+
     x, labels, w = checked_rows(X, y, weights)
     codes, k = checked_codes(labels, num_classes)
     rows, basis = StandardRows.of(x, codes.astype(float), w, intercept), zero_sum_basis(k)
@@ -130,4 +130,6 @@ def fit_bayes_softmax(
 
 def _points(dim: int) -> np.ndarray:
     """Quasi-random standard normal points, the same in every call."""
+    from scipy.stats import qmc
+
     return ndtri(qmc.Sobol(dim, rng=np.random.default_rng(0)).random(_PAIRS))

@@ -16,8 +16,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.sparse as sp
-from scipy.optimize import minimize
 from scipy.special import log_softmax
 
 from tractable.core.checks import as_float, check, check_count, check_option, has_values
@@ -50,6 +48,8 @@ class FeatureTable(Module):
 
     def matrix(self) -> Any:
         """One row per pair of row and label, one column per feature."""
+        import scipy.sparse as sp
+
         k = len(self.labels)
         place = np.asarray(self.rows) * k + np.asarray(self.columns)
         shape = (self.num_rows * k, len(self.names))
@@ -224,6 +224,8 @@ def _log_probs(matrix: Any, lam: np.ndarray, num_labels: int) -> np.ndarray:
 
 def _by_scipy(matrix: Any, codes: np.ndarray, w: np.ndarray, penalty: float, max_steps: int, tol: float):
     """SciPy's L-BFGS-B on the same objective."""
+    from scipy.optimize import minimize
+
     k = matrix.shape[0] // len(codes)
     truth, rows = np.eye(k)[codes], np.arange(len(codes))
 

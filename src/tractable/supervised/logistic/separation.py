@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from tractable.core.checks import check, has_values
 from tractable.core.iterate import Status
@@ -240,6 +239,8 @@ def _columns_of(columns: np.ndarray, rows: StandardRows) -> tuple[int, ...]:
 
 def _differences(design: np.ndarray, codes: np.ndarray, classes: int) -> Any:
     r"""$x_i \otimes (e_{y_i} - e_k)$ for every row and every other class; for two classes $\pm x_i$."""
+    import scipy.sparse as sp
+
     if classes == 2:
         return sp.csr_matrix(design * (2 * codes - 1)[:, None])
     steps = np.eye(classes)[codes][:, None, :] - np.eye(classes)[None]
@@ -250,6 +251,8 @@ def _differences(design: np.ndarray, codes: np.ndarray, classes: int) -> Any:
 
 def separator(a: Any) -> tuple[np.ndarray, np.ndarray]:
     r"""Which rows of $A$ can have $a_r^\top\beta > 0$ while none is negative, and a sparse such $\beta$."""
+    import scipy.sparse as sp
+
     n, p = a.shape
     gain = np.concatenate([np.zeros(p), np.ones(n)])
     low, high = np.concatenate([np.full(p, -np.inf), np.zeros(n)]), np.where(gain > 0, 1.0, np.inf)

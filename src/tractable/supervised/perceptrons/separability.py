@@ -11,7 +11,6 @@ References.  Novikoff (1962); Boyd and Vandenberghe (2004) section 8.6.
 """
 
 import numpy as np
-from scipy.optimize import linprog
 
 from tractable.core.checks import check, check_length
 from tractable.core.module import Module
@@ -45,6 +44,8 @@ def separability(X: ArrayLike, y: ArrayLike, *, bias: bool = True) -> Separabili
     >>> separability([[0.0, 0.0], [1.0, 1.0], [0.0, 1.0], [1.0, 0.0]], [1, 1, -1, -1])
     Separability(not separable (weights of rows prove it))
     """
+    from scipy.optimize import linprog
+
     rows, signs = as_rows("X", X), signs_of(y)
     check_length("y", signs, "X", rows)
     scale = np.abs(rows).max(0)

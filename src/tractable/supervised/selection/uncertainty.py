@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from scipy.stats import beta
 
 from tractable.core.checks import as_float, check, check_option, offender
 from tractable.core.module import Module
@@ -253,5 +252,7 @@ def _risk_bound(losses: np.ndarray, failure: float) -> float:
 
 def _upper(errors: Any, count: Any, failure: float) -> Any:
     """The Clopper-Pearson bound on a probability."""
+    from scipy.stats import beta
+
     certain = np.asarray(errors) == np.asarray(count)
     return np.where(certain, 1.0, beta.ppf(1 - failure, errors + 1.0, np.where(certain, 1.0, count - errors)))

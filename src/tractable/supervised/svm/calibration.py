@@ -17,7 +17,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq, isotonic_regression, minimize
 from scipy.special import expit, log_expit, softmax
 
 from tractable.core.checks import check, check_finite, check_length
@@ -85,6 +84,8 @@ def fit_two_sided(decisions: ArrayLike, y: ArrayLike, weights: ArrayLike | None 
 
 def fit_platt(decisions: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None) -> PlattSigmoid:
     """Platt's two parameters by Newton's method."""
+    from scipy.optimize import minimize
+
     f, _, mass, targets = _prepared(decisions, y, weights)
     size = _size(f, mass)
 
@@ -109,6 +110,8 @@ def fit_platt(decisions: ArrayLike, y: ArrayLike, weights: ArrayLike | None = No
 
 def fit_isotonic(decisions: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None) -> IsotonicCurve:
     """The monotone step function of least squares through the labels, joined by lines."""
+    from scipy.optimize import isotonic_regression
+
     f, signs, mass, _ = _prepared(decisions, y, weights)
     points, place = np.unique(f, return_inverse=True)
     total = np.bincount(place, mass)
@@ -155,6 +158,8 @@ def _size(f: np.ndarray, mass: np.ndarray) -> float:
 
 def _rising_zero(function: Callable[[float], float], f: np.ndarray, mass: np.ndarray) -> float:
     """The zero of a rising function of a positive slope, or the end of the range that it points to."""
+    from scipy.optimize import brentq
+
     unit = 1.0 / _size(f, mass)
     low, high = unit / _FARTHEST, unit * _FARTHEST
     if function(low) >= 0:
