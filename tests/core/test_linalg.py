@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tractable.core import factors
 from tractable.core import linalg as la
 
 
@@ -194,7 +195,9 @@ def test_rank_one_case_is_sherman_morrison(rng, spd):
 
 
 def test_diagonal_plus_low_rank(rng):
-    matrix = la.DiagonalPlusLowRank(jnp.asarray(rng.uniform(0.5, 2, 6)), jnp.asarray(rng.normal(size=(6, 2))))
+    matrix = factors.DiagonalPlusLowRank(
+        jnp.asarray(rng.uniform(0.5, 2, 6)), jnp.asarray(rng.normal(size=(6, 2)))
+    )
     right = rng.normal(size=(6, 3))
     answers = jax.jit(lambda m, r: (m.dense(), m.solve(r), m.solve(r[:, 0]), m.log_det()))
     full, solutions, first, log_det = answers(matrix, right)
@@ -224,3 +227,53 @@ def test_pivoted_cholesky_takes_the_largest_residual_variance_each_time():
     np.testing.assert_array_equal(found.indices[:4], chosen)
     np.testing.assert_allclose(found.residuals[:4], left, rtol=1e-10, atol=1e-12 * np.trace(matrix))
     assert found.residuals[4] <= 1e-12 * np.trace(matrix)
+
+
+@pytest.mark.parametrize("shape", ["dense", "low-rank", "sites"])
+def test_every_factor_solves_halves_and_measures_the_same_matrix(rng, shape):
+    root, diagonal = rng.normal(size=(6, 2)), rng.uniform(0.5, 2, 6)
+    matrix, b = np.diag(diagonal) + root @ root.T, rng.normal(size=(6, 3))
+
+    @jax.jit
+    def answers(matrix, root, diagonal, b):
+        if shape == "dense":
+            factor = factors.positive_definite_factor(matrix)
+        elif shape == "low-rank":
+            factor = factors.DiagonalPlusLowRank(diagonal, root)
+        else:
+            factor = factors.SiteFactor.of(root @ root.T, 1 / diagonal)
+        half, less = factor.half_solve(b), factors.schur_complement(10 * jnp.eye(3), b, factor)
+        return factor.solve(b), factor.solve(b[:, 0]), half.T @ half, less, factor.log_det()
+
+    solved, first, squares, less, log_det = answers(matrix, root, diagonal, b)
+    inside = b.T @ np.linalg.solve(matrix, b)
+    np.testing.assert_allclose(solved, np.linalg.solve(matrix, b), rtol=1e-11)
+    np.testing.assert_allclose(first, np.linalg.solve(matrix, b[:, 0]), rtol=1e-11)
+    np.testing.assert_allclose(squares, inside, rtol=1e-11)
+    np.testing.assert_allclose(less, 10 * np.eye(3) - inside, rtol=1e-11)
+    np.testing.assert_allclose(
+        less, factors.schur_complement(10 * jnp.eye(3), *map(jnp.asarray, (b, matrix))), rtol=1e-11
+    )
+    extra = np.log(diagonal).sum() if shape == "sites" else 0.0  # the sites' own volume
+    np.testing.assert_allclose(log_det + extra, np.linalg.slogdet(matrix)[1], rtol=1e-11)
+
+
+def test_a_site_of_no_precision_says_nothing(rng, spd):
+    factor = factors.SiteFactor.of(jnp.asarray(spd), jnp.array([2.0, 0.0, 1.0, 0.0]))
+    b = rng.normal(size=4)
+    seen = np.array([0, 2])
+    expected = np.zeros(4)
+    expected[seen] = np.linalg.solve(spd[np.ix_(seen, seen)] + np.diag([0.5, 1.0]), b[seen])
+    np.testing.assert_allclose(factor.solve(jnp.asarray(b)), expected, rtol=1e-11, atol=1e-15)
+    slope = jax.grad(lambda t: factors.SiteFactor.of(jnp.asarray(spd), t).log_det())(
+        jnp.array([2.0, 0, 1, 0])
+    )
+    assert np.isfinite(slope).all()
+
+
+def test_the_factor_notices_rank_deficiency_at_every_scale(rng):
+    regular, rank_two = rng.normal(size=(4, 4)), rng.normal(size=(4, 2))
+    scale = np.array([1e-8, 1.0, 1e5, 1e8])
+    for root, fine in ((regular, True), (rank_two, False)):
+        matrix = (root @ root.T) * np.outer(scale, scale)
+        assert np.isfinite(factors.positive_definite_factor(jnp.asarray(matrix)).lower).all() == fine

@@ -68,7 +68,7 @@ def test_evidence_by_integration_over_coefficient_and_noise():
 def test_evidence_is_the_chain_of_predictives(prior):
     total, belief = 0.0, prior
     for i in range(8):
-        total += float(belief.predictive(X[i : i + 1]).log_prob(Y[i : i + 1]))
+        total += float(belief.predict_dist(X[i : i + 1]).log_prob(Y[i : i + 1]))
         belief = belief.posterior(X[i : i + 1], Y[i : i + 1])
     np.testing.assert_allclose(total, prior.log_evidence(X, Y), rtol=1e-10)
 
@@ -93,7 +93,7 @@ def test_predictive_and_coefficient_marginals(after):
     scales = np.sqrt(b / a * (1 + np.einsum("ni,ij,nj->n", x_new, inverse, x_new)))
     y_new = np.array([0.5, -4.0])
     expected = t(2 * a, x_new @ np.asarray(after.loc), scales).logpdf(y_new)
-    np.testing.assert_allclose(after.predictive(x_new).log_prob(y_new), expected.sum(), rtol=1e-11)
+    np.testing.assert_allclose(after.predict_dist(x_new).log_prob(y_new), expected.sum(), rtol=1e-11)
     marginal = after.coefficients()
     np.testing.assert_allclose(marginal.scale, np.sqrt(b / a * np.diag(inverse)), rtol=1e-11)
     np.testing.assert_allclose(marginal.loc, after.loc)
@@ -157,7 +157,7 @@ def test_functions_take_either_prior(prior, after):
     np.testing.assert_allclose(
         linear_regression_log_evidence(prior, X, Y), prior.log_evidence(X, Y), rtol=1e-14
     )
-    assert_same(linear_regression_predictive(after, X), after.predictive(X))
+    assert_same(linear_regression_predictive(after, X), after.predict_dist(X))
 
 
 @pytest.mark.parametrize(

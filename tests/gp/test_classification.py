@@ -43,7 +43,7 @@ def test_one_datum():
     latent = found.latent([0.0])
     assert float(latent.mean[0]) == pytest.approx(0.4010581, abs=5e-8)
     assert float(latent.variance[0]) == pytest.approx(0.8063147, abs=5e-8)
-    assert float(found.q.root[0]) ** 2 == pytest.approx(0.2402105, abs=5e-8)
+    assert float(found.learned.factor.root[0]) ** 2 == pytest.approx(0.2402105, abs=5e-8)
     assert float(found.log_evidence) == pytest.approx(-0.7006551, abs=5e-8)
     short = moderated_probability(latent.mean, latent.variance, "kappa")
     assert float(short[0]) == pytest.approx(0.5865016, abs=5e-8)
@@ -265,7 +265,7 @@ def test_newton_reaches_the_mode_of_a_stiff_prior():
     assert int(found.run.num_steps) < 40
     mean = np.asarray(found.latent(places).mean)
     slope = labels - expit(mean)  # at the mode the dual weights are the residuals
-    np.testing.assert_allclose(np.asarray(found.q.weights)[:24], slope, atol=1e-7)
+    np.testing.assert_allclose(np.asarray(found.learned.weights)[:24], slope, atol=1e-7)
 
 
 def test_a_prior_keeps_separable_classes_from_an_infinite_variance():

@@ -139,7 +139,16 @@ def test_draws_of_hyperparameters_match_quadrature(rows):
     process, fixed = GaussianProcess(1.0 * RBF(1.0), 0.1), ["kernel.variance", "noise.variance"]
     prior = {"length_scale": Normal(0.0, 0.5)}
     post = sample_hyperparameters(
-        process, X, y, key=jr.key(4), priors=prior, fixed=fixed, draws=300, chains=4, kept=400, progress=False
+        process,
+        X,
+        y,
+        key=jr.key(4),
+        priors=prior,
+        fixed=fixed,
+        num_draws=300,
+        num_chains=4,
+        num_kept=400,
+        progress=False,
     )
     grid = np.linspace(-1.5, 1.5, 61)
     surface = evidence_surface(process, X, y, ("length_scale", np.exp(grid)), ("noise.variance", [0.1]))
@@ -152,8 +161,10 @@ def test_draws_of_hyperparameters_match_quadrature(rows):
     assert abs(draws.mean() - mean) < 5 * error
     assert post.draws.verdict.ok
     new = np.array([[0.3, 0.1], [3.0, 3.0]])
-    shown = post.predictive(new)
-    moments = [GaussianProcess(1.0 * RBF(np.exp(g)), 0.1).posterior(X, y).predictive(new) for g in grid[::4]]
+    shown = post.predict_dist(new)
+    moments = [
+        GaussianProcess(1.0 * RBF(np.exp(g)), 0.1).posterior(X, y).predict_dist(new) for g in grid[::4]
+    ]
     weight = density[::4] / density[::4].sum()
     centre = sum(w * np.asarray(m.mean) for w, m in zip(weight, moments))
     spread = (

@@ -44,7 +44,7 @@ def test_predictions_are_those_of_the_exact_process(rows, weights, process, foun
     X, y = rows
     exact = process.posterior(X, y, weights)
     np.testing.assert_allclose(found.mean(X[:9]), exact.mean(X[:9]), atol=1e-5)
-    shown, expected = found.predictive(X[:9]), exact.predictive(X[:9])
+    shown, expected = found.predict_dist(X[:9]), exact.predict_dist(X[:9])
     np.testing.assert_allclose(shown.variance, expected.variance, rtol=1e-5)
     np.testing.assert_allclose(found.latent(X[:9]).mean, expected.mean, atol=1e-5)
     joint, dense = found.joint(X[:9]), exact.joint(X[:9])

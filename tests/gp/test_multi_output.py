@@ -44,7 +44,7 @@ def test_evidence_and_predictions_are_those_of_the_dense_covariance(rows, proces
     variance = np.diag(before - cross @ np.linalg.solve(cov, cross.T)).reshape(3, 4).T
     np.testing.assert_allclose(post.latent(new).mean, mean, rtol=1e-9)
     np.testing.assert_allclose(post.latent(new).variance, variance, rtol=1e-9)
-    np.testing.assert_allclose(post.predictive(new).variance, variance + NOISE, rtol=1e-9)
+    np.testing.assert_allclose(post.predict_dist(new).variance, variance + NOISE, rtol=1e-9)
     assert "11 rows, 3 outputs" in repr(post)
 
 

@@ -102,7 +102,7 @@ def test_two_observations_as_worked():
     np.testing.assert_allclose(post.representer_weights, [-0.3423202, 1.0235751], atol=5e-8)
     assert float(post.latent([0.5]).mean[0]) == pytest.approx(0.5305618, abs=5e-8)
     assert float(post.latent([0.5]).variance[0]) == pytest.approx(0.1735961, abs=5e-8)
-    assert float(post.predictive([0.5]).variance[0]) == pytest.approx(0.2735961, abs=5e-8)
+    assert float(post.predict_dist([0.5]).variance[0]) == pytest.approx(0.2735961, abs=5e-8)
     assert float(post.log_evidence) == pytest.approx(-2.3856690, abs=5e-8)
 
 
@@ -167,7 +167,7 @@ def test_agrees_with_scikit_learn(rows):
     post = GaussianProcess(1.7 * Matern32([0.8, 1.5]), noise=0.05).posterior(X, y)
     new = np.random.default_rng(3).normal(size=(7, 2))
     mean, deviation = peer.predict(new, return_std=True)
-    shown = post.predictive(new)
+    shown = post.predict_dist(new)
     np.testing.assert_allclose(shown.mean, mean, rtol=1e-8)
     np.testing.assert_allclose(shown.std, deviation, rtol=1e-8)
     assert float(post.log_evidence) == pytest.approx(peer.log_marginal_likelihood_value_, rel=1e-9)
@@ -188,8 +188,8 @@ def test_linear_kernel_is_bayesian_linear_regression(rows):
     post = process.posterior(X, y)
     coefficients = linear_regression_posterior(prior, X, y, noise=noise)
     expected = linear_regression_predictive(coefficients, X[:4], noise=noise)
-    np.testing.assert_allclose(post.predictive(X[:4]).mean, expected.mean, rtol=1e-9)
-    np.testing.assert_allclose(post.predictive(X[:4]).variance, expected.variance, rtol=1e-9)
+    np.testing.assert_allclose(post.predict_dist(X[:4]).mean, expected.mean, rtol=1e-9)
+    np.testing.assert_allclose(post.predict_dist(X[:4]).variance, expected.variance, rtol=1e-9)
     evidence = linear_regression_log_evidence(prior, X, y, noise=noise)
     assert float(post.log_evidence) == pytest.approx(float(evidence), rel=1e-10)
 
@@ -201,7 +201,7 @@ def test_leave_one_out_is_that_of_n_fits(rows):
     left = process.posterior(X, y).leave_one_out()
     for i in (0, 7):
         rest = np.arange(12) != i
-        shown = process.posterior(X[rest], y[rest]).predictive(X[i : i + 1])
+        shown = process.posterior(X[rest], y[rest]).predict_dist(X[i : i + 1])
         assert float(left.mean[i]) == pytest.approx(float(shown.mean[0]), rel=1e-9)
         assert float(left.variance[i]) == pytest.approx(float(shown.variance[0]), rel=1e-9)
         density = norm.logpdf(y[i], shown.mean[0], shown.std[0])
@@ -220,11 +220,11 @@ def test_a_weight_of_two_is_the_row_twice_and_zero_is_absent(rows):
     copies = np.repeat(np.arange(10), weights.astype(int))
     other = process.posterior(X[copies], y[copies])
     assert float(post.log_evidence) == pytest.approx(float(other.log_evidence), rel=1e-10)
-    np.testing.assert_allclose(post.predictive(X).mean, other.predictive(X).mean, rtol=1e-9)
-    np.testing.assert_allclose(post.predictive(X).variance, other.predictive(X).variance, rtol=1e-9)
+    np.testing.assert_allclose(post.predict_dist(X).mean, other.predict_dist(X).mean, rtol=1e-9)
+    np.testing.assert_allclose(post.predict_dist(X).variance, other.predict_dist(X).variance, rtol=1e-9)
     # the copies of row 3 leave together
     rest = copies != 3
-    alone = process.posterior(X[copies][rest], y[copies][rest]).predictive(X[3:4])
+    alone = process.posterior(X[copies][rest], y[copies][rest]).predict_dist(X[3:4])
     assert float(post.leave_one_out().variance[3]) == pytest.approx(float(alone.variance[0]), rel=1e-8)
 
 
@@ -253,10 +253,10 @@ def test_noise_by_row_and_noise_that_grows(rows):
     expected = multivariate_normal(np.zeros(30), cov).logpdf(y)
     assert float(known.log_evidence) == pytest.approx(expected, rel=1e-10)
     assert float(grows.log_evidence) == pytest.approx(expected, rel=1e-10)
-    shown = known.predictive(X[:3], noise=variances[:3])
-    np.testing.assert_allclose(shown.variance, grows.predictive(X[:3]).variance, rtol=1e-10)
+    shown = known.predict_dist(X[:3], noise=variances[:3])
+    np.testing.assert_allclose(shown.variance, grows.predict_dist(X[:3]).variance, rtol=1e-10)
     with pytest.raises(ValueError, match="`noise` must be known at the new rows"):
-        known.predictive(X[:3])
+        known.predict_dist(X[:3])
     with pytest.raises(ValueError, match=r"one variance per row \(29\)"):
         GaussianProcess(RBF(1.0), noise=variances).posterior(X[:-1], y[:-1])
 

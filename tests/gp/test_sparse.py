@@ -44,8 +44,8 @@ def test_with_all_rows_inducing_it_is_the_exact_process():
     exact = GaussianProcess(KERNEL, noise=NOISE).posterior(X, Y)
     found = SparseProcess(KERNEL, X, NOISE).posterior(X, Y)
     assert float(found.log_evidence) == pytest.approx(float(exact.log_evidence), abs=1e-4)
-    np.testing.assert_allclose(found.predictive(NEW).mean, exact.predictive(NEW).mean, atol=1e-5)
-    np.testing.assert_allclose(found.predictive(NEW).variance, exact.predictive(NEW).variance, atol=1e-5)
+    np.testing.assert_allclose(found.predict_dist(NEW).mean, exact.predict_dist(NEW).mean, atol=1e-5)
+    np.testing.assert_allclose(found.predict_dist(NEW).variance, exact.predict_dist(NEW).variance, atol=1e-5)
 
 
 def test_more_inducing_points_raise_the_bound_towards_the_evidence():

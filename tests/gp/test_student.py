@@ -78,7 +78,7 @@ def test_many_degrees_are_gaussian_noise(rows):
 
 def test_predictions_have_heavy_tails(rows, found):
     new = np.array([2.5])
-    shown, latent = found.predictive(new), found.latent(new)
+    shown, latent = found.predict_dist(new), found.latent(new)
     scale = float(found.scale)
 
     def density(y):

@@ -153,7 +153,7 @@ def test_regression_factors_solve_their_own_equations():
     np.testing.assert_allclose([float(tau.concentration), float(tau.rate)], [15.5, rate], rtol=1e-6)
     second = (np.asarray(w.mean) ** 2 + np.diag(np.asarray(w.cov))).sum()
     np.testing.assert_allclose(float(alpha.rate[0]), 2.0 + 0.5 * second, rtol=1e-6)
-    wide = state.predictive(DESIGN[:3])
+    wide = state.predict_dist(DESIGN[:3])
     np.testing.assert_allclose(np.asarray(wide.loc), DESIGN[:3] @ np.asarray(w.mean), rtol=1e-12)
 
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from tractable.kernels.stationary import RBF, Matern32
+from tractable.kernels.stationary import RBF
 
 __all__ = ["CASES", "NEW", "ROWS", "ModelCase"]
 
@@ -108,15 +108,6 @@ def _multi_output(number: int) -> Any:
 
     process = MultiOutputProcess(_RBF, np.eye(2), 0.1 * np.ones(2))
     return process.posterior(ROWS, np.column_stack([_numbers(number), ROWS[:, 0]]))
-
-
-def _markov(number: int) -> Any:
-    from tractable.gp.regression import GaussianProcess
-    from tractable.gp.state_space import MarkovProcess
-
-    return MarkovProcess(GaussianProcess(Matern32(jnp.asarray(1.0)), noise=0.1)).posterior(
-        ROWS[:, 0], _numbers(number)
-    )
 
 
 def _classifier() -> Any:
@@ -229,7 +220,6 @@ CASES = [
     _case("sparse process", _process(_sparse), "mean"),
     ModelCase("Student process", _student, _latent),
     ModelCase("several outputs", _multi_output, _latent),
-    ModelCase("Markov process", _markov, _latent, rows=NEW[:, 0]),
     _case("classification process", _process(_classifier, _bits), "probability"),
     _case("softmax process",
           _softmax_process,

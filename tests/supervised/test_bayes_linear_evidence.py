@@ -257,7 +257,7 @@ def test_full_bayes_is_the_quadrature_of_the_hyperposterior():
     gammas = (beta[..., None] * shrink / (alpha[..., None] + beta[..., None] * shrink)).sum(-1)
     np.testing.assert_allclose(float(found.effective_parameters), (probs * gammas).sum(), rtol=1e-4)
     new = X[20:22]
-    dist, split = found.predictive(new), found.split(new)
+    dist, split = found.predict_dist(new), found.split(new)
     np.testing.assert_allclose(dist.mean, found.predict(new), rtol=1e-12)
     np.testing.assert_allclose(dist.variance, split.total, rtol=1e-10)
     fitted = maximise_evidence(small, intercept=True, standardise=True).model
@@ -323,7 +323,7 @@ def test_conjugate_with_intercept_is_the_limit_of_a_wide_one():
     a, b = 1.5 + 39 / 2, 0.7 + 0.5 * (t @ t - w @ precision @ w)
     new = np.array([0.3, -0.5, 1.0])
     leverage = new @ np.linalg.solve(precision, new) + 1 / 40
-    predicted = found.predictive((new * X.std(0) + X.mean(0))[None])
+    predicted = found.predict_dist((new * X.std(0) + X.mean(0))[None])
     np.testing.assert_allclose(predicted.degrees, 2 * a)
     np.testing.assert_allclose(predicted.loc, [Y.mean() + Y.std() * new @ w], rtol=1e-11)
     np.testing.assert_allclose(predicted.scale, [Y.std() * np.sqrt(b / a * (1 + leverage))], rtol=1e-10)
@@ -347,4 +347,4 @@ def test_variational_noise_agrees_with_the_evidence_fit_on_many_rows():
     weighted, _ = variational_noise_linear(regression_statistics(X, Y, np.full(40, 2.0)))
     np.testing.assert_allclose(twice.mean, weighted.mean, rtol=1e-8)
     np.testing.assert_allclose(float(twice.log_evidence), float(weighted.log_evidence), rtol=1e-8)
-    assert "a bound" in repr(found)
+    assert "a lower bound" in repr(found)

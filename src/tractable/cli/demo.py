@@ -54,7 +54,7 @@ def analyse(seed: int) -> Result:
     design = _design((train.features - centre) / spread)
     targets = jnp.asarray((train.target - mean) / sd)
     posterior = _prior(design.shape[1]).posterior(design, targets)
-    predicted = posterior.predictive(_design((test.features - centre) / spread))
+    predicted = posterior.predict_dist(_design((test.features - centre) / spread))
     scaling = -len(train) * float(np.log(sd))  # densities of y, not of the standardised y
     return Result(
         ("intercept", *table.feature_names),

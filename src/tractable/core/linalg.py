@@ -23,9 +23,9 @@ from tractable.core.module import Module
 from tractable.core.types import Array, ArrayLike, Float, Int, Scalar
 
 __all__ = [
-    "DiagonalPlusLowRank", "Pivots", "PsdFactor", "cholesky_downdate", "cholesky_update", "log_det",
-    "nearest_psd", "pivoted_cholesky", "psd_factor", "psd_factor_checked", "psd_solve",
-    "sherman_morrison_solve", "sqrt_sum", "symmetrise", "tria", "woodbury_log_det", "woodbury_solve",
+    "Pivots", "PsdFactor", "cholesky_downdate", "cholesky_update", "log_det", "nearest_psd",
+    "pivoted_cholesky", "psd_factor", "psd_factor_checked", "psd_solve", "sherman_morrison_solve", "sqrt_sum",
+    "symmetrise", "tria", "woodbury_log_det", "woodbury_solve",
 ]  # fmt: skip
 
 Solve = Callable[[Array], Array]
@@ -48,32 +48,6 @@ class PsdFactor(Module):
     def log_det(self) -> Scalar:
         r"""$\log |A|$."""
         return 2 * jnp.log(jnp.diag(self.lower)).sum()
-
-
-class DiagonalPlusLowRank(Module):
-    r"""$\mathrm{diag}(s) + W W^\top$ with $s > 0$, solved in $O(d k^2)$ without ever forming the matrix."""
-
-    diagonal: Float[Array, " d"]
-    factor: Float[Array, "d k"]
-
-    def dense(self) -> Float[Array, "d d"]:
-        """The matrix itself."""
-        return jnp.diag(self.diagonal) + self.factor @ self.factor.T
-
-    def solve(self, b: Float[Array, "d *k"]) -> Float[Array, "d *k"]:
-        r"""$(\mathrm{diag}(s) + W W^\top)^{-1} b$."""
-        return woodbury_solve(self._divide, self.factor, self._middle(), self.factor.T, b)
-
-    def log_det(self) -> Scalar:
-        r"""$\log|\mathrm{diag}(s) + W W^\top|$."""
-        base = jnp.log(self.diagonal).sum()
-        return woodbury_log_det(self._divide, base, self.factor, self._middle(), self.factor.T)
-
-    def _divide(self, b):
-        return b / (self.diagonal if b.ndim == 1 else self.diagonal[:, None])
-
-    def _middle(self):
-        return -jnp.eye(self.factor.shape[1], dtype=self.factor.dtype)
 
 
 def symmetrise(a: Float[Array, "d d"]) -> Float[Array, "d d"]:

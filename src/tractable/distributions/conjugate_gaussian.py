@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import multigammaln
 
+from tractable.core.factors import positive_definite_factor, psd_inverse
 from tractable.core.linalg import symmetrise
 from tractable.core.numerics import log_gamma
 from tractable.core.types import Array
@@ -23,7 +24,6 @@ from tractable.distributions.continuous import Normal, StudentT
 from tractable.distributions.expfam import weigh
 from tractable.distributions.gaussian import Gaussian
 from tractable.distributions.gaussian_forms import GaussianPrecision
-from tractable.distributions.gaussian_parts import positive_definite_factor, psd_inverse
 from tractable.distributions.multivariate import MultivariateStudentT
 from tractable.distributions.normal_priors import NormalGamma, NormalInverseWishart
 from tractable.distributions.positive import Gamma, InverseGamma

@@ -35,8 +35,8 @@ from tractable.distributions.dpp_kernels import (
     block,
     checked_kernel,
     ensemble_kernel,
+    given_items,
     item_indices,
-    schur_complement,
     to_marginal,
 )
 from tractable.distributions.dpp_sampling import (
@@ -261,10 +261,10 @@ class DPP(Distribution):
         rest = np.setdiff1d(np.arange(count), fixed)
         check(len(rest) > 0, "included", "such that, with `excluded`, an item is left", f"all {count} items")
         if not self.stores_marginal:
-            return DPP(schur_complement("included", self.kernel, rest, included))
+            return DPP(given_items("included", self.kernel, rest, included))
         absent = jnp.diag(jnp.asarray(np.isin(np.arange(count), excluded), self.kernel.dtype))
         shifted = self.kernel - jnp.broadcast_to(absent, self.kernel.shape)
-        return DPP(K=schur_complement("included", shifted, rest, fixed))
+        return DPP(K=given_items("included", shifted, rest, fixed))
 
     def map_greedy(self, max_size: int | None = None) -> Int[Array, " n"]:
         r"""A likely subset: the item that raises $\det(L_Y)$ most, until none does or `max_size` are in."""

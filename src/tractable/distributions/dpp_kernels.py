@@ -17,13 +17,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from tractable.core.checks import ImpossibleEvidence, as_float, check, check_finite, check_shape, is_concrete
+from tractable.core.factors import schur_complement
 from tractable.core.linalg import psd_solve, symmetrise
 from tractable.core.types import Array, ArrayLike, Bool
 from tractable.distributions.gaussian_parts import as_indices
 
 __all__ = [
-    "Items", "Matrix", "block", "checked_kernel", "ensemble_kernel", "item_indices", "loewner_leq",
-    "marginal_kernel", "rounding_of", "schur_complement", "to_marginal",
+    "Items", "Matrix", "block", "checked_kernel", "ensemble_kernel", "given_items", "item_indices",
+    "loewner_leq", "marginal_kernel", "rounding_of", "to_marginal",
 ]  # fmt: skip
 
 Items = Sequence[int] | np.ndarray | Array  # indices of items, numbered from 0
@@ -101,7 +102,7 @@ def block(a: Any, rows: Any, columns: Any) -> Any:
     return a[..., rows[:, None], columns[None, :]]
 
 
-def schur_complement(name: str, a: Array, rest: np.ndarray, fixed: np.ndarray) -> Array:
+def given_items(name: str, a: Array, rest: np.ndarray, fixed: np.ndarray) -> Array:
     r"""$A_R - A_{RB} A_B^{-1} A_{BR}$; a singular $A_B$ is an impossible event, an error about `name`."""
     if len(fixed) == 0:
         return block(a, rest, rest)
@@ -111,7 +112,7 @@ def schur_complement(name: str, a: Array, rest: np.ndarray, fixed: np.ndarray) -
         fix = "No subset agrees with it: these items are linearly dependent, or sure to be there or not."
         got = f"the items {fixed.tolist()}"
         check(possible, name, "of positive probability", got, fix, ImpossibleEvidence)
-    return _schur_complement(a, rest, fixed)
+    return schur_complement(block(a, rest, rest), block(a, fixed, rest), block(a, fixed, fixed))
 
 
 def rounding_of(a: Array) -> float:
@@ -124,13 +125,6 @@ def rounding_of(a: Array) -> float:
 def to_marginal(L: Array) -> Array:
     r"""`marginal_kernel` of a kernel that has been checked."""
     return symmetrise(psd_solve(L + jnp.eye(L.shape[0], dtype=L.dtype), L))
-
-
-@jax.jit
-def _schur_complement(a: Array, rest: Array, fixed: Array) -> Array:
-    pivot, cross = block(a, fixed, fixed), block(a, fixed, rest)
-    inner = block(a, rest, rest) - jnp.swapaxes(cross, -1, -2) @ jnp.linalg.solve(pivot, cross)
-    return 0.5 * (inner + jnp.swapaxes(inner, -1, -2))
 
 
 @jax.jit

@@ -3,40 +3,40 @@ r"""Gaussian algebra: the one place where Gaussians are marginalised and conditi
 Joint.       $x \sim N(m, P)$, $E[y] = \hat y$, $\mathrm{Cov}[y] = S$, $\mathrm{Cov}[x, y] = C$.
 Identity.    For a belief $y \sim N(\mu, \Sigma)$ (a value: $\Sigma = 0$), with $G = C S^{-1}$,
              $E[x] = m + G(\mu - \hat y)$ and $\mathrm{Cov}[x] = P - G (S - \Sigma) G^\top$.
+Kept.        `learn(y, given)` keeps a factor of $S$ (dense, diagonal plus low rank, or sites) and $\alpha =
+             S^{-1}(\mu - \hat y)$ for any number of $x$: `condition` is one use of it.
 Singular.    A covariance without an inverse (to rounding) has no density: `log_prob` and `entropy` are NaN.
              Draws exist all the same.
-Cost.        One Cholesky of $S$: $O(d_y^3 + d_y^2 d_x + d_y d_x^2)$.
+Cost.        One Cholesky of $S$: $O(d_y^3 + d_y^2 d_x + d_y d_x^2)$; for rank $k$, $O(d_y k^2)$.
 References.  Bishop (2006) section 2.3; Rasmussen and Williams (2006) A.2; Sarkka (2013) sections 4.3, 8.2.
 """
 
 from functools import partial
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
 from tractable.core.checks import as_float, check, check_shape, is_concrete, offender
+from tractable.core.factors import (
+    Factor,
+    normal_log_density,
+    positive_definite_factor,
+    psd_inverse,
+    psd_root,
+    schur_complement,
+)
 from tractable.core.linalg import symmetrise
-from tractable.core.module import field
+from tractable.core.module import Module, field
 from tractable.core.numerics import safe_where
 from tractable.core.support import Support, psd, real
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar, Shape
 from tractable.distributions.expfam import ExponentialFamily, Natural, row_weights
-from tractable.distributions.gaussian_parts import (
-    Indices,
-    as_indices,
-    matched,
-    one_unit,
-    positive_definite_factor,
-    psd_inverse,
-    psd_root,
-    split_indices,
-)
+from tractable.distributions.gaussian_parts import Indices, as_indices, matched, one_unit, split_indices
 
-__all__ = ["Gaussian", "condition", "condition_observed"]
+__all__ = ["Factored", "Gaussian", "Learned", "condition", "condition_observed", "learn"]
 
 _LOG_2PI = float(np.log(2 * np.pi))
 
@@ -81,9 +81,7 @@ class Gaussian(ExponentialFamily):
         return real
 
     def _log_prob(self, x):
-        factor = positive_definite_factor(self.cov)
-        z = factor.half_solve(x - self.mean)
-        return -0.5 * (z @ z + factor.log_det() + x.size * _LOG_2PI)
+        return Factored(self.mean, positive_definite_factor(self.cov)).log_prob(x)
 
     def _sample(self, key: Key, n: int) -> Array:
         z = jr.normal(key, (n, *self.mean.shape), self.mean.dtype)
@@ -152,27 +150,98 @@ class Gaussian(ExponentialFamily):
         return Gaussian(first, symmetrise(second - jnp.outer(first, first)))
 
 
+class Factored(Module):
+    r"""$N(\hat y, S)$ by a kept factor of $S$: what `learn` and `condition` take in place of a `Gaussian`."""
+
+    mean: Float[Array, " y"]
+    factor: Factor
+
+    @property
+    def shape(self) -> Shape:
+        return self.mean.shape
+
+    def log_prob(self, y: Float[Array, " y"]) -> Scalar:
+        r"""$\log N(y; \hat y, S)$."""
+        z = self.factor.half_solve(y - self.mean)
+        return normal_log_density(z @ z, self.factor.log_det(), y.size)
+
+
+class Learned(Module):
+    r"""What a value of, or a belief about, $y$ has taught, for any $x$ by its $\mathrm{Cov}[x, y]$ = `cross`.
+
+    `weights` is $\alpha = S^{-1}(\mu - \hat y)$; `belief` the covariance $\Sigma$ that is left, or a factor
+    of its inverse; None for a value.
+    """
+
+    factor: Any  # a `Factor` of S
+    weights: Float[Array, " y"]
+    belief: Any = None
+
+    def mean(self, mean: Array, cross: Float[Array, "*x y"]) -> Array:
+        r"""$m + C\alpha$: without a solve."""
+        return mean + cross @ self.weights
+
+    def marginals(
+        self, mean: Float[Array, " x"], variance: Float[Array, " x"], cross: Float[Array, "x y"]
+    ) -> tuple[Array, Array]:
+        """Mean and variance of each entry of $x$ alone.
+
+        A variance is a difference, known to a unit of rounding of that before: none is given below it.
+        """
+        left = variance - (self.factor.half_solve(cross.T) ** 2).sum(0)
+        if self.belief is not None:
+            gain = self.factor.solve(cross.T)
+            dense = isinstance(self.belief, jax.Array)
+            back = gain * (self.belief @ gain) if dense else self.belief.half_solve(gain) ** 2
+            left = left + back.sum(0)
+        return self.mean(mean, cross), jnp.maximum(left, jnp.finfo(left.dtype).eps * variance)
+
+    def condition(self, x: Gaussian, cross: Float[Array, "x y"]) -> Gaussian:
+        """$p(x)$ after what was learnt."""
+        cov = schur_complement(x.cov, cross.T, self.factor)
+        if self.belief is not None:
+            gain = self.factor.solve(cross.T)
+            if isinstance(self.belief, jax.Array):
+                cov = symmetrise(cov + gain.T @ self.belief @ gain)
+            else:
+                half = self.belief.half_solve(gain)
+                cov = cov + half.T @ half
+        return Gaussian(self.mean(x.mean, cross), cov)
+
+
+def learn(y: Gaussian | Factored, given: Gaussian | Array, *, jitter: float | int = 0.0) -> Learned:
+    r"""A factor of $S$ and $\alpha$, kept for any number of $x$; NaN where $S$ is singular."""
+    factor = y.factor if isinstance(y, Factored) else positive_definite_factor(y.cov, jitter)
+    value, belief = (given.mean, given.cov) if isinstance(given, Gaussian) else (given, None)
+    return Learned(factor, factor.solve(value - y.mean), belief)
+
+
 def condition(
-    x: Gaussian, cross: ArrayLike, y: Gaussian, given: Gaussian | ArrayLike, *, jitter: float | int = 0.0
+    x: Gaussian,
+    cross: ArrayLike,
+    y: Gaussian | Factored,
+    given: Gaussian | ArrayLike,
+    *,
+    jitter: float | int = 0.0,
 ) -> Gaussian:
     r"""$p(x)$ after learning a value of, or a new belief about, $y$; `cross` is $\mathrm{Cov}[x, y]$.
 
-    The covariance is symmetric, and positive semi-definite to rounding. `jitter`, relative to the mean of the
-    diagonal of $S$, is added to it only if asked for. Where $S$ is singular the answer does not exist: an
-    error, or NaN inside `jit`.
+    `y` may be `Factored`: a factor of $S$ that is there already, or low rank. The covariance is symmetric,
+    and positive semi-definite to rounding. `jitter`, relative to the mean of the diagonal of $S$, is added to
+    it only if asked for. Where $S$ is singular the answer does not exist: an error, or NaN inside `jit`.
     """
     one_unit(x)
     one_unit(y)
     cross = as_float("cross", cross)
     fix = "It is Cov[x, y]: one row per entry of x, one column per entry of y."
     check_shape("cross", cross, x.shape + y.shape, fix)
-    belief = given if isinstance(given, Gaussian) else None
-    value = as_float("given", given) if belief is None else belief.mean
+    value = given if isinstance(given, Gaussian) else as_float("given", given)
     check_shape("given", value, y.shape)
-    result = _condition(x, cross, y, value, None if belief is None else belief.cov, jitter)
+    result = _condition(x, cross, y, value, jitter)
     if is_concrete(result.cov) and not np.isfinite(result.cov).all():
         fix = "Drop the redundant entries of y, add noise to it, or pass `jitter`."
-        check(False, "y.cov", "positive definite", np.asarray(y.cov).tolist(), fix)
+        got = np.asarray(y.cov).tolist() if isinstance(y, Gaussian) else "a factor that is NaN"
+        check(False, "y.cov", "positive definite", got, fix)
     return result
 
 
@@ -183,25 +252,22 @@ def condition_observed(
     cross, value = as_float("cross", cross), as_float("value", value)
     check_shape("value", value, y.shape)
     check_shape("cross", cross, x.shape + y.shape)
+    return condition(x, *observed_part(cross, y, value), jitter=jitter)
+
+
+def observed_part(cross: Array, y: Gaussian, value: Array) -> tuple[Array, Gaussian, Array]:
+    """What `condition` takes, with unit variance and no covariance for the entries of `value` that are
+    NaN."""
     seen = ~jnp.isnan(value)
-    reduced = eqx.tree_at(lambda g: g.cov, y, _masked(y.cov, seen))
-    return condition(
-        x, jnp.where(seen[None], cross, 0.0), reduced, jnp.where(seen, value, y.mean), jitter=jitter
-    )
+    reduced = Gaussian(y.mean, _masked(y.cov, seen))
+    return jnp.where(seen[None], cross, 0.0), reduced, jnp.where(seen, value, y.mean)
 
 
-@partial(jax.jit, static_argnums=5)
+@partial(jax.jit, static_argnums=4)
 def _condition(
-    x: Gaussian, cross: Array, y: Gaussian, value: Array, cov: Array | None, jitter: float | int
+    x: Gaussian, cross: Array, y: Gaussian | Factored, given: Gaussian | Array, jitter: float | int
 ) -> Gaussian:
-    factor = positive_definite_factor(y.cov, jitter)
-    half = factor.half_solve(cross.T)  # L^-1 C^T, so that G S G^T = half^T half
-    mean = x.mean + half.T @ factor.half_solve(value - y.mean)
-    reduced = x.cov - half.T @ half
-    if cov is not None:
-        gain = factor.solve(cross.T).T
-        reduced = reduced + gain @ cov @ gain.T
-    return Gaussian(mean, symmetrise(reduced))
+    return learn(y, given, jitter=jitter).condition(x, cross)
 
 
 @jax.jit

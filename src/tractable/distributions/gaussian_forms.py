@@ -20,24 +20,16 @@ import jax.scipy.linalg as jsl
 import numpy as np
 
 from tractable.core.checks import as_float, check, check_shape, is_concrete
-from tractable.core.linalg import symmetrise
+from tractable.core.factors import normal_log_density, positive_definite_factor, psd_inverse, schur_complement
 from tractable.core.module import field
 from tractable.core.support import Support, psd, real
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar, Shape
 from tractable.distributions.base import Distribution
 from tractable.distributions.gaussian import Gaussian
-from tractable.distributions.gaussian_parts import (
-    Indices,
-    as_indices,
-    matched,
-    one_unit,
-    positive_definite_factor,
-    psd_inverse,
-    split_indices,
-)
+from tractable.distributions.gaussian_parts import Indices, as_indices, matched, one_unit, split_indices
 
 __all__ = [
-    "GaussianInformation", "GaussianPrecision", "log_integral", "schur_complement", "to_covariance",
+    "GaussianInformation", "GaussianPrecision", "integrate_out", "log_integral", "to_covariance",
     "to_information", "to_precision",
 ]  # fmt: skip
 
@@ -65,7 +57,7 @@ class GaussianPrecision(Distribution):
     def _log_prob(self, x):
         factor = positive_definite_factor(self.precision)
         z = factor.lower.T @ (x - self.mean)
-        return -0.5 * (z @ z - factor.log_det() + x.size * _LOG_2PI)
+        return normal_log_density(z @ z, -factor.log_det(), x.size)
 
     def _sample(self, key: Key, n: int) -> Array:
         z = jr.normal(key, (self.mean.size, n), self.mean.dtype)
@@ -82,7 +74,7 @@ class GaussianPrecision(Distribution):
         r"""$x_a$ alone: $\Lambda_{aa} - \Lambda_{ab} \Lambda_{bb}^{-1} \Lambda_{ba}$, mean $\mu_a$."""
         one_unit(self)
         kept = as_indices("indices", indices, self.mean.size)
-        reduced, _ = schur_complement(self.precision, self.mean, kept, _others(kept, self.mean.size))
+        reduced = integrate_out(self.precision, self.mean, kept, _others(kept, self.mean.size))[0]
         return GaussianPrecision(self.mean[kept], reduced)
 
     def conditional(self, indices_known: Indices, values: ArrayLike) -> "GaussianPrecision":
@@ -149,7 +141,7 @@ class GaussianInformation(Distribution):
         one_unit(self)
         kept = as_indices("indices", indices, self.shift.size)
         dropped = _others(kept, self.shift.size)
-        return GaussianInformation(*schur_complement(self.precision, self.shift, kept, dropped))
+        return GaussianInformation(*integrate_out(self.precision, self.shift, kept, dropped)[:2])
 
     def conditional(self, indices_known: Indices, values: ArrayLike) -> "GaussianInformation":
         r"""$x_a \mid x_b = v$: $\Lambda_{aa}$ and $h_a - \Lambda_{ab} v$; no solve is needed."""
@@ -195,9 +187,8 @@ _inverses = jax.jit(jnp.vectorize(psd_inverse, signature="(d,d)->(d,d)"))
 
 @jax.jit
 def log_integral(precision: Array, shift: Array) -> Scalar:
-    factor = positive_definite_factor(precision)
-    z = factor.half_solve(shift)
-    return 0.5 * (shift.size * _LOG_2PI - factor.log_det() + z @ z)
+    everything, none = np.arange(shift.size), np.zeros(0, int)
+    return integrate_out(precision, shift, none, everything)[2]
 
 
 @jax.jit
@@ -208,15 +199,17 @@ def _given(g: GaussianPrecision, known: Array, rest: Array, values: Array) -> Ga
 
 
 @jax.jit
-def schur_complement(precision: Array, shift: Array, kept: Array, dropped: Array) -> tuple[Array, Array]:
-    """Precision and shift of the coordinates `kept` after those `dropped` are integrated out."""
+def integrate_out(precision: Array, shift: Array, kept: Array, dropped: Array) -> tuple[Array, Array, Scalar]:
+    """Precision and shift of the coordinates `kept` after those `dropped` are integrated out, and the
+    log-integral over these at zero of the others."""
     block, rest = precision[kept[:, None], kept[None]], shift[kept]
     if dropped.size == 0:
-        return block, rest
-    cross = precision[kept[:, None], dropped[None]]
+        return block, rest, jnp.zeros((), shift.dtype)
+    cross = precision[dropped[:, None], kept[None]]
     factor = positive_definite_factor(precision[dropped[:, None], dropped[None]])
-    half = factor.half_solve(cross.T)
-    return symmetrise(block - half.T @ half), rest - half.T @ factor.half_solve(shift[dropped])
+    z = factor.half_solve(shift[dropped])
+    inner = normal_log_density(-z @ z, factor.log_det(), -dropped.size)
+    return schur_complement(block, cross, factor), rest - factor.half_solve(cross).T @ z, inner
 
 
 def _others(kept: np.ndarray, size: int) -> np.ndarray:

@@ -1,68 +1,18 @@
-r"""What the forms of the Gaussian share: factors that notice singularity, matching shapes, coordinates.
-
-Factor.      With $R$ the matrix scaled to a unit diagonal, $\lambda_{\min}(R) \ge 1 / \mathrm{tr}(R^{-1})$;
-             below $d$ roundings the matrix is singular, and its factor is NaN.
-Cost.        $O(d^3)$ per factor.
-References.  Golub and Van Loan (2013) section 4.2.
-"""
+"""What the forms of the Gaussian share: matching shapes, coordinates, one unit at a time."""
 
 from collections.abc import Sequence
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from tractable.core.checks import as_float, check, offender
-from tractable.core.linalg import PsdFactor, psd_factor, symmetrise
 from tractable.core.module import plates
-from tractable.core.numerics import safe_where
-from tractable.core.types import Array, Float
+from tractable.core.types import Array
 
-__all__ = [
-    "Indices", "as_indices", "matched", "one_unit", "positive_definite_factor", "psd_inverse", "psd_root",
-    "split_indices",
-]  # fmt: skip
+__all__ = ["Indices", "as_indices", "matched", "one_unit", "split_indices"]
 
 Indices = Sequence[int] | np.ndarray | int
-
-
-def positive_definite_factor(a: Float[Array, "d d"], jitter: float | int = 0.0) -> PsdFactor:
-    r"""The Cholesky factor of $A$, or NaN where $A$ is singular to rounding.
-
-    Cholesky alone can return finite nonsense for a rank-deficient matrix: its last pivot is then $10^{-16}$
-    of either sign, and half of the time positive.
-    """
-    factor = psd_factor(a, jitter=jitter)
-    inverse = jax.lax.stop_gradient(factor.half_solve(jnp.eye(a.shape[0], dtype=a.dtype)))
-    trace = ((inverse**2).sum(0) * jnp.diag(jax.lax.stop_gradient(a))).sum()
-    regular = trace * a.shape[0] * jnp.finfo(a.dtype).eps < 1
-    return PsdFactor(jnp.where(regular, factor.lower, jnp.nan), factor.jitter)
-
-
-@jax.jit
-def psd_inverse(a: Float[Array, "d d"]) -> Float[Array, "d d"]:
-    r"""$A^{-1}$, exactly symmetric; NaN where $A$ is singular to rounding."""
-    return symmetrise(positive_definite_factor(a).solve(jnp.eye(a.shape[0], dtype=a.dtype)))
-
-
-def psd_root(a: Float[Array, "d d"]) -> Float[Array, "d d"]:
-    r"""$B$ with $B B^\top = A$: the Cholesky factor where it exists, else a root from the eigenvalues.
-
-    Of a singular matrix, the eigenvalues that rounding has put below zero are taken as zero.
-    """
-    regular = jnp.isfinite(positive_definite_factor(jax.lax.stop_gradient(a)).lower).all()
-    identity = jnp.eye(a.shape[0], dtype=a.dtype)
-    ladder = jnp.diag(jnp.arange(1, a.shape[0] + 1, dtype=a.dtype))  # distinct eigenvalues: a finite gradient
-
-    def cholesky():
-        return jnp.linalg.cholesky(jnp.where(regular, a, identity))
-
-    def spectral():
-        values, vectors = jnp.linalg.eigh(jnp.where(regular, ladder, a))
-        return vectors * safe_where(values > 0, jnp.sqrt, values, 0.0)[None]
-
-    return jax.lax.cond(regular, cholesky, spectral)
 
 
 def matched(vector_name: str, vector: Any, matrix_name: str, matrix: Any) -> tuple[Array, Array]:

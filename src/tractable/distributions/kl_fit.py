@@ -24,6 +24,7 @@ import numpy as np
 
 from tractable.bijections.support import unconstrain
 from tractable.core.checks import as_float, check, check_count
+from tractable.core.factors import psd_root
 from tractable.core.iterate import Ended, Status
 from tractable.core.module import Module
 from tractable.core.types import Array, ArrayLike, Int, Key, Scalar
@@ -31,7 +32,6 @@ from tractable.distributions.base import Distribution
 from tractable.distributions.continuous import Normal
 from tractable.distributions.expfam import ExponentialFamily, maximum_likelihood, row_weights, weigh
 from tractable.distributions.gaussian import Gaussian
-from tractable.distributions.gaussian_parts import psd_root
 from tractable.distributions.integrals import tabulate
 from tractable.distributions.panels import expectation_rule
 

@@ -17,13 +17,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from tractable.core.checks import is_concrete
+from tractable.core.factors import positive_definite_factor
 from tractable.core.linalg import PsdFactor
 from tractable.core.numerics import log_softmax
 from tractable.core.types import Array, Scalar
 from tractable.distributions.expfam import expfam_kl
 from tractable.distributions.gaussian import Gaussian
 from tractable.distributions.gaussian_forms import GaussianInformation, GaussianPrecision, to_covariance
-from tractable.distributions.gaussian_parts import positive_definite_factor
 from tractable.distributions.kl_pairs import mass_terms, scale_excess
 from tractable.distributions.kl_registry import find_kl, register_kl
 from tractable.distributions.matrix import MatrixNormal

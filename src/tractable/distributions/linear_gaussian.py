@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 
 from tractable.core.checks import as_float, check, check_shape
+from tractable.core.factors import positive_definite_factor, psd_inverse
 from tractable.core.linalg import symmetrise
 from tractable.core.module import Module, field, plates
 from tractable.core.support import psd, real
@@ -25,7 +26,7 @@ from tractable.distributions.gaussian_forms import (
     to_information,
     to_precision,
 )
-from tractable.distributions.gaussian_parts import one_unit, positive_definite_factor, psd_inverse
+from tractable.distributions.gaussian_parts import one_unit
 
 __all__ = ["LinearGaussian", "joint", "product"]
 

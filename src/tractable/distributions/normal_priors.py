@@ -17,13 +17,13 @@ import numpy as np
 from jax.scipy.special import digamma, gammaln, multigammaln
 
 from tractable.core.checks import check
+from tractable.core.factors import psd_inverse
 from tractable.core.linalg import log_det, psd_factor, symmetrise
 from tractable.core.module import field
 from tractable.core.support import Support, positive, real
 from tractable.core.types import Array, Float, Shape
 from tractable.distributions.base import _units
 from tractable.distributions.expfam import ExponentialFamily
-from tractable.distributions.gaussian_parts import psd_inverse
 from tractable.distributions.supports import positive_definite
 from tractable.distributions.wishart import InverseWishart, check_degrees, degrees_from_gap
 

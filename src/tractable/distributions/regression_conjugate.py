@@ -18,6 +18,7 @@ import jax.scipy.linalg as jsl
 import numpy as np
 
 from tractable.core.checks import as_float, check, check_finite, is_concrete
+from tractable.core.factors import normal_log_density, positive_definite_factor, psd_inverse, psd_root
 from tractable.core.module import Module, field, plates
 from tractable.core.numerics import log_gamma
 from tractable.core.support import positive, psd, real
@@ -25,7 +26,6 @@ from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
 from tractable.distributions.continuous import Normal, StudentT
 from tractable.distributions.expfam import row_weights
 from tractable.distributions.gaussian import Gaussian
-from tractable.distributions.gaussian_parts import positive_definite_factor, psd_inverse, psd_root
 from tractable.distributions.multivariate import MultivariateStudentT
 from tractable.distributions.positive import Gamma
 
@@ -33,8 +33,6 @@ __all__ = [
     "RegressionPrior", "linear_regression_log_evidence", "linear_regression_posterior",
     "linear_regression_predictive",
 ]  # fmt: skip
-
-_LOG_2PI = float(np.log(2 * np.pi))
 
 
 class RegressionPrior(Module):
@@ -72,7 +70,7 @@ class RegressionPrior(Module):
         r"""$\log p(y \mid X)$ with coefficients and noise integrated out."""
         return _log_evidence(self, *_rows(self.loc, design, targets, weights))
 
-    def predictive(self, design: ArrayLike) -> StudentT:
+    def predict_dist(self, design: ArrayLike) -> StudentT:
         r"""$p(y \mid x)$ row by row: $t_{2a}(x^\top m,\ \frac{b}{a}(1 + x^\top \Lambda^{-1} x))$."""
         rows = _design(self.loc, design)
         return StudentT(*_predict(self, rows))
@@ -129,7 +127,7 @@ def linear_regression_predictive(prior: Any, design: ArrayLike, *, noise: Any = 
     r"""$p(y \mid x)$ row by row: `StudentT`; for known noise `Normal` of variance $\sigma^2 + x^\top P x$."""
     if isinstance(prior, RegressionPrior):
         check(noise is None, "noise", "left out: the prior speaks of it", noise)
-        return prior.predictive(design)
+        return prior.predict_dist(design)
     rows = _design(prior.mean, design)
     variance = jnp.einsum("ni,ij,nj->n", rows, prior.cov, rows)
     return Normal(rows @ prior.mean, jnp.sqrt(_noise(noise) ** 2 + variance))
@@ -198,7 +196,7 @@ def _log_evidence(prior: RegressionPrior, rows: Array, y: Array, weights: Array)
         - positive_definite_factor(after.precision).log_det()
     )
     gammas = log_gamma(a_after) - log_gamma(a) + a * jnp.log(b) - a_after * jnp.log(b_after)
-    return 0.5 * widths + gammas - 0.5 * weights.sum() * _LOG_2PI
+    return normal_log_density(0, -widths, weights.sum()) + gammas
 
 
 @jax.jit
@@ -211,7 +209,8 @@ def _absorb_known(
     mean, upper, residual = _least_squares(root, prior.mean, half[:, None] * rows, half * y)
     inverse = jsl.solve_triangular(upper, jnp.eye(prior.mean.size, dtype=lower.dtype), lower=False)
     shrink = jnp.log(jnp.abs(jnp.diag(upper))).sum() + jnp.log(jnp.diag(lower)).sum()
-    evidence = -0.5 * (weights.sum() * (_LOG_2PI + 2 * jnp.log(noise)) + residual) - shrink
+    log_det = 2 * (weights.sum() * jnp.log(noise) + shrink)
+    evidence = normal_log_density(residual, log_det, weights.sum())
     return Gaussian(mean, inverse @ inverse.T), evidence
 
 

@@ -21,6 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tractable.core.checks import check, is_concrete
+from tractable.core.factors import positive_definite_factor
 from tractable.core.linalg import symmetrise
 from tractable.core.numerics import logsumexp, safe_log, safe_where
 from tractable.core.types import Array, Scalar
@@ -30,7 +31,6 @@ from tractable.distributions.divergence import kl
 from tractable.distributions.expfam import ExponentialFamily
 from tractable.distributions.f_generators import log_power
 from tractable.distributions.gaussian import Gaussian
-from tractable.distributions.gaussian_parts import positive_definite_factor
 from tractable.distributions.integrals import integrate
 from tractable.distributions.kl_pairs import scale_excess
 from tractable.distributions.kl_registry import same_family

@@ -18,13 +18,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from tractable.core.checks import as_float, check, check_finite, is_concrete, offender
+from tractable.core.factors import psd_root
 from tractable.core.geometry import pairwise, squared_euclidean
 from tractable.core.module import Module
 from tractable.core.numerics import safe_where
 from tractable.core.types import Array, ArrayLike, Float, Scalar
 from tractable.distributions.base import Distribution, Univariate
 from tractable.distributions.gaussian import Gaussian
-from tractable.distributions.gaussian_parts import psd_root
 from tractable.distributions.integrals import certified, integrate_quantiles, tabulate
 from tractable.distributions.pairs import Comparable, over_units
 

@@ -18,6 +18,7 @@ import numpy as np
 from jax.scipy.special import digamma, multigammaln
 
 from tractable.core.checks import check, is_concrete, offender
+from tractable.core.factors import psd_inverse
 from tractable.core.iterate import run_until
 from tractable.core.linalg import log_det, psd_factor, symmetrise
 from tractable.core.module import field
@@ -25,7 +26,6 @@ from tractable.core.support import Support, positive
 from tractable.core.types import Array, Float, Key, Scalar, Shape
 from tractable.distributions.base import _units
 from tractable.distributions.expfam import ExponentialFamily
-from tractable.distributions.gaussian_parts import psd_inverse
 from tractable.distributions.supports import positive_definite
 
 __all__ = ["InverseWishart", "Wishart", "check_degrees", "degrees_from_gap", "multidigamma"]

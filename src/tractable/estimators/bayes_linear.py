@@ -68,7 +68,7 @@ class _LinearBayes(Regressor):
 
     def predict_dist(self, X) -> Distribution:
         """The predictive distribution of the target, one unit per row."""
-        return self.model_.predictive(self._new_rows(X))
+        return self.model_.predict_dist(self._new_rows(X))
 
     def predict_uncertainty(self, X) -> UncertaintySplit:
         """The predictive variance of each row in its parts: noise (aleatoric) and weights (epistemic)."""

@@ -116,7 +116,7 @@ class GaussianProcessRegressor(Regressor):
     def predict_dist(self, X) -> Distribution:
         """A new target at each row: Normal, or a Mixture of normals after MCMC."""
         model, rows = self._model_and_rows(X)
-        found: Any = model.predictive(rows)
+        found: Any = model.predict_dist(rows)
         if isinstance(found, Mixture):
             return Mixture(found.weights, self._rescaled(found.components))
         return self._rescaled(found)

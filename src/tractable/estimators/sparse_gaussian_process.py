@@ -126,7 +126,7 @@ class SparseGaussianProcessRegressor(Regressor):
     def predict_dist(self, X) -> Normal:
         """A normal distribution of a new target at each row."""
         model, rows = self._model_and_rows(X)
-        found = model.predictive(rows)
+        found = model.predict_dist(rows)
         return Normal(self.y_mean_ + self.y_scale_ * found.loc, self.y_scale_ * found.scale)
 
 

@@ -14,7 +14,6 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from tractable.bijections.support import Rebuild, unconstrain
@@ -22,13 +21,13 @@ from tractable.core.checks import check, check_option, has_values, to_device
 from tractable.core.iterate import Run
 from tractable.core.module import Module, field
 from tractable.core.types import Array, ArrayLike, Float, Scalar
-from tractable.distributions.continuous import Normal
+from tractable.distributions.gaussian import Learned
 from tractable.gp.ascent import ascend
-from tractable.gp.blocks import rowwise
+from tractable.gp.latent import LatentPosterior
 from tractable.gp.links import Link, as_link
 from tractable.gp.means import Mean, as_mean
 from tractable.gp.points import Observed, observe
-from tractable.gp.prior import covariance, means, prior_variances
+from tractable.gp.prior import covariance, means
 from tractable.gp.sites import (
     METHODS,
     Labels,
@@ -79,7 +78,7 @@ class ClassificationProcess(Module):
         return self.posterior(X, y, weights, method=method).log_evidence
 
 
-class ClassificationPosterior(Module):
+class ClassificationPosterior(LatentPosterior):
     """A classifying process after seeing labels."""
 
     process: ClassificationProcess
@@ -89,15 +88,21 @@ class ClassificationPosterior(Module):
     run: Run
     method: str = field(static=True)
 
-    def latent(self, X: ArrayLike) -> Normal:
-        """The function at each row."""
-        mean, variance = rowwise(_latent, self, X, self.observed.X.shape[1])
-        return Normal(mean, jnp.sqrt(variance))
+    @property
+    def learned(self) -> Learned:
+        return self.q.learned
 
-    def probability(self, X: ArrayLike) -> np.ndarray:
+    @property
+    def dim(self) -> int:
+        return self.observed.X.shape[1]
+
+    def cross(self, X: Float[Array, "m d"]) -> Float[Array, "m n"]:
+        """The covariance of the function at rows and at those seen."""
+        return covariance(self.process.kernel, self.process.mean, X, self.observed.X)
+
+    def probability(self, X: ArrayLike) -> Any:
         """The probability of class 1 at each row."""
-        mean, variance = rowwise(_latent, self, X, self.observed.X.shape[1])
-        return self.process.link.probability(mean, variance)
+        return self.process.link.probability(*self.moments(X))
 
     def __repr__(self) -> str:
         if not has_values(self):
@@ -201,13 +206,3 @@ def _posterior(process: ClassificationProcess, observed: Observed, method: str) 
     gram, _, _ = sites_of(process, observed)
     q = posterior_of_sites(gram, run.state)
     return ClassificationPosterior(process, observed, q, value, run, method)
-
-
-@eqx.filter_jit
-def _latent(post: ClassificationPosterior, X: Array) -> tuple[Array, Array]:
-    kernel, mean = post.process.kernel, post.process.mean
-    cross = covariance(kernel, mean, post.observed.X, X)
-    half = post.q.factor.half_solve(post.q.root[:, None] * cross)
-    before = prior_variances(kernel, mean, X)
-    variance = jnp.maximum(before - (half**2).sum(0), jnp.finfo(before.dtype).eps * before)
-    return means(mean, X) + cross.T @ post.q.weights, variance

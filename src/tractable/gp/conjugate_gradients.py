@@ -19,8 +19,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tractable.core.factors import DiagonalPlusLowRank
 from tractable.core.iterate import run_until
-from tractable.core.linalg import PsdFactor, pivoted_cholesky, psd_factor
+from tractable.core.linalg import pivoted_cholesky, psd_factor
 from tractable.core.module import Module, field
 from tractable.core.types import Array, Float, Int, Scalar
 from tractable.gp.points import Observed
@@ -52,23 +53,11 @@ class System(Module):
     process: Any
     observed: Observed
     pivots: Int[Array, " r"]
-    diagonal: Float[Array, " n"]
-    low_rank: Float[Array, "n r"]
-    middle: PsdFactor  # of I + L^T D^-1 L, made once for all steps
+    near: DiagonalPlusLowRank  # $P$, factorised once for all steps
 
     def product(self, V: Float[Array, "n k"], held: Array | None = None) -> Float[Array, "n k"]:
         """$K_y V$; rows that do not count keep their values. `held` is $K$ where there is memory for it."""
-        return _kernel_product(self.process, self.observed, V, held) + self.diagonal[:, None] * V
-
-    def precondition(self, V: Float[Array, "n k"]) -> Float[Array, "n k"]:
-        r"""$P^{-1} V$."""
-        scaled = V / self.diagonal[:, None]
-        inner = self.middle.solve(self.low_rank.T @ scaled)
-        return scaled - (self.low_rank @ inner) / self.diagonal[:, None]
-
-    def log_det(self) -> Scalar:
-        r"""$\log|P|$."""
-        return jnp.log(self.diagonal).sum() + self.middle.log_det()
+        return _kernel_product(self.process, self.observed, V, held) + self.near.diagonal[:, None] * V
 
 
 class Solved(Module):
@@ -101,15 +90,14 @@ def preconditioned(process: Any, observed: Observed, pivots: Int[Array, " r"]) -
     factor = psd_factor(among, jitter=1e-9)
     cross = covariance(process.kernel, process.mean, chosen, observed.X)
     low_rank = jnp.where(observed.present[:, None], factor.half_solve(cross).T, 0.0)
-    middle = jnp.eye(len(pivots)) + low_rank.T @ (low_rank / diagonal[:, None])
-    return System(process, observed, pivots, diagonal, low_rank, psd_factor(middle))
+    return System(process, observed, pivots, DiagonalPlusLowRank(diagonal, low_rank))
 
 
 def conjugate_gradients(system: System, B: Float[Array, "n k"], options: Iterative) -> Solved:
     """$K_y^{-1} B$, all columns together; a column that is solved to rounding rests."""
     scale = jnp.linalg.norm(B, axis=0)
     safe = jnp.where(scale > 0, scale, 1.0)
-    Z = system.precondition(B)
+    Z = system.near.solve(B)
     held = _held(system.process, system.observed, options)
     empty = jnp.zeros((options.max_steps, B.shape[1]), B.dtype)
     first = Solved(
@@ -122,7 +110,7 @@ def conjugate_gradients(system: System, B: Float[Array, "n k"], options: Iterati
         curved = (state.P * image).sum(0)
         length = jnp.where(moving, state.rz / jnp.where(moving, curved, 1.0), 0.0)
         X, R = state.X + length[None] * state.P, state.R - length[None] * image
-        Z = system.precondition(R)
+        Z = system.near.solve(R)
         rz = (R * Z).sum(0)
         ratio = jnp.where(moving, rz / jnp.where(moving, state.rz, 1.0), 0.0)
         residual = (jnp.linalg.norm(R, axis=0) / safe).max()

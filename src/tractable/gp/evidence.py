@@ -13,16 +13,14 @@ References.  Rasmussen and Williams (2006) sections 2.3 and 5.4.1.
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from tractable.core.checks import has_values
-from tractable.core.linalg import PsdFactor, psd_factor
+from tractable.core.factors import normal_log_density, positive_definite_factor
 from tractable.core.module import Module
 from tractable.core.types import Array, Float, Scalar
 
-__all__ = ["EvidenceReport", "evidence_terms", "inverse_from", "noticing_factor"]
+__all__ = ["EvidenceReport", "evidence_terms", "inverse_from"]
 
-_LOG_2PI = float(np.log(2 * np.pi))
 _BLOCK = 256  # rows of a triangle that are inverted at once
 
 
@@ -47,34 +45,22 @@ class EvidenceReport(Module):
         return f"EvidenceReport({float(self.total):.4f} = {parts}, constant {float(self.constant):.4f})"
 
 
-def noticing_factor(cov: Float[Array, "n n"]) -> PsdFactor:
-    r"""The factor of `cov`; NaN if it is singular to rounding.
-
-    A squared pivot is the variance of a row given those before it. Below $n$ roundings of the variance itself
-    it is noise of either sign, and a factor made of it, if there is one, is nonsense.
-    """
-    factor = psd_factor(cov)
-    pivots, variances = jax.lax.stop_gradient((jnp.diag(factor.lower) ** 2, jnp.diag(cov)))
-    regular = (pivots > cov.shape[0] * jnp.finfo(cov.dtype).eps * variances).all()
-    return PsdFactor(jnp.where(regular, factor.lower, jnp.nan), factor.jitter)
-
-
 @jax.custom_jvp
 def evidence_terms(cov: Float[Array, "n n"], residual: Float[Array, " n"]) -> tuple[Scalar, Scalar]:
     r"""$-\frac12 r^\top K^{-1} r$ and $-\frac12\log|K|$ for $K$ = `cov`, $r$ = `residual`."""
-    factor = noticing_factor(cov)
+    factor = positive_definite_factor(cov)
     half = factor.half_solve(residual)
-    return -0.5 * half @ half, -0.5 * factor.log_det()
+    return normal_log_density(half @ half, 0, 0), normal_log_density(0, factor.log_det(), 0)
 
 
 @evidence_terms.defjvp
 def _evidence_terms_jvp(primals, tangents):
     (cov, residual), (dcov, dresidual) = primals, tangents
-    factor = noticing_factor(cov)
+    factor = positive_definite_factor(cov)
     alpha = factor.solve(residual)
     inverse = inverse_from(factor.lower)
     fit = 0.5 * (jnp.outer(alpha, alpha) * dcov).sum() - alpha @ dresidual
-    value = -0.5 * residual @ alpha, -0.5 * factor.log_det()
+    value = normal_log_density(residual @ alpha, 0, 0), normal_log_density(0, factor.log_det(), 0)
     return value, (fit, -0.5 * (inverse * dcov).sum())
 
 
@@ -87,7 +73,7 @@ def inverse_from(lower: Float[Array, "n n"]) -> Float[Array, "n n"]:
 
 def constant_term(present: Array) -> Scalar:
     r"""$-\frac n2\log 2\pi$ for the rows that count."""
-    return -0.5 * _LOG_2PI * present.sum()
+    return normal_log_density(0, 0, present.sum())
 
 
 def _inverted(lower: Array) -> Array:

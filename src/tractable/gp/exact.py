@@ -5,7 +5,6 @@ Posterior.   $f_* \mid y \sim N\big(m_* + K_*^\top\alpha,\ K_{**} - K_*^\top K_y
              new target adds its noise. Without noise the posterior passes through the data.
 Left out.    $\mu_{-i} = y_i - \alpha_i / [K_y^{-1}]_{ii}$ and $\sigma^2_{-i} = 1/[K_y^{-1}]_{ii}$: all $n$
              predictions without their own row, from the one inverse.
-Rounding.    A variance is a difference, and known to a unit of rounding of $k(x, x)$: none is reported below.
 Cost.        $O(n)$ for a mean, $O(n^2)$ for a variance; new rows go through in blocks.
 References.  Rasmussen and Williams (2006) sections 2.2 and 5.4.2; Sundararajan and Keerthi (2001).
 """
@@ -18,16 +17,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from tractable.core.checks import as_float, check, has_values, is_concrete
-from tractable.core.linalg import PsdFactor, symmetrise
+from tractable.core.factors import normal_log_density
 from tractable.core.module import Module
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar, Shape
 from tractable.distributions.continuous import Normal
-from tractable.distributions.gaussian import Gaussian
-from tractable.gp.blocks import rowwise
+from tractable.distributions.gaussian import Gaussian, Learned
 from tractable.gp.evidence import EvidenceReport, inverse_from
+from tractable.gp.latent import LatentPosterior, joint_moments
 from tractable.gp.means import BasisMean
 from tractable.gp.points import Observed, as_points, pad_points
-from tractable.gp.prior import covariance, means, prior_variances
+from tractable.gp.prior import covariance
 
 __all__ = ["ExactPosterior", "LeaveOneOut"]
 
@@ -45,13 +44,12 @@ class LeaveOneOut(Module):
         return self.log_density.sum()
 
 
-class ExactPosterior(Module):
-    """A Gaussian process after seeing rows; `predictive` is of targets, `latent` of the function."""
+class ExactPosterior(LatentPosterior):
+    """A Gaussian process after seeing rows; `predict_dist` is of targets, `latent` of the function."""
 
     process: Any
     observed: Observed
-    factor: PsdFactor
-    alpha: Float[Array, " n"]  # of the padded rows
+    learned: Learned  # from the padded rows
     noise: Float[Array, " n"]
     report: EvidenceReport
 
@@ -63,27 +61,28 @@ class ExactPosterior(Module):
     @property
     def representer_weights(self) -> Array:
         r"""$\alpha$ with $E[f(x)] = m(x) + \sum_i \alpha_i k(x, x_i)$."""
-        return jnp.asarray(np.asarray(self.alpha)[: self.observed.num_rows])
+        return jnp.asarray(np.asarray(self.learned.weights)[: self.observed.num_rows])
 
-    def mean(self, X: ArrayLike) -> Array:
-        """The posterior mean at each row."""
-        return rowwise(_mean, self, X, self.observed.X.shape[1])
+    @property
+    def dim(self) -> int:
+        return self.observed.X.shape[1]
 
-    def latent(self, X: ArrayLike) -> Normal:
-        """The function at each row."""
-        mean, variance = rowwise(_mean_and_variance, self, X, self.observed.X.shape[1])
-        return Normal(mean, jnp.sqrt(variance))
+    def cross(self, X: Float[Array, "m d"]) -> Float[Array, "m n"]:
+        """The covariance of the function at rows and the targets; zero for hidden rows."""
+        both = covariance(self.process.kernel, self.process.mean, X, self.observed.X)
+        return jnp.where(self.observed.present[None], both, 0.0)
 
-    def predictive(self, X: ArrayLike, noise: ArrayLike | None = None) -> Normal:
+    def predict_dist(self, X: ArrayLike, noise: ArrayLike | None = None) -> Normal:
         """A new target at each row; `noise` replaces the variance of the model's noise there."""
-        rows = as_points("X", X, self.observed.X.shape[1])
-        mean, variance = rowwise(_mean_and_variance, self, rows, rows.shape[1])
+        rows = as_points("X", X, self.dim)
+        mean, variance = self.moments(rows)
         return Normal(mean, jnp.sqrt(variance + self._new_noise(rows, noise)))
 
     def joint(self, X: ArrayLike, *, noisy: bool = False) -> Gaussian:
         """The joint distribution of the function (`noisy`: of new targets) at rows."""
-        rows = as_points("X", X, self.observed.X.shape[1])
-        mean, cov = _joint(self, pad_points(rows))
+        rows = as_points("X", X, self.dim)
+        found = joint_moments(self, pad_points(rows))
+        mean, cov = found.mean, found.cov
         if is_concrete(mean):
             n = len(rows)
             mean, cov = np.asarray(mean)[:n], np.array(np.asarray(cov)[:n, :n])
@@ -127,43 +126,14 @@ class ExactPosterior(Module):
         )
 
 
-def _hidden(post: ExactPosterior, X: Array) -> Array:
-    """The covariance of training rows and `X`, zero for hidden rows."""
-    cross = covariance(post.process.kernel, post.process.mean, post.observed.X, X)
-    return jnp.where(post.observed.present[:, None], cross, 0.0)
-
-
-@eqx.filter_jit
-def _mean(post: ExactPosterior, X: Array) -> Array:
-    return means(post.process.mean, X) + _hidden(post, X).T @ post.alpha
-
-
-@eqx.filter_jit
-def _mean_and_variance(post: ExactPosterior, X: Array) -> tuple[Array, Array]:
-    cross = _hidden(post, X)
-    half = post.factor.half_solve(cross)
-    before = prior_variances(post.process.kernel, post.process.mean, X)
-    known = jnp.finfo(before.dtype).eps * before
-    variance = jnp.maximum(before - (half**2).sum(0), known)
-    return means(post.process.mean, X) + cross.T @ post.alpha, variance
-
-
-@eqx.filter_jit
-def _joint(post: ExactPosterior, X: Array) -> tuple[Array, Array]:
-    cross = _hidden(post, X)
-    half = post.factor.half_solve(cross)
-    before = covariance(post.process.kernel, post.process.mean, X, None)
-    return means(post.process.mean, X) + cross.T @ post.alpha, symmetrise(before - half.T @ half)
-
-
 @eqx.filter_jit
 def _leave_one_out(post: ExactPosterior) -> LeaveOneOut:
-    precision = jnp.diag(inverse_from(post.factor.lower))
-    mean = post.observed.y - post.alpha / precision
+    precision = jnp.diag(inverse_from(post.learned.factor.lower))
+    mean = post.observed.y - post.learned.weights / precision
     # the noise of all copies of a row leaves with it, and that of one new target comes
     variance = 1 / precision + post.noise - post.noise / post.observed.safe_weights()
     gap = post.observed.y - mean
-    density = -0.5 * (jnp.log(2 * jnp.pi * variance) + gap**2 / variance)
+    density = normal_log_density(gap**2 / variance, jnp.log(variance), 1)
     return LeaveOneOut(mean, variance, density)
 
 
@@ -171,6 +141,4 @@ def _leave_one_out(post: ExactPosterior) -> LeaveOneOut:
 def _coefficients(post: ExactPosterior) -> Gaussian:
     prior = post.process.mean.coefficients
     design = jnp.where(post.observed.present[:, None], post.process.mean.design(post.observed.X), 0.0)
-    half = post.factor.half_solve(design @ prior.cov)
-    mean = prior.mean + prior.cov @ design.T @ post.alpha
-    return Gaussian(mean, symmetrise(prior.cov - half.T @ half))
+    return post.learned.condition(prior, prior.cov @ design.T)

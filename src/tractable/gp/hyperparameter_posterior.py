@@ -43,7 +43,7 @@ class HyperparameterPosterior(Module):
     processes: GaussianProcess  # stacked
     observed: Observed
 
-    def predictive(self, X: ArrayLike) -> Mixture:
+    def predict_dist(self, X: ArrayLike) -> Mixture:
         """A new target at each row: an equal mixture of the normals of the kept draws."""
         return self._mixture(X, True)
 
@@ -70,9 +70,9 @@ def sample_hyperparameters(
     key: Key,
     priors: Mapping[str, Distribution] | None = None,
     fixed: Sequence[str] = (),
-    chains: int = 4,
-    draws: int = 250,
-    kept: int = 64,
+    num_chains: int = 4,
+    num_draws: int = 250,
+    num_kept: int = 64,
     **options: Any,
 ) -> HyperparameterPosterior:
     """Draws of the hyperparameters from the values of `process`; `options` go to `inference.mcmc`."""
@@ -81,9 +81,11 @@ def sample_hyperparameters(
     observed = as_observed(X, y, weights)
     start = dict(zip(rebuild.names, np.asarray(free), strict=True))
     args = (rebuild, observed, prior)
-    found = mcmc(_log_density, start, key=key, num_chains=chains, num_draws=draws, args=args, **options)
+    found = mcmc(
+        _log_density, start, key=key, num_chains=num_chains, num_draws=num_draws, args=args, **options
+    )
     flat = np.stack([np.asarray(found.draws[name]).reshape(-1) for name in rebuild.names], axis=1)
-    places = np.linspace(0, len(flat) - 1, min(check_count("kept", kept), len(flat))).astype(int)
+    places = np.linspace(0, len(flat) - 1, min(check_count("num_kept", num_kept), len(flat))).astype(int)
     processes = eqx.filter_jit(eqx.filter_vmap(lambda row: rebuild(row)[0]))(jnp.asarray(flat[places]))
     return HyperparameterPosterior(found, processes, observed)
 
@@ -116,7 +118,7 @@ def _moments(
     def one(leaves: Any) -> tuple[Array, Array]:
         process = eqx.combine(leaves, rest)
         found = fitted(process, observed)
-        shown = found.predictive(X) if noisy else found.latent(X)
+        shown = found.predict_dist(X) if noisy else found.latent(X)
         return shown.loc, shown.scale
 
     return jax.lax.map(one, arrays)

@@ -22,11 +22,13 @@ import numpy as np
 
 from tractable.core.checks import check, has_values
 from tractable.core.estimate import Estimate
+from tractable.core.factors import normal_log_density
 from tractable.core.linalg import symmetrise
 from tractable.core.module import Module
 from tractable.core.types import Array, ArrayLike, Float, Int, Key, Scalar, Shape
 from tractable.distributions.continuous import Normal
 from tractable.distributions.gaussian import Gaussian
+from tractable.gp.blocks import rowwise
 from tractable.gp.conjugate_gradients import (
     Iterative,
     Solved,
@@ -36,7 +38,6 @@ from tractable.gp.conjugate_gradients import (
     preconditioned,
     system_of,
 )
-from tractable.gp.evidence import constant_term
 from tractable.gp.points import Observed, as_points, log_copies, pad_points
 from tractable.gp.prior import covariance, means, prior_variances
 
@@ -72,8 +73,7 @@ class IterativePosterior(Module):
 
     def mean(self, X: ArrayLike) -> Array:
         """The posterior mean at each row."""
-        rows = as_points("X", X, self.observed.X.shape[1])
-        return jnp.asarray(np.asarray(_mean(self, pad_points(rows)))[: len(rows)])
+        return rowwise(_mean, self, X, self.observed.X.shape[1])
 
     def latent(self, X: ArrayLike) -> Normal:
         """The function at each row; each block of 64 rows is a solve of its own, to `tol`: a variance below
@@ -82,7 +82,7 @@ class IterativePosterior(Module):
         mean, variance = self._moments(as_points("X", X, self.observed.X.shape[1]))
         return Normal(mean, jnp.sqrt(variance))
 
-    def predictive(self, X: ArrayLike) -> Normal:
+    def predict_dist(self, X: ArrayLike) -> Normal:
         """A new target at each row."""
         rows = as_points("X", X, self.observed.X.shape[1])
         mean, variance = self._moments(rows)
@@ -136,9 +136,9 @@ def iterative_evidence(process: Any, observed: Observed, key: Key, options: Iter
     left = jnp.concatenate([alpha[:, None], images], axis=1)
     right = jnp.concatenate([alpha[:, None], -partners / count], axis=1)
     here = preconditioned(process, observed, system.pivots)
-    approximate = (here.low_rank.T @ partners) ** 2, here.diagonal[:, None] * partners**2
+    approximate = (here.near.factor.T @ partners) ** 2, here.near.diagonal[:, None] * partners**2
     moved = here.product(right)
-    slope = 0.5 * (left * moved).sum() - alpha @ _residual(process, observed) - 0.5 * here.log_det()
+    slope = 0.5 * (left * moved).sum() - alpha @ _residual(process, observed) - 0.5 * here.near.log_det()
     slope = slope + 0.5 * sum(part.sum() for part in approximate) / count
     slope = slope + log_copies(process.noise.variances(observed.X, observed.weights), observed)
     return Estimate(estimate.value + slope - jax.lax.stop_gradient(slope), estimate.standard_error)
@@ -163,22 +163,23 @@ def _residual(process: Any, observed: Observed) -> Array:
 
 def _evidence(system: System, key: Key, options: Iterative) -> tuple[Estimate, Solved, Array]:
     """The estimate, the solution for the residual and then the probes, and the preconditioned probes."""
-    n, rank = system.low_rank.shape
+    n, rank = system.near.factor.shape
     first, second = jr.split(key)
     count = options.num_probes
-    probes = system.low_rank @ jr.normal(first, (rank, count)) + jnp.sqrt(system.diagonal)[
+    probes = system.near.factor @ jr.normal(first, (rank, count)) + jnp.sqrt(system.near.diagonal)[
         :, None
     ] * jr.normal(second, (n, count))
     probes = jnp.where(system.observed.present[:, None], probes, 0.0)
     residual = _residual(system.process, system.observed)
     solved = conjugate_gradients(system, jnp.concatenate([residual[:, None], probes], axis=1), options)
-    partners = system.precondition(probes)
+    partners = system.near.solve(probes)
     weights = (probes * partners).sum(0)
     logs = weights * jax.vmap(log_quadrature, (1, 1))(solved.lengths[:, 1:], solved.ratios[:, 1:])
     alpha = solved.X[:, 0]
     observed = system.observed
     copies = log_copies(system.process.noise.variances(observed.X, observed.weights), observed)
-    value = -0.5 * (residual @ alpha + system.log_det() + logs.mean()) + constant_term(observed.present)
+    log_det = system.near.log_det() + logs.mean()
+    value = normal_log_density(residual @ alpha, log_det, observed.present.sum())
     error = 0.5 * logs.std(ddof=1) / jnp.sqrt(count)
     return Estimate(value + copies, error), solved, partners
 

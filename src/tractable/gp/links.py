@@ -10,13 +10,15 @@ References.  Rasmussen and Williams (2006) section 3.3; Trefethen and Weideman (
 
 from abc import abstractmethod
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import log_ndtr, ndtr
+from jax.scipy.special import log_ndtr
+from scipy.special import ndtr
 
-from tractable.core.checks import check_option
+from tractable.core.checks import check_option, has_values
 from tractable.core.module import Module
 from tractable.core.numerics import log_sigmoid
 from tractable.core.types import Array, ArrayLike, Float, Scalar
@@ -37,8 +39,16 @@ class Link(Module):
         """The log-probability of one sign."""
 
     @abstractmethod
-    def probability(self, mean: ArrayLike, variance: ArrayLike) -> np.ndarray:
+    def _probability(self, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
+        """`probability` where there are values."""
+
+    def probability(self, mean: ArrayLike, variance: ArrayLike) -> Any:
         """The probability of $+1$ for each normal value of the function."""
+        if has_values((mean, variance)):
+            return self._probability(np.asarray(mean), np.asarray(variance))
+        one = jnp.ones((), jnp.asarray(mean).dtype)
+        averaged = jax.vmap(lambda m, v: average(lambda f: jnp.exp(self.log_prob(one, f)), m, v))
+        return averaged(jnp.asarray(mean), jnp.asarray(variance))
 
     def slope(self, sign: Scalar, value: Scalar) -> Scalar:
         """The first derivative of the log-probability by the function."""
@@ -55,7 +65,7 @@ class Logistic(Link):
     def log_prob(self, sign: Scalar, value: Scalar) -> Scalar:
         return log_sigmoid(sign * value)
 
-    def probability(self, mean: ArrayLike, variance: ArrayLike) -> np.ndarray:
+    def _probability(self, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
         return moderated_probability(mean, variance)
 
 
@@ -65,8 +75,8 @@ class Probit(Link):
     def log_prob(self, sign: Scalar, value: Scalar) -> Scalar:
         return log_ndtr(sign * value)
 
-    def probability(self, mean: ArrayLike, variance: ArrayLike) -> np.ndarray:
-        return np.asarray(ndtr(jnp.asarray(mean) / jnp.sqrt(1 + jnp.asarray(variance))))
+    def _probability(self, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
+        return ndtr(mean / np.sqrt(1 + variance))
 
 
 def as_link(link: Link | str) -> Link:

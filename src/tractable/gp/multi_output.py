@@ -25,6 +25,7 @@ import numpy as np
 from tractable.bijections.support import Rebuild, unconstrain
 from tractable.core.checks import as_float, check, check_finite, check_length, has_values
 from tractable.core.chunks import pad_rows
+from tractable.core.factors import normal_log_density
 from tractable.core.module import Module, field
 from tractable.core.support import positive, psd, real
 from tractable.core.types import Array, ArrayLike, Float, Scalar
@@ -34,8 +35,6 @@ from tractable.gp.points import as_points, matrix_size
 from tractable.optim.minimise import Minimum, minimise
 
 __all__ = ["MultiOutputFit", "MultiOutputPosterior", "MultiOutputProcess", "fit_multi_output"]
-
-_LOG_2PI = float(np.log(2 * np.pi))
 
 
 class MultiOutputProcess(Module):
@@ -87,7 +86,7 @@ class MultiOutputPosterior(Module):
         """Each output at each row: parameters of shape `(n, m)`."""
         return self._shown(X, False)
 
-    def predictive(self, X: ArrayLike) -> Normal:
+    def predict_dist(self, X: ArrayLike) -> Normal:
         """A new target of each output at each row."""
         return self._shown(X, True)
 
@@ -149,7 +148,7 @@ def _evidence_of(process: MultiOutputProcess, X: Array, Y: Array, roots: Array) 
     residual = roots[:, None] * (Y - process.means[None])
     terms = _evidence(_gram(process, X, roots), process.coregionalisation, process.noise, residual)
     count = (roots**2).sum()
-    return terms - 0.5 * count * (jnp.log(process.noise).sum() + len(process.noise) * _LOG_2PI)
+    return terms + normal_log_density(0, count * jnp.log(process.noise).sum(), count * len(process.noise))
 
 
 def _gram(process: MultiOutputProcess, X: Array, roots: Array) -> Array:
@@ -172,7 +171,7 @@ def _evidence(K: Array, B: Array, noise: Array, residual: Array) -> Scalar:
     """The log-density of the scaled targets, without its constants."""
     values, _, shares, _, turned = _diagonalised(K, B, noise, residual)
     spread = 1 + values[:, None] * shares[None]
-    return -0.5 * (turned**2 / spread + jnp.log(spread)).sum()
+    return normal_log_density((turned**2 / spread).sum(), jnp.log(spread).sum(), 0)
 
 
 @_evidence.defjvp
@@ -189,7 +188,7 @@ def _evidence_jvp(primals: tuple, tangents: tuple) -> tuple[Array, Array]:
     # the constants hold n log|noise| of the scaling; here is what is left of it
     through_noise = ((mixed**2 * (1 / spread).sum(0)[None]).sum(1) - len(K) / noise) * dnoise
     volume = (through_kernel * dK).sum() + (through_outputs * dB).sum() + through_noise.sum()
-    value = -0.5 * (turned**2 / spread + jnp.log(spread)).sum()
+    value = normal_log_density((turned**2 / spread).sum(), jnp.log(spread).sum(), 0)
     return value, 0.5 * (fit - volume) - (alpha * dresidual).sum()
 
 

@@ -56,9 +56,10 @@ class MulticlassPosterior(Module):
         """The mean `(n, c)` and covariance `(n, c, c)` of the functions at each row."""
         return rowwise(_latent, self, X, self.observed.X.shape[1])
 
-    def probability(self, X: ArrayLike) -> np.ndarray:
+    def probability(self, X: ArrayLike) -> Any:
         """The probability of each class at each row."""
-        return np.asarray(rowwise(_probability, self, X, self.observed.X.shape[1]))
+        found = rowwise(_probability, self, X, self.observed.X.shape[1])
+        return np.asarray(found) if has_values(found) else found
 
     def __repr__(self) -> str:
         if not has_values(self):

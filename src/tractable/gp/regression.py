@@ -18,10 +18,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from tractable.core.checks import check, check_option, has_values, is_concrete
+from tractable.core.factors import normal_log_density, positive_definite_factor
 from tractable.core.module import Module, field
 from tractable.core.types import Array, ArrayLike, Key, Scalar, Shape
-from tractable.distributions.gaussian import Gaussian
-from tractable.gp.evidence import EvidenceReport, constant_term, evidence_terms, noticing_factor
+from tractable.distributions.gaussian import Factored, Gaussian, learn
+from tractable.gp.evidence import EvidenceReport, constant_term, evidence_terms
 from tractable.gp.exact import ExactPosterior
 from tractable.gp.iterative import IterativePosterior, iterative_posterior
 from tractable.gp.means import Mean, as_mean
@@ -96,7 +97,7 @@ class GaussianProcess(Module):
         if many or method == "iterative":
             return iterative_posterior(self, observed, key)
         found = _fitted(self, observed)
-        self._check_regular(found.factor.lower, observed)
+        self._check_regular(found.learned.factor.lower, observed)
         return found
 
     def log_evidence(self, X: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None) -> Scalar:
@@ -161,11 +162,12 @@ def fitted(process: GaussianProcess, observed: Observed) -> ExactPosterior:
         process.kernel, process.mean, process.noise, observed, process.jitter
     )
     residual = jnp.where(observed.present, observed.y - means(process.mean, observed.X), 0.0)
-    factor = noticing_factor(cov)
-    alpha = factor.solve(residual)
+    factor = positive_definite_factor(cov)
+    learned = learn(Factored(jnp.zeros_like(residual), factor), residual)
+    terms = residual @ learned.weights, factor.log_det()
+    fit, complexity = normal_log_density(terms[0], 0, 0), normal_log_density(0, terms[1], 0)
     constant = constant_term(observed.present) + log_copies(variances, observed)
-    report = EvidenceReport(-0.5 * residual @ alpha, -0.5 * factor.log_det(), constant)
-    return ExactPosterior(process, observed, factor, alpha, variances, report)
+    return ExactPosterior(process, observed, learned, variances, EvidenceReport(fit, complexity, constant))
 
 
 _fitted = eqx.filter_jit(fitted)

@@ -20,10 +20,11 @@ import jax
 import jax.numpy as jnp
 from jax.scipy.special import logsumexp
 
+from tractable.core.factors import SiteFactor
 from tractable.core.iterate import Run, run_until
-from tractable.core.linalg import PsdFactor
 from tractable.core.module import Module
 from tractable.core.types import Array, Float, Scalar
+from tractable.distributions.gaussian import Learned
 from tractable.gp.links import Link, average, nodes
 from tractable.optim.minimise import minimise
 from tractable.optim.newton import Newton
@@ -45,9 +46,7 @@ class SiteGaussian(Module):
 
     mean: Float[Array, " n"]  # less the prior mean
     variance: Float[Array, " n"]
-    weights: Float[Array, " n"]  # $a$ with mean $K a$
-    root: Float[Array, " n"]  # square roots of the precisions of the sites
-    factor: PsdFactor  # of $B$
+    learned: Learned  # from the sites as noisy readings: its weights $a$ have mean $K a$
 
 
 class Labels(Module):
@@ -68,16 +67,12 @@ class _Search(Module):
 
 def posterior_of_sites(gram: Float[Array, "n n"], sites: Sites, spread: bool = True) -> SiteGaussian:
     """The Gaussian that the prior and the sites make; without `spread` its variances are left at zero."""
-    some = sites.precision > 0  # the square root has no slope at zero
-    root = jnp.where(some, jnp.sqrt(jnp.where(some, sites.precision, 1.0)), 0.0)
-    size = gram.shape[0]
-    lower = jnp.linalg.cholesky(jnp.eye(size, dtype=gram.dtype) + root[:, None] * gram * root[None])
-    factor = PsdFactor(lower, jnp.zeros((), gram.dtype))
-    weights = sites.shift - root * factor.solve(root * (gram @ sites.shift))
-    variance = jnp.zeros_like(root)
+    factor = SiteFactor.of(gram, sites.precision)
+    weights = sites.shift - factor.solve(gram @ sites.shift)
+    variance = jnp.zeros_like(weights)
     if spread:
-        variance = jnp.diag(gram) - (factor.half_solve(root[:, None] * gram) ** 2).sum(0)
-    return SiteGaussian(gram @ weights, variance, weights, root, factor)
+        variance = jnp.diag(gram) - (factor.half_solve(gram) ** 2).sum(0)
+    return SiteGaussian(gram @ weights, variance, Learned(factor, weights))
 
 
 def find_sites(
@@ -130,14 +125,14 @@ def site_evidence(method: str, gram: Float[Array, "n n"], labels: Labels, sites:
         precision = weights * jax.vmap(link.curvature)(sign, mode)
         again = posterior_of_sites(gram, Sites(precision, sites.shift), spread=False)
         fit = weights @ jax.vmap(link.log_prob)(sign, mode)
-        return fit - 0.5 * q.weights @ q.mean - 0.5 * again.factor.log_det()
+        return fit - 0.5 * q.learned.weights @ q.mean - 0.5 * again.learned.factor.log_det()
     if method == "variational":
         fit = weights @ jax.vmap(lambda s, m, v: average(lambda f: link.log_prob(s, f), m, v))(
             sign, q.mean + offset, q.variance
         )
-        inverse = q.factor.half_solve(jnp.eye(gram.shape[0], dtype=gram.dtype))
+        inverse = q.learned.factor.inner.half_solve(jnp.eye(gram.shape[0], dtype=gram.dtype))
         spread = (inverse**2).sum() - gram.shape[0]
-        return fit - 0.5 * (spread + q.weights @ q.mean + q.factor.log_det())
+        return fit - 0.5 * (spread + q.learned.weights @ q.mean + q.learned.factor.log_det())
     return _ep_evidence(labels, q, sites)
 
 
@@ -162,7 +157,7 @@ def _step(dual: Array, gram: Array, labels: Labels, start: Sites) -> Array:
     here = _mode_sites(labels, gram @ dual)
     begin = ~jnp.any(dual != 0) & jnp.any(start.precision > 0)
     sites = jax.tree.map(lambda a, b: jnp.where(begin, a, b), start, here)
-    return posterior_of_sites(gram, sites, spread=False).weights - dual
+    return posterior_of_sites(gram, sites, spread=False).learned.weights - dual
 
 
 _NEWTON = Newton(direction=_step)
@@ -215,4 +210,4 @@ def _ep_evidence(labels: Labels, q: SiteGaussian, sites: Sites) -> Scalar:
     total, _, _, (centre, spread) = _tilted(labels, q, sites)
     gaussian = 0.5 * jnp.log(q.variance / spread) + 0.5 * (q.mean**2 / q.variance - centre**2 / spread)
     own = jnp.where(labels.weights > 0, labels.weights * (total - gaussian), 0.0).sum()
-    return own - 0.5 * q.factor.log_det() + 0.5 * sites.shift @ q.mean
+    return own - 0.5 * q.learned.factor.log_det() + 0.5 * sites.shift @ q.mean

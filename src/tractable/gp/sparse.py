@@ -21,12 +21,14 @@ import numpy as np
 
 from tractable.bijections.support import Rebuild, unconstrain
 from tractable.core.checks import as_float, check, check_count, has_values, to_device
+from tractable.core.factors import UnitFactor, normal_log_density
 from tractable.core.linalg import PsdFactor, psd_factor
 from tractable.core.module import Module, field
 from tractable.core.support import positive, real
 from tractable.core.types import Array, ArrayLike, Bool, Float, Scalar
 from tractable.distributions.continuous import Normal
-from tractable.gp.blocks import rowwise
+from tractable.distributions.gaussian import Learned
+from tractable.gp.latent import LatentPosterior
 from tractable.gp.links import Link, as_link
 from tractable.gp.means import Mean, ZeroMean, as_mean
 from tractable.gp.points import Observed, as_observed, as_points, pad_points
@@ -108,35 +110,32 @@ class SparseProcess(Module):
         return self.inducing.shape[0] if self.shown is None else int(np.asarray(self.shown).sum())
 
 
-class InducingPosterior(Module):
+class InducingPosterior(LatentPosterior):
     """A process after seeing rows, through a Gaussian of its (whitened) inducing values."""
 
     process: Any
-    factor: PsdFactor
-    shift: Float[Array, " m"]  # of the whitened values: precision times mean
-    precision: PsdFactor
+    factor: PsdFactor  # of the covariance of the inducing values
+    learned: Learned  # a belief about the whitened values
     log_evidence: Scalar  # a lower bound
     num_rows: Scalar
 
-    def latent(self, X: ArrayLike) -> Normal:
-        """The function at each row."""
-        mean, variance = rowwise(_latent, self, X, self.process.inducing.shape[1])
-        return Normal(mean, jnp.sqrt(variance))
+    @property
+    def dim(self) -> int:
+        return self.process.inducing.shape[1]
 
-    def predictive(self, X: ArrayLike) -> Normal:
+    def cross(self, X: Float[Array, "n d"]) -> Float[Array, "n m"]:
+        """The covariance of the function at rows and the whitened inducing values."""
+        return self.process.rows(self.factor, X).T
+
+    def predict_dist(self, X: ArrayLike) -> Normal:
         """A new target at each row."""
-        mean, variance = rowwise(_latent, self, X, self.process.inducing.shape[1])
+        mean, variance = self.moments(X)
         return Normal(mean, jnp.sqrt(variance + self.process.noise))
 
-    def probability(self, X: ArrayLike) -> np.ndarray:
+    def probability(self, X: ArrayLike) -> Any:
         """The probability of label 1 at each row, for a process with a link."""
         check(self.process.link is not None, "link", "given, for probabilities", None)
-        mean, variance = rowwise(_latent, self, X, self.process.inducing.shape[1])
-        return self.process.link.probability(mean, variance)
-
-    def mean(self, X: ArrayLike) -> Array:
-        """The posterior mean at each row."""
-        return rowwise(_mean, self, X, self.process.inducing.shape[1])
+        return self.process.link.probability(*self.moments(X))
 
     def __repr__(self) -> str:
         if not has_values(self):
@@ -238,12 +237,19 @@ def posterior_from_sums(process: SparseProcess, factor: PsdFactor, sums: RowSums
     beta = 1 / process.noise
     eye = jnp.eye(sums.outer.shape[0], dtype=sums.outer.dtype)
     precision = psd_factor(eye + beta * sums.outer)
-    shift = beta * sums.inner
-    half = precision.half_solve(shift)
-    constant = -0.5 * sums.weight * jnp.log(2 * jnp.pi * process.noise)
-    fit = -0.5 * beta * (sums.square + sums.unexplained) + 0.5 * half @ half
-    bound = constant + fit - 0.5 * precision.log_det()
-    return InducingPosterior(process, factor, shift, precision, bound, sums.weight)
+    half = precision.half_solve(beta * sums.inner)
+    squares = beta * (sums.square + sums.unexplained) - half @ half
+    log_det = sums.weight * jnp.log(process.noise) + precision.log_det()
+    bound = normal_log_density(squares, log_det, sums.weight)
+    return InducingPosterior(
+        process, factor, whitened_belief(beta * sums.inner, precision), bound, sums.weight
+    )
+
+
+def whitened_belief(shift: Float[Array, " m"], precision: PsdFactor) -> Learned:
+    r"""$N(\Lambda^{-1}\lambda, \Lambda^{-1})$ about whitened values, from $\lambda$ and a factor of
+    $\Lambda$."""
+    return Learned(UnitFactor(), precision.solve(shift), precision)
 
 
 def _negative(free: Array, rebuild: Rebuild, observed: Observed) -> Scalar:
@@ -261,19 +267,3 @@ def _rebuilt(free: Array, rebuild: Rebuild) -> Any:
 def _collapsed(process: SparseProcess, observed: Observed) -> InducingPosterior:
     factor = process.factor()
     return posterior_from_sums(process, factor, row_sums(process, factor, observed))
-
-
-@eqx.filter_jit
-def _mean(post: InducingPosterior, X: Array) -> Array:
-    a = post.process.rows(post.factor, X)
-    return means(post.process.mean, X) + a.T @ post.precision.solve(post.shift)
-
-
-@eqx.filter_jit
-def _latent(post: InducingPosterior, X: Array) -> tuple[Array, Array]:
-    a = post.process.rows(post.factor, X)
-    half = post.precision.half_solve(a)
-    before = prior_variances(post.process.kernel, post.process.mean, X)
-    variance = before - (a**2).sum(0) + (half**2).sum(0)
-    mean = means(post.process.mean, X) + a.T @ post.precision.solve(post.shift)
-    return mean, jnp.maximum(variance, jnp.finfo(before.dtype).eps * before)

@@ -6,12 +6,11 @@ Model.       A Matern process of order $p + \frac12$ is the first entry of a Mar
              the state a time $\Delta$ later is $N(A s, Q)$ with $A = e^{-x}\sum_{k \le p} x^k N^k/k!$,
              $x = \lambda\Delta$, $N$ nilpotent, and $Q = P_\infty - A P_\infty A^\top = \int_0^x e^{Fu} q
              e^{F^\top u}\,du$ (the integral where the difference would cancel).
-Algorithm.   A Kalman filter forward (evidence), a smoother back without any inverse (Durbin and Koopman), at
-             all rows and at new ones among them.
+Algorithm.   The filter (evidence) and the square-root smoother of `messages.gaussian_chain`, at all rows and
+             at new ones among them.
 Bridge.      Equal to `gp.regression` with the same kernel, to rounding.
 Cost.        $O(n)$ time and memory, plus sorting.
-References.  Hartikainen and Sarkka (2010); Sarkka and Solin (2019) section 12.3; Durbin and Koopman (2012)
-             4.4.
+References.  Hartikainen and Sarkka (2010); Sarkka and Solin (2019) section 12.3.
 """
 
 import math
@@ -24,17 +23,18 @@ import numpy as np
 
 from tractable.core.checks import check, has_values
 from tractable.core.chunks import bucket_size, pad_rows
-from tractable.core.iterate import run
-from tractable.core.linalg import symmetrise
-from tractable.core.module import Module
+from tractable.core.module import HostResult, Module
 from tractable.core.types import Array, ArrayLike, Scalar
 from tractable.distributions.continuous import Normal
+from tractable.distributions.gaussian import Gaussian
+from tractable.distributions.linear_gaussian import LinearGaussian
 from tractable.gp.noise import RowNoise
 from tractable.gp.points import Observed, as_points, log_copies, observe
 from tractable.gp.prior import means
 from tractable.gp.regression import GaussianProcess
 from tractable.kernels.base import Scaled
 from tractable.kernels.stationary import Matern12, Matern32, Matern52
+from tractable.messages.gaussian_chain import GaussianChain
 
 __all__ = ["MarkovProcess", "SeriesPosterior"]
 
@@ -88,8 +88,9 @@ class MarkovProcess(Module):
         return SeriesPosterior(self.process, series, evidence)
 
 
-class SeriesPosterior(Module):
-    """A Markov process after seeing a series: predictions by one pass of filter and smoother."""
+class SeriesPosterior(HostResult):
+    """A Markov process after seeing a series: predictions by one pass of filter and smoother. New points are
+    sorted in among the rows on the host."""
 
     process: GaussianProcess
     series: Observed
@@ -100,7 +101,7 @@ class SeriesPosterior(Module):
         mean, variance = self._smoothed(x)
         return Normal(mean, jnp.sqrt(variance))
 
-    def predictive(self, x: ArrayLike) -> Normal:
+    def predict_dist(self, x: ArrayLike) -> Normal:
         """A new target at each point."""
         mean, variance = self._smoothed(x)
         return Normal(mean, jnp.sqrt(variance + self.process.noise.at(as_points("x", x, 1))))
@@ -135,48 +136,20 @@ def _sorted(observed: Observed) -> tuple[Observed, np.ndarray]:
     return Observed(rows, y, weights, within, observed.count), order
 
 
-class _Filtered(Module):
-    """Predicted moments at each row with what its target taught."""
-
-    mean: Array
-    cov: Array
-    gap: Array  # target minus its prediction, over the variance; zero where there is none
-    precision: Array  # one over the variance of the prediction; zero where there is no target
-    log_density: Array
-
-
-def _filter(process: GaussianProcess, series: Observed) -> tuple[_Filtered, tuple[Array, Array]]:
-    base, variance, moves = _parts(process, series)
-    residual = series.y - means(process.mean, series.X)
-    noise = process.noise.at(series.X) / series.safe_weights() / variance
-    start = (jnp.zeros(len(base)), jnp.asarray(base))
-
-    def step(state: Any, row: Any) -> Any:
-        (mean, cov), (move, drift, target, extra, seen) = state, row
-        mean, cov = move @ mean, symmetrise(move @ cov @ move.T + drift)
-        spread = cov[0, 0] + extra
-        precision = jnp.where(seen, 1 / jnp.where(seen, spread, 1.0), 0.0)
-        gap = (target - mean[0]) * precision
-        shown = -0.5 * (jnp.log(2 * jnp.pi * variance * spread) + (target - mean[0]) * gap / variance)
-        after = mean + cov[:, 0] * gap, symmetrise(cov - precision * jnp.outer(cov[:, 0], cov[:, 0]))
-        return after, _Filtered(mean, cov, gap, precision, jnp.where(seen, shown, 0.0))
-
-    rows = (*moves, residual, noise, series.present)
-    return run(step, start, rows).trace, moves
-
-
-def _parts(process: GaussianProcess, series: Observed) -> tuple[np.ndarray, Array, tuple[Array, Array]]:
-    """The stationary covariance, the variance of the function, transition and drift to each row."""
+def _chain(process: GaussianProcess, series: Observed) -> tuple[GaussianChain, Array]:
+    """The state at each row as a Gaussian chain, and the targets, NaN where a row does not count."""
     kernel, variance = process.kernel, 1.0
     base: Any = kernel
     if isinstance(kernel, Scaled):
         base, variance = kernel.kernel, kernel.variance
     order = _ORDERS[type(base)]
     rate = math.sqrt(2 * order + 1) / jnp.reshape(base.length_scale, ())
-    x = series.X[:, 0]
-    gaps = rate * jnp.concatenate([jnp.zeros(1, x.dtype), jnp.diff(x)])
-    moves, drifts = jax.vmap(lambda gap: _transition(order, gap))(gaps)
-    return _STATIONARY[order], jnp.asarray(variance), (moves, drifts)
+    moves, drifts = jax.vmap(lambda gap: _transition(order, gap))(rate * jnp.diff(series.X[:, 0]))
+    size, noise = order + 1, process.noise.at(series.X) / series.safe_weights()
+    initial = Gaussian(jnp.zeros(size), variance * jnp.asarray(_STATIONARY[order]))
+    look = LinearGaussian(jnp.eye(1, size), means(process.mean, series.X)[:, None], noise[:, None, None])
+    chain = GaussianChain(initial, LinearGaussian(moves, jnp.zeros(size), variance * drifts), look)
+    return chain, jnp.where(series.present, series.y, jnp.nan)[:, None]
 
 
 def _transition(order: int, gap: Array) -> tuple[Array, Array]:
@@ -197,32 +170,15 @@ def _transition(order: int, gap: Array) -> tuple[Array, Array]:
 
 @eqx.filter_jit
 def _evidence(process: GaussianProcess, series: Observed) -> Scalar:
-    copies = log_copies(process.noise.at(series.X), series)
-    return _filter(process, series)[0].log_density.sum() + copies
+    chain, targets = _chain(process, series)
+    return chain.log_evidence(targets) + log_copies(process.noise.at(series.X), series)
 
 
 @eqx.filter_jit
 def _smooth(process: GaussianProcess, series: Observed) -> tuple[Array, Array]:
     """Mean and variance of the function at each row."""
-    filtered, (moves, _) = _filter(process, series)
-    base, variance, _ = _parts(process, series)
-    size = len(base)
-    first = jnp.eye(size)[0]
-    later = jnp.concatenate([moves[1:], jnp.eye(size)[None]])
-
-    def back(state: Any, row: Any) -> Any:
-        (score, information), (seen, onward) = state, row
-        kept = onward @ (jnp.eye(size) - seen.precision * jnp.outer(seen.cov[:, 0], first))
-        score = seen.gap * first + kept.T @ score
-        information = seen.precision * jnp.outer(first, first) + kept.T @ information @ kept
-        column = seen.cov[:, 0]
-        return (score, information), (
-            seen.mean[0] + column @ score,
-            seen.cov[0, 0] - column @ information @ column,
-        )
-
-    start = (jnp.zeros(size), jnp.zeros((size, size)))
-    reverse = jax.tree.map(lambda leaf: leaf[::-1], (filtered, later))
-    mean, spread = run(back, start, reverse).trace
-    known = jnp.finfo(spread.dtype).eps  # a difference: known to a unit of rounding of the variance
-    return mean[::-1] + means(process.mean, series.X), variance * jnp.maximum(spread[::-1], known)
+    chain, targets = _chain(process, series)
+    smooth = chain.smooth(targets, form="square-root").marginals
+    before = chain.initial.cov[0, 0]  # a variance is known to a unit of rounding of this
+    variance = jnp.maximum(smooth.cov[:, 0, 0], jnp.finfo(smooth.cov.dtype).eps * before)
+    return smooth.mean[:, 0] + means(process.mean, series.X), variance

@@ -61,7 +61,7 @@ class StudentPosterior(Module):
         """The function at each row."""
         return self.gaussian.latent(X)
 
-    def predictive(self, X: ArrayLike, num_nodes: int = 16) -> Mixture:
+    def predict_dist(self, X: ArrayLike, num_nodes: int = 16) -> Mixture:
         """A new target at each row: the scale mixture by Gauss-Laguerre quadrature over $u$, heavy tails and
         all.
         """
@@ -134,8 +134,10 @@ def _search(
         post = _gaussian(process, observed, weights, sigma)
         noise = sigma**2 / weights / observed.safe_weights()  # of the copies of a row together
         bound = post.log_evidence + _scales(weights, degrees, observed.weights)
-        left = noise - noise**2 * jnp.diag(inverse_from(post.factor.lower))  # the variance of f at each row
-        squares = jnp.where(present, (noise * post.alpha) ** 2 + left, 0.0)
+        left = noise - noise**2 * jnp.diag(
+            inverse_from(post.learned.factor.lower)
+        )  # the variance of f at each row
+        squares = jnp.where(present, (noise * post.learned.weights) ** 2 + left, 0.0)
         after = jnp.where(present, shape / (0.5 * (degrees + squares / sigma**2)), 1.0)
         total = (observed.weights * after * squares).sum() / observed.weights.sum()
         return (after, jnp.sqrt(total) if learnt else sigma, bound), bound

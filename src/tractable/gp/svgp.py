@@ -23,6 +23,7 @@ import optax
 
 from tractable.bijections.support import Rebuild, unconstrain
 from tractable.core.checks import as_float, check, check_count, check_length, has_values
+from tractable.core.factors import normal_log_density
 from tractable.core.iterate import run
 from tractable.core.linalg import psd_factor
 from tractable.core.module import Module
@@ -30,7 +31,7 @@ from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
 from tractable.gp.links import average
 from tractable.gp.points import as_points, observe
 from tractable.gp.prior import means, prior_variances
-from tractable.gp.sparse import InducingPosterior, SparseProcess
+from tractable.gp.sparse import InducingPosterior, SparseProcess, whitened_belief
 
 __all__ = ["StochasticFit", "fit_svgp"]
 
@@ -126,18 +127,15 @@ def _expected(process: SparseProcess, y: Scalar, mean: Scalar, variance: Scalar)
         link = process.link
         return average(lambda f: link.log_prob(y, f), mean, variance)
     spread = (y - mean) ** 2 + variance
-    return -0.5 * (jnp.log(2 * jnp.pi * process.noise) + spread / process.noise)
+    return normal_log_density(spread / process.noise, jnp.log(process.noise), 1)
 
 
 def _marginals(process: SparseProcess, state: _State, X: Array) -> tuple[Array, Array, Array, Array]:
     """The columns $a$, the whitened mean, and mean and variance of the function at rows."""
-    precision = psd_factor(state.precision)
+    belief = whitened_belief(state.shift, psd_factor(state.precision))
     a = process.rows(process.factor(), X)
-    whitened = precision.solve(state.shift)
-    half = precision.half_solve(a)
     before = prior_variances(process.kernel, process.mean, X)
-    variance = jnp.maximum(before - (a**2).sum(0), 0.0) + (half**2).sum(0)  # below zero by rounding alone
-    return a, whitened, means(process.mean, X) + a.T @ whitened, variance
+    return a, belief.weights, *belief.marginals(means(process.mean, X), before, a.T)
 
 
 def _divergence(state: _State) -> Scalar:
@@ -193,6 +191,5 @@ def _rebuilt(free: Array, rebuild: Rebuild) -> SparseProcess:
 
 @eqx.filter_jit
 def _posterior(process: SparseProcess, state: _State, bound: Scalar, total: Scalar) -> InducingPosterior:
-    return InducingPosterior(
-        process, process.factor(), state.shift, psd_factor(state.precision), bound, total
-    )
+    belief = whitened_belief(state.shift, psd_factor(state.precision))
+    return InducingPosterior(process, process.factor(), belief, bound, total)

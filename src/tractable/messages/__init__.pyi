@@ -18,6 +18,7 @@ from tractable.messages.gaussian_beliefs import Grid as Grid
 from tractable.messages.gaussian_beliefs import GridBeliefs as GridBeliefs
 from tractable.messages.gaussian_beliefs import gaussian_propagate as gaussian_propagate
 from tractable.messages.gaussian_beliefs import grid_propagate as grid_propagate
+from tractable.messages.gaussian_chain import GaussianChain as GaussianChain
 from tractable.messages.junction import JunctionTree as JunctionTree
 from tractable.messages.junction import TooLarge as TooLarge
 from tractable.messages.junction import junction_tree as junction_tree

@@ -19,8 +19,8 @@ from tractable.core.types import Array, Float, Scalar
 from tractable.distributions.gaussian import Gaussian
 from tractable.distributions.gaussian_forms import (
     GaussianInformation,
+    integrate_out,
     log_integral,
-    schur_complement,
     to_covariance,
     to_information,
 )
@@ -122,8 +122,7 @@ class Quadratic(Module):
         if dropped.size == 0:
             moved = self.precision[kept[:, None], kept[None]]
             return Quadratic(kept_names, moved, self.shift[kept], self.constant, dims, validate=False)
-        inner = log_integral(self.precision[dropped[:, None], dropped[None]], self.shift[dropped])
-        precision, shift = schur_complement(self.precision, self.shift, kept, dropped)
+        precision, shift, inner = integrate_out(self.precision, self.shift, kept, dropped)
         return Quadratic(kept_names, precision, shift, self.constant + inner, dims, validate=False)
 
     def condition(self, values: Mapping[str, Any]) -> "Quadratic":

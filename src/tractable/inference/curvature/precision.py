@@ -17,8 +17,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tractable.core.factors import DiagonalPlusLowRank
 from tractable.core.iterate import run
-from tractable.core.linalg import DiagonalPlusLowRank, symmetrise
+from tractable.core.linalg import symmetrise
 from tractable.core.module import Module
 from tractable.core.types import Array, Bool, Float, Scalar
 

@@ -14,10 +14,10 @@ import jax
 import jax.numpy as jnp
 
 from tractable.core.checks import as_float, check, check_count
+from tractable.core.factors import psd_root
 from tractable.core.module import Module, field
 from tractable.core.streams import Stream
 from tractable.core.types import Array, Bool, Float, Int, Key, PyTree, Scalar
-from tractable.distributions.gaussian_parts import psd_root
 from tractable.inference.samplers.metropolis import vector_state
 from tractable.inference.samplers.sampler import ChainState, Info, LogDensity, Sampler
 from tractable.inference.samplers.slice import shrink

@@ -18,24 +18,22 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.scipy.special import digamma
 
 from tractable.core.checks import as_float, check, check_count, check_finite, check_length
+from tractable.core.factors import normal_log_density
 from tractable.core.iterate import Run, run_until
-from tractable.core.linalg import psd_factor, symmetrise
 from tractable.core.module import Module
 from tractable.core.types import Array, ArrayLike, Float, Scalar
 from tractable.distributions.continuous import StudentT
 from tractable.distributions.divergence import kl
 from tractable.distributions.expfam import row_weights
 from tractable.distributions.gaussian import Gaussian
+from tractable.distributions.gaussian_forms import GaussianInformation, to_covariance
 from tractable.distributions.positive import Gamma
 from tractable.inference.variational.cavi import never_falls
 
 __all__ = ["VariationalRegression", "variational_regression"]
-
-_LOG_2PI = float(np.log(2 * np.pi))
 
 
 class VariationalRegression(Module):
@@ -45,7 +43,7 @@ class VariationalRegression(Module):
     prior_precision: Gamma
     noise_precision: Gamma
 
-    def predictive(self, design: ArrayLike) -> StudentT:
+    def predict_dist(self, design: ArrayLike) -> StudentT:
         r"""$p(y \mid x)$ row by row, approximately: a t of $2c$ degrees whose squared scale is that of the
         noise plus the variance of $x^\top w$ (exact in the limit of many rows, where both are normal)."""
         rows = as_float("design", design)
@@ -123,9 +121,9 @@ def _update(sums: _Sums, alpha: Gamma, tau: Gamma, q: VariationalRegression) -> 
     d = sums.products.shape[0]
     noise = q.noise_precision.concentration / q.noise_precision.rate
     shrink = jnp.broadcast_to(q.prior_precision.concentration / q.prior_precision.rate, (d,))
-    factor = psd_factor(noise * sums.squares + jnp.diag(shrink))
-    cov = symmetrise(factor.solve(jnp.eye(d, dtype=sums.products.dtype)))
-    coefficients = Gaussian(noise * factor.solve(sums.products), cov)
+    coefficients = to_covariance(
+        GaussianInformation(noise * sums.squares + jnp.diag(shrink), noise * sums.products)
+    )
     residual = _expected_residual(sums, coefficients)
     noise_precision = Gamma(tau.concentration + 0.5 * sums.count, tau.rate + 0.5 * residual)
     return VariationalRegression(coefficients, Gamma(*_refresh(alpha, coefficients)), noise_precision)
@@ -150,9 +148,10 @@ def _elbo(sums: _Sums, alpha: Gamma, tau: Gamma, q: VariationalRegression) -> Sc
     noise, shrink = q.noise_precision, q.prior_precision
     log_noise = digamma(noise.concentration) - jnp.log(noise.rate)
     residual = _expected_residual(sums, q.coefficients)
-    likelihood = 0.5 * sums.count * (log_noise - _LOG_2PI) - 0.5 * noise.concentration / noise.rate * residual
+    mean_noise = noise.concentration / noise.rate
+    likelihood = normal_log_density(mean_noise * residual, -sums.count * log_noise, sums.count)
     second = q.coefficients.mean**2 + jnp.diagonal(q.coefficients.cov)
     log_shrink = jnp.broadcast_to(digamma(shrink.concentration) - jnp.log(shrink.rate), (d,))
     mean_shrink = jnp.broadcast_to(shrink.concentration / shrink.rate, (d,))
-    prior = 0.5 * (log_shrink - _LOG_2PI - mean_shrink * second).sum()
+    prior = normal_log_density(mean_shrink @ second, -log_shrink.sum(), d)
     return likelihood + prior + q.coefficients.entropy() - kl(shrink, alpha) - kl(noise, tau)

@@ -23,7 +23,7 @@ import jax.scipy.linalg as jsl
 import numpy as np
 
 from tractable.core.checks import as_float, check, check_count, check_shape
-from tractable.core.linalg import DiagonalPlusLowRank
+from tractable.core.factors import DiagonalPlusLowRank
 from tractable.core.module import Module, field
 from tractable.core.support import lower_cholesky, positive, real
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar

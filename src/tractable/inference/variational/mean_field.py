@@ -15,12 +15,12 @@ import equinox as eqx
 import jax.numpy as jnp
 
 from tractable.core.checks import as_float, check, check_shape
+from tractable.core.factors import psd_inverse
 from tractable.core.iterate import Run, run, run_until
 from tractable.core.module import Module
 from tractable.core.types import Array, ArrayLike, Float, Scalar
 from tractable.distributions.divergence import kl
 from tractable.distributions.gaussian import Gaussian
-from tractable.distributions.gaussian_parts import psd_inverse
 from tractable.distributions.information import as_probabilities
 from tractable.inference.variational.cavi import product_table
 

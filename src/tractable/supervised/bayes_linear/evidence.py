@@ -21,8 +21,9 @@ import numpy as np
 from tractable.core.checks import check, check_count, check_option
 from tractable.core.chunks import bucket_size
 from tractable.core.iterate import Ended, Run, Status, run_until
-from tractable.core.module import Module
+from tractable.core.module import Module, field
 from tractable.core.types import Array, Float, Scalar
+from tractable.core.verdict import Verdict
 from tractable.optim.minimise import minimise
 from tractable.supervised.bayes_linear.posterior import BayesianLinear, bayesian_linear_from
 from tractable.supervised.bayes_linear.spectrum import EvidenceTerms, Spectrum, spectrum_of
@@ -44,7 +45,7 @@ class EvidenceFit(Ended, Module):
     alpha: Scalar
     noise_precision: Scalar
     model: BayesianLinear
-    spectrum: Spectrum
+    spectrum: Spectrum = field(show=False)
     num_steps: Array
     code: Array
 
@@ -64,22 +65,18 @@ class EvidenceFit(Ended, Module):
         return self.shrinkage.sum()
 
     @property
-    def verdict(self) -> str:
-        """One sentence on what was found."""
+    def verdict(self) -> Verdict:
+        """What was found."""
+        numbers = {"effective_parameters": self.effective_parameters, "log_evidence": self.log_evidence}
         if not self.status.ok:
-            return self.status.sentence
+            return Verdict(False, self.status.sentence, numbers)
         noise = float(self.spectrum.degrees) / float(self.noise_precision)
+        sentence = "At a maximum of the evidence."
         if noise < 100 * float(self.model.statistics.noise_floor()):
-            return "The noise is at the rounding of the targets: the rows are interpolated."
-        if float(self.effective_parameters) < 0.01:
-            return "The evidence is highest without weights: the columns say nothing about the target."
-        return "At a maximum of the evidence."
-
-    def __repr__(self) -> str:
-        gamma, dim = float(self.effective_parameters), self.spectrum.dim
-        noise, evidence = 1 / np.sqrt(float(self.noise_precision)), float(self.log_evidence)
-        what = f"alpha {float(self.alpha):.4g}, noise sd {noise:.4g}, {gamma:.2f} of {dim} weights determined"
-        return f"EvidenceFit({what}, log evidence {evidence:.6g}: {self.verdict})"
+            sentence = "The noise is at the rounding of the targets: the rows are interpolated."
+        elif float(self.effective_parameters) < 0.01:
+            sentence = "The evidence is highest without weights: the columns say nothing about the target."
+        return Verdict(True, sentence, numbers)
 
 
 def maximise_evidence(

@@ -22,17 +22,19 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import gammainccinv, gammaincinv
 
-from tractable.core.checks import check, check_count
-from tractable.core.module import Module
+from tractable.core.checks import check, check_count, namespace
+from tractable.core.module import Module, field
 from tractable.core.support import positive
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
+from tractable.core.verdict import Verdict
 from tractable.distributions.normal_mixture import NormalMixture
 from tractable.inference.chains.mcmc import mcmc
 from tractable.inference.chains.posterior import Posterior
 from tractable.inference.trust.uncertainty import UncertaintySplit
 from tractable.supervised.bayes_linear.evidence import log_profile
+from tractable.supervised.bayes_linear.posterior import LinearPosterior
 from tractable.supervised.bayes_linear.spectrum import EvidenceTerms, Spectrum, spectrum_of
-from tractable.supervised.bayes_linear.statistics import RegressionStatistics, features
+from tractable.supervised.bayes_linear.statistics import RegressionStatistics
 
 __all__ = ["FullBayesLinear", "HalfCauchyScales", "full_bayes_linear", "sample_precisions"]
 
@@ -42,99 +44,99 @@ _LOWEST, _HIGHEST, _POINTS = -75.0, 40.0, 1151
 _NEGLIGIBLE = 16.0  # nats below the highest point of the posterior
 
 
-class FullBayesLinear(Module):
+class FullBayesLinear(LinearPosterior):
     r"""The posterior of $(\alpha, \beta)$ on a grid: `probs[i, j]` for `alphas[i, j]` and `betas[i, j]`."""
 
     alphas: Float[Array, "i j"]
     betas: Float[Array, "i j"]
     probs: Float[Array, "i j"]
     log_evidence: Scalar
-    spectrum: Spectrum
-    statistics: RegressionStatistics
+    spectrum: Spectrum = field(show=False)
+    statistics: RegressionStatistics = field(show=False)
     basis: Any = None
+
+    @property
+    def intercept(self) -> bool:
+        return self.spectrum.intercept
 
     @property
     def mean(self) -> Float[Array, " d"]:
         """The posterior mean of the weights."""
-        along = np.asarray(self.probs).sum(1) @ self._rotated()
-        return jnp.asarray(np.asarray(self.spectrum.directions) @ along / np.asarray(self.spectrum.scale))
+        xp = namespace(self)
+        along = xp.asarray(self.probs).sum(1) @ self._rotated()
+        return jnp.asarray(xp.asarray(self.spectrum.directions) @ along / xp.asarray(self.spectrum.scale))
 
     @property
     def cov(self) -> Float[Array, "d d"]:
         r"""The posterior covariance of the weights: $E[S_N] + \mathrm{Cov}[m_N]$."""
-        probs, means = np.asarray(self.probs), self._rotated()
-        within = (probs / np.asarray(self.betas)).sum(1) @ (1 / self._totals())
-        around = means - probs.sum(1) @ means
-        cov = np.diag(within) + (around * probs.sum(1)[:, None]).T @ around
-        back = np.asarray(self.spectrum.directions) / np.asarray(self.spectrum.scale)[:, None]
+        xp = namespace(self)
+        probs, means = xp.asarray(self.probs), self._rotated()
+        within = (probs / xp.asarray(self.betas)).sum(1) @ (1 / self._totals())
+        around = means - (probs.sum(1) @ means)[None]
+        cov = xp.diag(within) + (around * probs.sum(1)[:, None]).T @ around
+        back = xp.asarray(self.spectrum.directions) / xp.asarray(self.spectrum.scale)[:, None]
         return jnp.asarray(back @ cov @ back.T)
-
-    @property
-    def offset(self) -> Scalar:
-        """The posterior mean of the intercept; zero where there is none."""
-        centre = np.asarray(self.statistics.mean)
-        value = centre[-1] - centre[:-1] @ np.asarray(self.mean) if self.spectrum.intercept else 0.0
-        return jnp.asarray(value)
 
     @property
     def noise_precision(self) -> Scalar:
         r"""$E[\beta \mid y]$."""
-        return jnp.asarray((np.asarray(self.probs) * np.asarray(self.betas)).sum())
+        xp = namespace(self)
+        return jnp.asarray((xp.asarray(self.probs) * xp.asarray(self.betas)).sum())
 
     @property
     def effective_parameters(self) -> Scalar:
         r"""$E[\gamma \mid y]$."""
-        shrinkage = np.asarray(self.spectrum.squares) / self._totals()
-        return jnp.asarray(np.asarray(self.probs).sum(1) @ shrinkage.sum(1))
+        xp = namespace(self)
+        shrinkage = xp.asarray(self.spectrum.squares)[None] / self._totals()
+        return jnp.asarray(xp.asarray(self.probs).sum(1) @ shrinkage.sum(1))
 
-    def predict(self, X: ArrayLike) -> np.ndarray:
-        """The predictive mean of each row."""
-        return float(self.offset) + features(self.basis, X) @ np.asarray(self.mean)
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the grid is wide enough: little probability at the ends of its ratios."""
+        probs = np.asarray(self.probs)
+        edge = float(probs[[0, -1]].sum())
+        sentence = (
+            f"On a grid of {probs.size} pairs of precisions, with {edge:.1g} of the posterior at its edge."
+        )
+        return Verdict(edge < 0.01, sentence, {"edge": edge, "log_evidence": self.log_evidence})
 
-    def predictive(self, X: ArrayLike) -> NormalMixture:
+    def predict_dist(self, X: ArrayLike) -> NormalMixture:
         r"""$p(y \mid x) = \int N(m_N^\top\phi, \sigma_N^2)\,p(\alpha, \beta \mid y)$ of each row."""
-        means, leverage = self._conditional(X)
-        scale = np.sqrt((1 + leverage).T[:, :, None] / np.asarray(self.betas)[None])
-        location = np.broadcast_to(means.T[:, :, None], scale.shape)
+        xp, (means, leverage) = namespace(self, X), self._conditional(X)
+        scale = xp.sqrt((1 + leverage).T[:, :, None] / xp.asarray(self.betas)[None])
+        location = xp.broadcast_to(means.T[:, :, None], scale.shape)
         flat = (len(scale), -1)
-        return NormalMixture(np.asarray(self.probs).reshape(-1), location.reshape(flat), scale.reshape(flat))
+        return NormalMixture(xp.asarray(self.probs).reshape(-1), location.reshape(flat), scale.reshape(flat))
 
     def split(self, X: ArrayLike) -> UncertaintySplit:
         r"""$E[1/\beta]$, and the variance of $f(x)$ over weights and precisions."""
-        means, leverage = self._conditional(X)
-        probs = np.asarray(self.probs)
-        noise, ratios = (probs / np.asarray(self.betas)).sum(1), probs.sum(1)
+        xp, (means, leverage) = namespace(self, X), self._conditional(X)
+        probs = xp.asarray(self.probs)
+        noise, ratios = (probs / xp.asarray(self.betas)).sum(1), probs.sum(1)
         within, centre = noise @ leverage, ratios @ means
-        between = ratios @ (means - centre) ** 2
+        between = ratios @ (means - centre[None]) ** 2
         return UncertaintySplit(
-            jnp.asarray(np.full(means.shape[1], noise.sum())), jnp.asarray(within + between)
+            jnp.asarray(xp.full(means.shape[1], noise.sum())), jnp.asarray(within + between)
         )
 
-    def _totals(self) -> np.ndarray:
+    def _totals(self) -> Any:
         r"""$\lambda + \sigma_d^2$ for each ratio and direction."""
-        ratios = np.asarray(self.alphas)[:, 0] / np.asarray(self.betas)[:, 0]
-        return ratios[:, None] + np.asarray(self.spectrum.squares)[None, :]
+        xp = namespace(self)
+        ratios = xp.asarray(self.alphas)[:, 0] / xp.asarray(self.betas)[:, 0]
+        return ratios[:, None] + xp.asarray(self.spectrum.squares)[None, :]
 
-    def _rotated(self) -> np.ndarray:
-        signal = np.sqrt(np.asarray(self.spectrum.squares)) * np.asarray(self.spectrum.projections)
-        return signal[None, :] / self._totals()
+    def _rotated(self) -> Any:
+        xp, s = namespace(self), self.spectrum
+        return (xp.sqrt(xp.asarray(s.squares)) * xp.asarray(s.projections))[None, :] / self._totals()
 
-    def _conditional(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+    def _conditional(self, X: Any) -> tuple[Any, Any]:
         r"""For each ratio and row, the mean of $f(x)$ and its variance in units of the noise's."""
-        s, intercept = self.spectrum, self.spectrum.intercept
-        centre = np.asarray(self.statistics.mean) * intercept
-        along = ((features(self.basis, X) - centre[:-1]) / np.asarray(s.scale)) @ np.asarray(s.directions)
+        xp, s, intercept = namespace(self, X), self.spectrum, self.spectrum.intercept
+        centre = xp.asarray(self.statistics.mean) * intercept
+        along = (self._design(X) - centre[None, :-1]) / xp.asarray(s.scale)[None] @ xp.asarray(s.directions)
         leverage = (1 / self._totals()) @ (along**2).T
-        extra = 1 / float(self.statistics.count) if intercept else 0.0
+        extra = 1 / xp.asarray(self.statistics.count) if intercept else 0.0
         return centre[-1] + self._rotated() @ along.T, leverage + extra
-
-    def __repr__(self) -> str:
-        gamma, evidence = float(self.effective_parameters), float(self.log_evidence)
-        probs = np.asarray(self.probs)
-        noise, edge = (probs / np.asarray(self.betas)).sum() ** 0.5, probs[[0, -1]].sum()
-        what = f"{gamma:.2f} of {self.spectrum.dim} weights determined, noise sd {noise:.4g}"
-        grid = f"grid of {probs.size}, {edge:.1g} at its edge"
-        return f"FullBayesLinear({what}, log evidence {evidence:.6g}: {grid})"
 
 
 def full_bayes_linear(

@@ -15,22 +15,24 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from tractable.core.checks import check
+from tractable.core.checks import check, namespace
 from tractable.core.iterate import Run
-from tractable.core.module import Module, field
+from tractable.core.module import field
 from tractable.core.types import Array, ArrayLike, Float, Scalar
+from tractable.core.verdict import Verdict
 from tractable.distributions.continuous import StudentT
 from tractable.distributions.gaussian import Gaussian
 from tractable.distributions.positive import Gamma
 from tractable.distributions.regression_conjugate import RegressionPrior
 from tractable.inference.trust.uncertainty import UncertaintySplit
 from tractable.inference.variational.cavi_regression import VariationalRegression, variational_regression
-from tractable.supervised.bayes_linear.statistics import RegressionStatistics, features
+from tractable.supervised.bayes_linear.posterior import LinearPosterior
+from tractable.supervised.bayes_linear.statistics import RegressionStatistics
 
 __all__ = ["UnknownNoiseLinear", "conjugate_linear", "variational_noise_linear"]
 
 
-class UnknownNoiseLinear(Module):
+class UnknownNoiseLinear(LinearPosterior):
     r"""A posterior of weights and noise in standard units: $(\phi - c)/s$ = (row - `centre`) / `scale`.
 
     `posterior` is a `RegressionPrior` or a `VariationalRegression` of the standardised target; with an
@@ -43,82 +45,77 @@ class UnknownNoiseLinear(Module):
     target_scale: Scalar
     posterior: Any
     log_evidence: Scalar
-    statistics: RegressionStatistics
+    statistics: RegressionStatistics = field(show=False)
     intercept: bool = field(static=True)
     basis: Any = None
 
     @property
     def mean(self) -> Float[Array, " d"]:
         """The posterior mean of the weights, in the units of the data."""
-        return jnp.asarray(self._moments()[0] * float(self.target_scale) / np.asarray(self.scale))
+        return jnp.asarray(self._moments()[0] * self._units())
 
     @property
     def cov(self) -> Float[Array, "d d"]:
         """The posterior covariance of the weights, in the units of the data."""
-        units = float(self.target_scale) / np.asarray(self.scale)
+        units = self._units()
         return jnp.asarray(self._moments()[1] * units[:, None] * units[None, :])
-
-    @property
-    def offset(self) -> Scalar:
-        """The posterior mean of the intercept; zero where there is none."""
-        value = float(self.target_centre) - np.asarray(self.centre) @ np.asarray(self.mean)
-        return jnp.asarray(value if self.intercept else 0.0)
 
     @property
     def noise_precision(self) -> Scalar:
         """The posterior mean of the noise precision."""
-        tau = self._noise()
-        return jnp.asarray(float(tau.concentration) / float(tau.rate) / float(self.target_scale) ** 2)
+        xp, tau = namespace(self), self._noise()
+        return jnp.asarray(1 / self._noise_variance(tau) / xp.asarray(self.target_scale) ** 2)
 
-    def predict(self, X: ArrayLike) -> np.ndarray:
-        """The predictive mean of each row."""
-        return float(self.offset) + features(self.basis, X) @ np.asarray(self.mean)
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the evidence is exact or a bound."""
+        exact = isinstance(self.posterior, RegressionPrior)
+        kind = "The evidence is exact." if exact else "The evidence is a lower bound."
+        return Verdict(True, kind, {"log_evidence": self.log_evidence})
 
-    def predictive(self, X: ArrayLike) -> StudentT:
+    def predict_dist(self, X: ArrayLike) -> StudentT:
         r"""$p(y \mid x)$ of each row, a Student's t."""
-        standard = (features(self.basis, X) - np.asarray(self.centre)) / np.asarray(self.scale)
+        xp = namespace(self, X)
+        standard = (self._design(X) - xp.asarray(self.centre)[None]) / xp.asarray(self.scale)[None]
         if self.intercept:
-            standard = np.column_stack([np.ones(len(standard)), standard])
-        t, unit = self.posterior.predictive(standard), float(self.target_scale)
-        location = float(self.target_centre) + unit * np.asarray(t.loc)
-        parts: Any = np.asarray(t.degrees), location, unit * np.asarray(t.scale)
-        return StudentT(*parts)
+            standard = xp.column_stack([xp.ones(len(standard)), standard])
+        t, unit = self.posterior.predict_dist(standard), xp.asarray(self.target_scale)
+        location = xp.asarray(self.target_centre) + unit * xp.asarray(t.loc)
+        return StudentT(xp.asarray(t.degrees), location, unit * xp.asarray(t.scale))
 
     def split(self, X: ArrayLike) -> UncertaintySplit:
         """The predictive variance of each row in its parts: noise, and what more data would settle."""
-        t, tau, unit = self.predictive(X), self._noise(), float(self.target_scale)
-        share = float(tau.rate) / float(tau.concentration) * unit**2 / np.asarray(t.scale) ** 2
-        total = np.asarray(t.variance)
+        xp, t = namespace(self, X), self.predict_dist(X)
+        noise = self._noise_variance(self._noise()) * xp.asarray(self.target_scale) ** 2
+        share, total = noise / xp.asarray(t.scale) ** 2, xp.asarray(t.variance)
         return UncertaintySplit(jnp.asarray(share * total), jnp.asarray((1 - share) * total))
+
+    def _units(self) -> Any:
+        xp = namespace(self)
+        return xp.asarray(self.target_scale) / xp.asarray(self.scale)
 
     def _noise(self) -> Gamma:
         noise: Any = self.posterior.noise_precision
         return noise() if isinstance(self.posterior, RegressionPrior) else noise
 
-    def _moments(self) -> tuple[np.ndarray, np.ndarray]:
+    def _noise_variance(self, tau: Gamma) -> Any:
+        xp = namespace(tau)
+        return xp.asarray(tau.rate) / xp.asarray(tau.concentration)
+
+    def _moments(self) -> tuple[Any, Any]:
+        xp = namespace(self)
         if isinstance(self.posterior, RegressionPrior):
             tau = self._noise()
-            mean, shape = np.asarray(self.posterior.loc), np.linalg.inv(np.asarray(self.posterior.precision))
-            a = float(tau.concentration)
+            mean, a = xp.asarray(self.posterior.loc), xp.asarray(tau.concentration)
+            shape = xp.linalg.inv(xp.asarray(self.posterior.precision)) * xp.asarray(tau.rate)
             # a Student's t of two degrees or fewer has no covariance
-            none = np.where(np.eye(len(mean), dtype=bool), np.inf, np.nan)
-            cov = shape * float(tau.rate) / (a - 1) if a > 1 else none
+            none = xp.where(xp.eye(len(mean), dtype=bool), xp.inf, xp.nan)
+            cov = xp.where(a > 1, shape / xp.where(a > 1, a - 1, 1.0), none)
         else:
             w = self.posterior.coefficients
-            mean, cov = np.asarray(w.mean), np.asarray(w.cov)
+            mean, cov = xp.asarray(w.mean), xp.asarray(w.cov)
         first = int(self.intercept)
         return mean[first:], cov[first:, first:]
-
-    def __repr__(self) -> str:
-        exact = isinstance(self.posterior, RegressionPrior)
-        noise, evidence = 1 / np.sqrt(float(self.noise_precision)), float(self.log_evidence)
-        verdict = (
-            f"log evidence {evidence:.6g}: exact"
-            if exact
-            else f"log evidence at least {evidence:.6g}: a bound"
-        )
-        what = f"{self.scale.shape[0]} weights, {float(self.statistics.count):g} rows, noise sd {noise:.4g}"
-        return f"UnknownNoiseLinear({what}, {verdict})"
 
 
 def conjugate_linear(

@@ -19,9 +19,11 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from tractable.core.checks import check, check_count, is_concrete
+from tractable.core.checks import check, check_count, namespace
+from tractable.core.factors import normal_log_density
 from tractable.core.module import Module, field
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
+from tractable.core.verdict import Verdict
 from tractable.distributions.continuous import Normal
 from tractable.distributions.gaussian import Gaussian
 from tractable.inference.trust.uncertainty import UncertaintySplit
@@ -32,12 +34,32 @@ from tractable.supervised.bayes_linear.statistics import (
     regression_statistics,
 )
 
-__all__ = ["BayesianLinear", "bayesian_linear", "bayesian_linear_from"]
-
-_LOG_2PI = float(np.log(2 * np.pi))
+__all__ = ["BayesianLinear", "LinearPosterior", "bayesian_linear", "bayesian_linear_from"]
 
 
-class BayesianLinear(Module):
+class LinearPosterior(Module):
+    """What posteriors of the weights of features share: `mean`, `statistics`, `intercept`, `basis`."""
+
+    @property
+    def offset(self: Any) -> Scalar:
+        r"""The posterior mean of the intercept, $\bar y - m_N^\top\bar\phi$; zero where there is none."""
+        xp = namespace(self)
+        centre = xp.asarray(self.statistics.mean)
+        return jnp.asarray(centre[-1] - centre[:-1] @ xp.asarray(self.mean) if self.intercept else 0.0)
+
+    def predict(self: Any, X: ArrayLike) -> Any:
+        r"""The predictive mean $b + m_N^\top\phi(x)$ of each row."""
+        xp = namespace(self, X)
+        return xp.asarray(self.offset) + self._design(X) @ xp.asarray(self.mean)
+
+    def _design(self: Any, X: Any) -> Any:
+        design, dim = features(self.basis, X), self.statistics.dim
+        fits = design.ndim == 2 and design.shape[1] == dim
+        check(fits, "X", f"rows that give {dim} features", f"shape {design.shape}")
+        return design
+
+
+class BayesianLinear(LinearPosterior):
     r"""The posterior $N(m_N, S_N)$ of the weights, with all that an update or a prediction needs.
 
     $m_N$ = `mean`, $S_N = R R^\top$ with $R$ = `root`, $\beta$ = `noise_precision`; `bayesian_linear` makes
@@ -46,7 +68,7 @@ class BayesianLinear(Module):
     >>> model = bayesian_linear([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]], [1.0, 2.0, 3.0], 1.0, 2.0)
     >>> model.mean.round(7).tolist(), round(float(model.log_evidence), 7)
     ([0.8780488, 0.9756098], -4.5007101)
-    >>> predicted = model.predictive([[1.0, 3.0]])
+    >>> predicted = model.predict_dist([[1.0, 3.0]])
     >>> round(float(predicted.mean[0]), 7), round(float(predicted.variance[0]), 7)
     (3.804878, 1.4268293)
     """
@@ -55,16 +77,21 @@ class BayesianLinear(Module):
     root: Float[Array, "d d"]
     noise_precision: Scalar
     log_evidence: Scalar
-    statistics: RegressionStatistics
-    prior_mean: Float[Array, " d"]
-    prior_root: Float[Array, "d d"]
+    statistics: RegressionStatistics = field(show=False)
+    prior_mean: Float[Array, " d"] = field(show=False)
+    prior_root: Float[Array, "d d"] = field(show=False)
     intercept: bool = field(static=True)
     basis: Any = None
 
     @property
+    def verdict(self) -> Verdict:
+        """What the posterior is."""
+        return Verdict(True, "The posterior and its evidence are exact.", {"log_evidence": self.log_evidence})
+
+    @property
     def cov(self) -> Float[Array, "d d"]:
         r"""$S_N$."""
-        root = np.asarray(self.root)
+        root = namespace(self).asarray(self.root)
         return jnp.asarray(root @ root.T)
 
     @property
@@ -72,50 +99,38 @@ class BayesianLinear(Module):
         """The posterior of the weights, as a distribution."""
         return Gaussian(self.mean, self.cov)
 
-    @property
-    def offset(self) -> Scalar:
-        r"""The posterior mean of the intercept, $\bar y - m_N^\top\bar\phi$; zero where there is none."""
-        centre = np.asarray(self.statistics.mean)
-        value = centre[-1] - centre[:-1] @ np.asarray(self.mean) if self.intercept else 0.0
-        return jnp.asarray(value, jnp.float64)
-
     def update(self, X: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None) -> "BayesianLinear":
         """The posterior after more rows: any order and any split give the same as all rows at once."""
         more = regression_statistics(X, y, weights, basis=self.basis)
         prior = np.asarray(self.prior_mean), np.asarray(self.prior_root)
         return _absorbed(self.statistics + more, *prior, self.noise_precision, self.intercept, self.basis)
 
-    def predict(self, X: ArrayLike) -> np.ndarray:
-        r"""The predictive mean $b + m_N^\top\phi(x)$ of each row."""
-        return float(self.offset) + self._design(X) @ np.asarray(self.mean)
-
-    def predictive(self, X: ArrayLike) -> Normal:
+    def predict_dist(self, X: ArrayLike) -> Normal:
         r"""$p(y \mid x)$ of each row: $N(m_N^\top\phi,\ 1/\beta + \phi^\top S_N\phi)$."""
-        scale: Any = np.sqrt(np.asarray(self.split(X).total))
-        location: Any = self.predict(X)
-        return Normal(location, scale)
+        xp = namespace(self, X)
+        return Normal(xp.asarray(self.predict(X)), xp.sqrt(xp.asarray(self.split(X).total)))
 
     def split(self, X: ArrayLike) -> UncertaintySplit:
         r"""The predictive variance of each row in its parts $1/\beta$ and $\phi^\top S_N\phi$."""
-        epistemic = (self._spread(X) ** 2).sum(1)
-        noise = np.full(len(epistemic), 1 / float(self.noise_precision))
+        xp, epistemic = namespace(self, X), (self._spread(X) ** 2).sum(1)
+        noise = xp.full(len(epistemic), 1 / xp.asarray(self.noise_precision))
         return UncertaintySplit(jnp.asarray(noise), jnp.asarray(epistemic))
 
     def sample(self, key: Key, num_draws: int = 1) -> tuple[Array, Array]:
         """Draws of the weights, one per row, and of the intercept (zeros where there is none)."""
         key_weights, key_offset = jr.split(key)
-        size = check_count("num_draws", num_draws)
-        z = np.asarray(jr.normal(key_weights, (size, self.mean.shape[0])))
-        w = np.asarray(self.mean) + z @ np.asarray(self.root).T
+        xp, size = namespace(self, key), check_count("num_draws", num_draws)
+        z = xp.asarray(jr.normal(key_weights, (size, self.mean.shape[0])))
+        w = xp.asarray(self.mean)[None] + z @ xp.asarray(self.root).T
         if not self.intercept:
             return jnp.asarray(w), jnp.zeros(size)
-        centre, noise = np.asarray(self.statistics.mean), np.asarray(jr.normal(key_offset, (size,)))
+        centre, noise = xp.asarray(self.statistics.mean), xp.asarray(jr.normal(key_offset, (size,)))
         return jnp.asarray(w), jnp.asarray(centre[-1] - w @ centre[:-1] + self._offset_deviation() * noise)
 
     def sample_functions(self, key: Key, X: ArrayLike, num_draws: int = 1) -> Array:
         """Curves of the posterior: one row per draw, one column per row of `X`, without noise."""
-        w, offset = self.sample(key, num_draws)
-        return jnp.asarray(np.asarray(offset)[:, None] + np.asarray(w) @ self._design(X).T)
+        xp, (w, offset) = namespace(self, key, X), self.sample(key, num_draws)
+        return jnp.asarray(xp.asarray(offset)[:, None] + xp.asarray(w) @ self._design(X).T)
 
     def equivalent_kernel(self, X: ArrayLike, others: ArrayLike) -> Float[Array, "n m"]:
         r"""$k(x, x') = \beta\,\phi(x)^\top S_N\,\phi(x')$ (with intercept: of centred features, plus $1/n$).
@@ -125,36 +140,24 @@ class BayesianLinear(Module):
         """
         return jnp.asarray(self.kernel_features(X) @ self.kernel_features(others).T)
 
-    def kernel_features(self, X: ArrayLike) -> np.ndarray:
+    def kernel_features(self, X: ArrayLike) -> Any:
         r"""$\psi(x) = \beta^{1/2} R^\top\phi(x)$, $S_N = R R^\top$: $k(x, x') = \psi(x)^\top\psi(x')$."""
-        return np.sqrt(float(self.noise_precision)) * self._spread(X)
+        xp = namespace(self, X)
+        return xp.sqrt(xp.asarray(self.noise_precision)) * self._spread(X)
 
-    def _design(self, X: Any) -> np.ndarray:
-        design, dim = features(self.basis, X), self.mean.shape[0]
-        fits = design.ndim == 2 and design.shape[1] == dim
-        check(fits, "X", f"rows that give {dim} features", f"shape {design.shape}")
-        return design
-
-    def _spread(self, X: Any) -> np.ndarray:
+    def _spread(self, X: Any) -> Any:
         """Rows whose squared length is the epistemic variance."""
-        design = self._design(X)
+        xp, design = namespace(self, X), self._design(X)
         if not self.intercept:
-            return design @ np.asarray(self.root)
-        spread = (design - np.asarray(self.statistics.mean)[:-1]) @ np.asarray(self.root)
-        return np.column_stack([spread, np.full(len(spread), self._offset_deviation())])
+            return design @ xp.asarray(self.root)
+        spread = (design - xp.asarray(self.statistics.mean)[None, :-1]) @ xp.asarray(self.root)
+        return xp.column_stack([spread, xp.full(len(spread), self._offset_deviation())])
 
-    def _offset_deviation(self) -> float:
+    def _offset_deviation(self) -> Any:
         """The standard deviation of the intercept at the centre of the rows; infinite before the first."""
+        xp = namespace(self)
         with np.errstate(divide="ignore"):
-            return float(1 / np.sqrt(np.asarray(self.noise_precision) * np.asarray(self.statistics.count)))
-
-    def __repr__(self) -> str:
-        if not is_concrete(self.log_evidence):
-            return "BayesianLinear(traced)"
-        noise, count = 1 / np.sqrt(float(self.noise_precision)), float(self.statistics.count)
-        what = f"{self.mean.shape[0]} weights{' and an intercept' if self.intercept else ''}, {count:g} rows"
-        evidence = float(self.log_evidence)
-        return f"BayesianLinear({what}, noise sd {noise:.4g}, log evidence {evidence:.6g}: exact)"
+            return 1 / xp.sqrt(xp.asarray(self.noise_precision) * xp.asarray(self.statistics.count))
 
 
 def bayesian_linear(
@@ -226,11 +229,11 @@ def _absorbed(
     precision = 1 + beta * found.values**2
     root = prior_root @ (found.vectors / np.sqrt(precision)[None, :])
     mean = prior_mean + prior_root @ (found.vectors @ (beta * found.values * found.along / precision))
-    misfit = found.beside + (found.along**2 / precision).sum()
-    evidence = 0.5 * statistics.degrees(intercept) * (np.log(beta) - _LOG_2PI)
-    evidence -= 0.5 * np.log(precision).sum() + 0.5 * beta * misfit
+    misfit, degrees = found.beside + (found.along**2 / precision).sum(), statistics.degrees(intercept)
+    log_det = np.log(precision).sum() - degrees * np.log(beta)
     if intercept and float(statistics.count) > 0:
-        evidence -= 0.5 * np.log(float(statistics.count))
+        log_det += np.log(float(statistics.count))
+    evidence = normal_log_density(beta * misfit, log_det, degrees)
     arrays = (jnp.asarray(a, jnp.float64) for a in (mean, root, beta, evidence))
     prior = (jnp.asarray(a, jnp.float64) for a in (prior_mean, prior_root))
     parts: Any = (*arrays, statistics, *prior, bool(intercept), basis)

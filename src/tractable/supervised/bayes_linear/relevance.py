@@ -20,10 +20,11 @@ import numpy as np
 
 from tractable.core.checks import check, check_count
 from tractable.core.chunks import bucket_size
+from tractable.core.factors import SiteFactor, normal_log_density
 from tractable.core.iterate import Ended, Run, run_until
-from tractable.core.linalg import psd_factor
 from tractable.core.module import Module
 from tractable.core.types import Array, Bool, Float, Scalar
+from tractable.core.verdict import Verdict
 from tractable.inference.variational.cavi import never_falls
 from tractable.supervised.bayes_linear.evidence import profile_evidence
 from tractable.supervised.bayes_linear.posterior import BayesianLinear, bayesian_linear_from
@@ -67,16 +68,14 @@ class RelevanceFit(Ended, Module):
         return self.model.log_evidence
 
     @property
-    def verdict(self) -> str:
-        """One sentence on what was found."""
+    def verdict(self) -> Verdict:
+        """What was found: a local maximum, of columns that interpolate or not."""
+        numbers = {"kept": int(self.kept.sum()), "log_evidence": self.log_evidence}
+        how = self.status.sentence
         if self.status.ok and float(self.noise_precision) > 0.5 * float(self.largest_precision):
-            return "The noise is at its lower limit: the kept columns interpolate the rows."
-        return self.status.sentence
-
-    def __repr__(self) -> str:
-        noise, evidence = 1 / np.sqrt(float(self.noise_precision)), float(self.log_evidence)
-        what = f"{self.kept.sum()} of {len(self.kept)} columns kept, noise sd {noise:.4g}"
-        return f"RelevanceFit({what}, log evidence {evidence:.6g}, a local maximum: {self.verdict})"
+            how = "The noise is at its lower limit: the kept columns interpolate the rows."
+        kept = f"{self.kept.sum()} of {len(self.kept)} columns kept, a local maximum. {how}"
+        return Verdict(self.status.ok, kept, numbers)
 
 
 class _Problem(Module):
@@ -159,16 +158,16 @@ def _sweep(problem: _Problem, state: _State) -> tuple[_State, Scalar]:
     penalty = jnp.where(inverse > 0, weights**2 / jnp.where(inverse > 0, inverse, 1.0), 0.0).sum()
     misfit = ((problem.targets - problem.rows @ weights) ** 2).sum() + penalty + problem.floor
     beta = problem.degrees / misfit
-    evidence = 0.5 * problem.degrees * (jnp.log(beta) - np.log(2 * np.pi) - 1) - half_log_det
+    log_det = 2 * half_log_det - problem.degrees * jnp.log(beta)
+    evidence = normal_log_density(problem.degrees, log_det, problem.degrees)
     return _State(inverse, beta), evidence
 
 
 def _posterior(gram: Array, inverse_ratios: Array) -> tuple[Array, Scalar]:
     r"""$(\Lambda + G)^{-1}$ with $\Lambda_{jj}$ one over the inverse ratios, also where these are zero, and
     half of $\log|I + \Lambda^{-1/2}G\Lambda^{-1/2}|$."""
-    root = jnp.sqrt(inverse_ratios)
-    factor = psd_factor(jnp.eye(root.shape[0], dtype=root.dtype) + root[:, None] * gram * root[None, :])
-    return root[:, None] * factor.solve(jnp.diag(root)), 0.5 * factor.log_det()
+    factor = SiteFactor.of(gram, inverse_ratios)
+    return factor.solve(jnp.eye(len(gram), dtype=gram.dtype)), 0.5 * factor.log_det()
 
 
 def _coordinate(

@@ -21,13 +21,12 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from tractable.core.factors import normal_log_density
 from tractable.core.module import Module, field
 from tractable.core.types import Array, ArrayLike, Float, Scalar
 from tractable.supervised.bayes_linear.statistics import RegressionStatistics, directions_of
 
 __all__ = ["EvidenceTerms", "Spectrum", "spectrum_of"]
-
-_LOG_2PI = float(np.log(2 * np.pi))
 
 
 class EvidenceTerms(Module):
@@ -44,8 +43,8 @@ class EvidenceTerms(Module):
         lam = beta * self.squares
         kept = alpha / (alpha + lam)
         misfit = self.residual + (kept * self.projections**2).sum()
-        size = 0.5 * self.degrees * (jnp.log(beta) - _LOG_2PI) - 0.5 * self.log_count
-        return size + 0.5 * jnp.log(kept).sum() - 0.5 * beta * misfit
+        log_det = self.log_count - self.degrees * jnp.log(beta) - jnp.log(kept).sum()
+        return normal_log_density(beta * misfit, log_det, self.degrees)
 
     def rotated_mean(self, alpha: ArrayLike, beta: ArrayLike) -> Array:
         r"""$m_N$ along the directions: $\beta\sigma_i z_i / (\alpha + \lambda_i)$."""

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.linalg.lapack import dpotrf as _potrf  # pyright: ignore[reportAttributeAccessIssue]
 
-from tractable.core.checks import check, check_count, check_finite, offender
+from tractable.core.checks import check, check_count, check_finite, namespace, offender
 from tractable.core.module import Module
 from tractable.core.types import Array, ArrayLike, Float, Scalar
 from tractable.supervised.basis import design_matrix
@@ -155,11 +155,13 @@ def directions_of(design: np.ndarray, target: np.ndarray) -> Directions:
     return Directions(np.where(seen, values, 0.0), along, right.T, float(rest @ rest))
 
 
-def features(basis: Any, X: Any) -> np.ndarray:
-    """The design of rows: `basis(X)`, or the rows themselves; a vector is n points in one dimension."""
-    rows = np.asarray(X, np.float64)
+def features(basis: Any, X: Any) -> Any:
+    """The design of rows: `basis(X)`, or the rows themselves; a vector is n points in one dimension. NumPy
+    where there are values."""
+    xp = namespace(X)
+    rows = xp.asarray(X, np.float64)
     rows = rows[:, None] if rows.ndim == 1 else rows
-    return rows if basis is None else np.asarray(design_matrix(basis, rows), np.float64)
+    return rows if basis is None else xp.asarray(design_matrix(basis, rows), np.float64)
 
 
 def _checked(X: Any, y: Any, weights: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:

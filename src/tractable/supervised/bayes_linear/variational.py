@@ -23,6 +23,7 @@ from tractable.core.checks import check_count
 from tractable.core.iterate import Ended, Run, run_until
 from tractable.core.module import Module
 from tractable.core.types import Array, Scalar
+from tractable.core.verdict import Verdict
 from tractable.distributions.divergence import kl
 from tractable.distributions.positive import Gamma
 from tractable.inference.variational.cavi import never_falls
@@ -42,10 +43,11 @@ class VariationalLinear(Ended, Module):
     num_steps: Array
     code: Array
 
-    def __repr__(self) -> str:
-        alpha, bound = float(self.prior_precision.mean), float(self.elbo)
-        what = f"E[alpha] {alpha:.4g}, elbo {bound:.6g}, a lower bound"
-        return f"VariationalLinear({what}: {self.status.sentence})"
+    @property
+    def verdict(self) -> Verdict:
+        """What the bound is."""
+        sentence = f"The evidence is at least {float(self.elbo):.6g}, a lower bound. {self.status.sentence}"
+        return Verdict(self.status.ok, sentence, {"elbo": self.elbo})
 
 
 def variational_linear(

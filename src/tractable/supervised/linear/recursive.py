@@ -16,20 +16,28 @@ References.  Simon (2006) chapter 3; Bierman (1977).
 """
 
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tractable.core.checks import as_float, check, check_finite, check_option, check_shape
+from tractable.core.checks import (
+    as_float,
+    check,
+    check_finite,
+    check_option,
+    check_shape,
+    has_values,
+    namespace,
+)
 from tractable.core.chunks import pad_rows
 from tractable.core.iterate import Run, run
 from tractable.core.linalg import psd_solve, symmetrise
 from tractable.core.module import Module, field
 from tractable.core.types import Array, ArrayLike, Float, Scalar
 from tractable.distributions.gaussian import Gaussian, condition
-from tractable.distributions.gaussian_parts import psd_inverse
+from tractable.distributions.gaussian_forms import to_covariance, to_information
 from tractable.distributions.linear_gaussian import LinearGaussian
 from tractable.distributions.student import StudentT
 
@@ -91,12 +99,13 @@ class RecursiveModel(Module):
         return cls(prior, zero, zero, jnp.asarray(scale), float(forgetting), form, intercept)
 
     @property
-    def coefficients(self) -> np.ndarray:
-        return (np.asarray(self.belief.mean) / np.asarray(self.column_scale))[int(self.has_intercept) :]
+    def coefficients(self) -> Any:
+        xp = namespace(self)
+        return (xp.asarray(self.belief.mean) / xp.asarray(self.column_scale))[int(self.has_intercept) :]
 
     @property
-    def intercept(self) -> float:
-        return float(self.belief.mean[0]) if self.has_intercept else 0.0
+    def intercept(self) -> Any:
+        return namespace(self).asarray(self.belief.mean)[0] if self.has_intercept else 0.0
 
     def update(self, X: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None) -> "RecursiveModel":
         """The model after more rows."""
@@ -110,27 +119,24 @@ class RecursiveModel(Module):
         fixed = (self.column_scale, self.forgetting, self.form, self.has_intercept)
         return RecursiveModel(found.state, energy, total, *fixed)
 
-    def predict(self, X: ArrayLike) -> np.ndarray:
-        return self._design(X) @ np.asarray(self.belief.mean)
+    def predict(self, X: ArrayLike) -> Any:
+        return self._design(X) @ namespace(self, X).asarray(self.belief.mean)
 
     def predict_dist(self, X: ArrayLike) -> StudentT:
-        check(float(self.count) > 0, "rows", "given before a prediction", "none")
-        A = self._design(X)
-        spread = 1 + np.einsum("ij,jk,ik->i", A, np.asarray(self.belief.cov), A)
-        scale = np.sqrt(float(self.energy) / float(self.count) * spread)
-        degrees, loc = np.full(len(A), float(self.count)), A @ np.asarray(self.belief.mean)
-        return StudentT(jnp.asarray(degrees), jnp.asarray(loc), jnp.asarray(scale))
+        if has_values(self.count):
+            check(float(self.count) > 0, "rows", "given before a prediction", "none")
+        xp, A = namespace(self, X), self._design(X)
+        spread = 1 + xp.einsum("ij,jk,ik->i", A, xp.asarray(self.belief.cov), A)
+        count = xp.asarray(self.count)
+        scale = xp.sqrt(xp.asarray(self.energy) / count * spread)
+        parts = xp.broadcast_to(count, spread.shape), A @ xp.asarray(self.belief.mean), scale
+        return StudentT(*(jnp.asarray(part) for part in parts))
 
-    def _design(self, X: ArrayLike) -> np.ndarray:
-        rows = np.asarray(X, float)
-        rows = np.column_stack([np.ones(len(rows)), rows]) if self.has_intercept else rows
-        return rows / np.asarray(self.column_scale)
-
-    def __repr__(self) -> str:
-        deviation = np.sqrt(float(self.energy) / max(float(self.count), 1.0))
-        forgets = "never forgets" if self.forgetting == 1 else f"forgets by {self.forgetting:g} per row"
-        size = f"{len(self.coefficients)} coefficients after {float(self.count):.6g} rows"
-        return f"RecursiveModel({size}, noise {deviation:.4g}, {forgets})"
+    def _design(self, X: ArrayLike) -> Any:
+        xp = namespace(self, X)
+        rows = xp.asarray(X, float)
+        rows = xp.column_stack([xp.ones(len(rows)), rows]) if self.has_intercept else rows
+        return rows / xp.asarray(self.column_scale)[None]
 
 
 def ridge_prior(dim: int, penalty: float | int, noise: float | int = 1.0) -> Gaussian:
@@ -246,6 +252,5 @@ def _joseph(belief: Gaussian, X: Array, y: Array, R: Array, K: Array) -> Gaussia
 
 
 def _information(belief: Gaussian, X: Array, y: Array, R: Array) -> Gaussian:
-    fresh = psd_solve(R, X).T  # X^T R^-1
-    cov = psd_inverse(symmetrise(psd_inverse(belief.cov) + fresh @ X))
-    return Gaussian(belief.mean + cov @ fresh @ (y - X @ belief.mean), cov)
+    look = LinearGaussian(X, jnp.zeros_like(y), R)
+    return to_covariance(look.posterior(to_information(belief), y))
