@@ -127,7 +127,7 @@ class DiskStore:
 
     def _file(self, place: tuple, leaf: np.ndarray) -> np.memmap:
         """A file with room for all draws; one that holds earlier draws keeps them."""
-        name = ".".join(str(getattr(k, "name", getattr(k, "key", getattr(k, "idx", k)))) for k in place)
+        name = jax.tree_util.keystr(place, simple=True, separator=".")
         path = Path(self.path) / f"{name}.npy"
         shape = (leaf.shape[0], self.total, *leaf.shape[2:])
         if self.done == 0:

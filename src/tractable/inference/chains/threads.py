@@ -277,12 +277,4 @@ def _moves(move: Any, carry: tuple, words: Array) -> tuple[tuple, Info]:
     if words.shape[0] == 1:
         return move(carry, words[0])
     made = run(move, carry, words)
-    infos = made.trace
-    return made.state, Info(
-        acceptance=infos.acceptance.mean(0),
-        num_gradients=infos.num_gradients.sum(0, dtype=infos.num_gradients.dtype),
-        diverging=jnp.any(infos.diverging, 0),
-        saturated=jnp.any(infos.saturated, 0),
-        undefined=jnp.any(infos.undefined, 0),
-        energy=infos.energy[-1],
-    )
+    return made.state, made.trace.joined()

@@ -171,14 +171,8 @@ class WithinGibbs(Move):
             return self.sampler.step(target, state, jr.fold_in(key_steps, k))
 
         made = run(step, state, jnp.arange(self.num_steps))
-        infos: Info = made.trace
-        info = Info(
-            jnp.mean(infos.acceptance),
-            jnp.sum(infos.num_gradients) + 1,
-            jnp.any(infos.diverging),
-            jnp.any(infos.saturated),
-            jnp.any(infos.undefined),
-        )
+        info = made.trace.joined()
+        info = eqx.tree_at(lambda i: i.num_gradients, info, info.num_gradients + 1)
         return block.put(position, rebuilt(made.state.position)), made.state, info
 
     def _restricted(self, block: Block, log_density: LogDensity, position: Position) -> tuple:

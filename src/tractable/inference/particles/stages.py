@@ -244,7 +244,7 @@ def as_prior(prior: Any, supports: Any) -> tuple[Any, Any]:
     whole = bool(found) and all(_is_distribution(part) for _, part in found)
     must = "a distribution, a pytree of them, or an object with `sample` and `log_prob`"
     check(whole, "prior", must, f"{prior!r}", error=TypeError)
-    names = {_dotted(path): part.support for path, part in found}
+    names = {jax.tree_util.keystr(path, simple=True, separator="."): part.support for path, part in found}
     return Independent(prior), names | (supports or {})
 
 
@@ -289,7 +289,3 @@ def _distinct(ancestors: Array, plan: Plan) -> Array:
 
 def _is_distribution(x: Any) -> bool:
     return isinstance(x, Distribution)
-
-
-def _dotted(path: tuple) -> str:
-    return ".".join(str(getattr(k, "name", getattr(k, "key", getattr(k, "idx", k)))) for k in path)

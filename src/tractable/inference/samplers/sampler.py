@@ -36,6 +36,17 @@ class Info(Module):
     undefined: Any = False  # it met a density that is not a number
     energy: Any = jnp.nan  # potential plus kinetic energy where the step began; NaN where there is none
 
+    def joined(self) -> "Info":
+        """The reports of several steps, along the first axis, as one."""
+        return Info(
+            acceptance=jnp.mean(self.acceptance, 0),
+            num_gradients=jnp.sum(self.num_gradients, 0, dtype=jnp.asarray(self.num_gradients).dtype),
+            diverging=jnp.any(self.diverging, 0),
+            saturated=jnp.any(self.saturated, 0),
+            undefined=jnp.any(self.undefined, 0),
+            energy=self.energy[-1],
+        )
+
 
 class ChainState(Module):
     """A point of a chain with what is known there."""

@@ -257,17 +257,15 @@ def _simulations(prior_sample, simulate, draw_posterior, quantities, keys):
 def _numbers(x: PyTree) -> dict[str, Array]:
     """Each leaf by its path."""
     leaves = jax.tree_util.tree_flatten_with_path(x)[0]
-    return {_label(path): jnp.asarray(leaf, float) for path, leaf in leaves}
+    return {
+        jax.tree_util.keystr(path, simple=True, separator=".") or "x": jnp.asarray(leaf, float)
+        for path, leaf in leaves
+    }
 
 
 def _numbers_and_squares(x: PyTree, data: PyTree) -> dict[str, Array]:
     numbers = _numbers(x)
     return {**numbers, **{f"{name}^2": value**2 for name, value in numbers.items()}}
-
-
-def _label(path: tuple) -> str:
-    keys = [getattr(k, "key", getattr(k, "name", getattr(k, "idx", k))) for k in path]
-    return ".".join(map(str, keys)) or "x"
 
 
 def _table(quantities: dict[str, Any], leading: int = 1) -> tuple[tuple[str, ...], np.ndarray]:
