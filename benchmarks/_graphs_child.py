@@ -25,8 +25,6 @@ def by_tractable(network: Network) -> Query:
     scopes = [(*given, i) for i, given in enumerate(network.parents)]
     with np.errstate(divide="ignore"):
         logs = [np.log(table) for table in network.tables]
-    chain = [(i, i + 1) for i in range(60)]  # long enough for the compiled loops
-    junction_tree(chain, [2] * 61).calibrate([np.zeros((2, 2))] * 60, {0: 1}).marginals()
     number = {name: i for i, name in enumerate(network.names)}
     planned: list = []
 

@@ -17,6 +17,7 @@ from tractable.inference.chains.mcmc import mcmc
 from tractable.inference.samplers.metropolis import Metropolis, MultiplicativeWalk
 from tractable.inference.samplers.nuts import NUTS
 from tractable.inference.samplers.slice import SliceSampler
+from tractable.messages.junction import junction_tree
 
 EFFECTS = np.array([28.0, 8.0, -3.0, 7.0, -1.0, 1.0, 18.0, 12.0])
 ERRORS = np.array([15.0, 10.0, 16.0, 11.0, 9.0, 11.0, 10.0, 18.0])
@@ -41,7 +42,20 @@ def of_chains(log_density: Any, start: Any, sampler: Any, **options: Any) -> Any
     return post.draws, post.log_density, post.info, np.frombuffer(post.verdict.sentence.encode(), np.uint8)
 
 
+def of_junction_tree(side: int, scale: float) -> Any:
+    """Marginals, a maximum and draws of a grid; compiled loops where it is large, logs where it is wide."""
+    down = [(i * side + j, (i + 1) * side + j) for i in range(side - 1) for j in range(side)]
+    across = [(i * side + j, i * side + j + 1) for i in range(side) for j in range(side - 1)]
+    generator = np.random.default_rng(side)
+    tables = [scale * generator.standard_normal((2, 2)) for _ in down + across]
+    found = junction_tree(down + across, [2] * side**2).calibrate(tables, {0: 1, 5: np.array([0.3, 0.9])})
+    return found.log_total, found.marginals(), found.most_probable(), found.sample(generator, 20)
+
+
 ENGINES = {
+    "small_junction_tree": lambda: of_junction_tree(4, 1.0),
+    "large_junction_tree": lambda: of_junction_tree(12, 1.0),
+    "junction_tree_in_logs": lambda: of_junction_tree(6, 300.0),
     "nuts": lambda: of_chains(
         schools,
         {"mu": 0.0, "tau": 1.0, "z": np.zeros(8)},

@@ -13,10 +13,12 @@ import numpy as np
 
 from tractable.core.checks import check
 from tractable.messages.elimination_bags import Bags
+from tractable.messages.junction_links import LARGE_TREE
 
 __all__ = ["BUDGET", "Budget", "Cost", "TooLarge", "cost_of_bags", "require_fit"]
 
-BYTES_AT_LEAST, BYTES_PER_VARIABLE = 7_000, 220  # what Python itself needs for arrays and answers
+BYTES_AT_LEAST, BYTES_PER_VARIABLE, BYTES_PER_FACTOR = 3_900, 38, 64  # what Python itself needs
+COPIES = 1.2  # of the cells of a small tree, while they are gathered
 SECONDS_AT_LEAST, SECONDS_PER_BAG, SECONDS_PER_PASS = 1.5e-4, 1e-6, 1.2e-9
 SECONDS_PER_NEW_BYTE, BYTES_AT_HAND = 5e-10, 4e6  # large tables live in pages that the system clears first
 
@@ -88,8 +90,11 @@ def cost_of_bags(bags: Bags, sizes: np.ndarray, factor_cells: float, num_factors
     live = np.add.reduceat((numbers > 1).astype(int), bags.start[:-1])
     below = bags.parent[bags.parent >= 0]
     passes = 4 * cells.sum() + 2 * cells[below].sum() + factor_cells
-    num_bytes = 8 * (cells.sum() + above.sum() + above.max() + 2 * factor_cells) + 64 * num_factors
+    num_bytes = (
+        8 * (cells.sum() + above.sum() + above.max() + 2 * factor_cells) + BYTES_PER_FACTOR * num_factors
+    )
     num_bytes += BYTES_AT_LEAST + BYTES_PER_VARIABLE * sizes.size
+    num_bytes += 8 * COPIES * cells.sum() if cells.sum() < LARGE_TREE else 0.0
     seconds = SECONDS_AT_LEAST + SECONDS_PER_BAG * (cells.size + num_factors) + SECONDS_PER_PASS * passes
     seconds += SECONDS_PER_NEW_BYTE * max(num_bytes - BYTES_AT_HAND, 0.0)
     return Cost(

@@ -12,6 +12,7 @@ References.  Lauritzen and Spiegelhalter (1988); Jensen, Lauritzen and Olesen (1
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,8 +26,11 @@ from tractable.messages.elimination import (
     index_scopes,
 )
 from tractable.messages.elimination_bags import Bags
+from tractable.messages.evidence import Evidence
 from tractable.messages.junction_layout import Layout, Plan
-from tractable.messages.junction_potentials import Potentials, load_tables, read_evidence
+from tractable.messages.junction_links import LARGE_TREE
+from tractable.messages.junction_passes import multiply_factors
+from tractable.messages.junction_potentials import Potentials, as_evidence, load_tables
 from tractable.messages.junction_queries import Calibrated
 from tractable.messages.tree_decomposition import TreeDecomposition
 
@@ -45,7 +49,8 @@ class JunctionTree:
 
     def __init__(self, scopes: Sequence[Sequence[int]], order: Order, bags: Bags, sizes: np.ndarray):
         self.scopes = tuple(tuple(int(v) for v in scope) for scope in scopes)
-        self.order, self._bags = order, bags
+        self.order, self._bags, self.sizes = order, bags, sizes
+        self._indexed = index_scopes(self.scopes, sizes)
         self.plan, self.factor_bags = _plan(self.scopes, bags, sizes)
         self._shapes = [tuple(int(sizes[v]) for v in scope) for scope in self.scopes]
         self._whole = Layout(self.plan, sizes, order.cost)
@@ -54,17 +59,17 @@ class JunctionTree:
     @property
     def bags(self) -> tuple[tuple[int, ...], ...]:
         """The variables of each bag; children come before parents."""
-        return tuple(tuple(row.tolist()) for row in np.split(self._bags.variables, self._bags.start[1:-1]))
+        return tuple(map(tuple, self.plan.bags))
 
     @property
     def parents(self) -> tuple[int, ...]:
         """The parent of each bag; -1 for the root of each component."""
-        return tuple(self._bags.parent.tolist())
+        return tuple(self.plan.parents)
 
     @property
     def separators(self) -> tuple[tuple[int, ...], ...]:
         """What each bag shares with its parent."""
-        return tuple(bag[:shared] for bag, shared in zip(self.bags, self._bags.separator.tolist()))
+        return tuple(bag[:shared] for bag, shared in zip(self.bags, self.plan.num_shared))
 
     @property
     def decomposition(self) -> TreeDecomposition:
@@ -78,20 +83,25 @@ class JunctionTree:
         return self.order.treewidth
 
     def __repr__(self) -> str:
-        return f"JunctionTree({len(self.scopes)} factors, {self._bags.parent.size} bags, {self.order.cost})"
+        return f"JunctionTree({len(self.scopes)} factors, {len(self.plan.bags)} bags, {self.order.cost})"
 
     def cost(self, evidence: Iterable[int] = ()) -> Cost:
         """The predicted cost of a calibration when the variables of `evidence` are clamped."""
         return self._layout_for(tuple(sorted({int(v) for v in evidence}))).cost
 
     def load(self, tables: Sequence[Any]) -> Potentials:
-        """Check log tables and lay them out once, for many calibrations."""
-        return load_tables(tables, self._shapes)
+        """Check log tables and lay them out once, for many calibrations; multiplied if the tree is small."""
+        found = load_tables(tables, self._shapes)
+        if self.order.num_cells >= LARGE_TREE:
+            return found
+        base = np.empty(self._whole.num_cells[0])
+        multiply_factors(self._whole, found.linear, {}, base, np.multiply)
+        return replace(found, base=base)
 
     def calibrate(
         self,
         tables: Sequence[Any] | Potentials,
-        evidence: Mapping[int, Any] | None = None,
+        evidence: Evidence | Mapping[int, Any] | None = None,
         budget: Budget = BUDGET,
     ) -> Calibrated:
         """Answers for log tables (axes as in the scopes; -inf is impossible) and evidence.
@@ -105,15 +115,18 @@ class JunctionTree:
         >>> round(float(np.exp(found.log_total)), 6), found.marginal(0).round(6).tolist()
         (0.42, [0.047619, 0.952381])
         """
-        given = read_evidence(evidence or {}, self.plan.sizes)
-        layout = self._layout_for(given.clamped)
+        given = as_evidence(evidence, self.sizes)
+        layout = self._layout_for(tuple(sorted(given.hard)))
         require_fit(layout.cost, budget)
-        potentials = tables if isinstance(tables, Potentials) else self.load(tables)
+        potentials = tables if isinstance(tables, Potentials) else load_tables(tables, self._shapes)
         return Calibrated(layout, potentials, given)
 
     def _layout_for(self, clamped: tuple[int, ...]) -> Layout:
-        """This tree with clamped variables of one state, or a new one for what is left if that is smaller."""
-        if not clamped:
+        """This tree; where its tables are large, without the clamped variables, or planned anew for the rest.
+
+        In a small tree a state that was observed is a likelihood like any other: one layout serves all.
+        """
+        if not clamped or self.order.num_cells < LARGE_TREE:
             return self._whole
         if clamped not in self._plans:
             if len(self._plans) >= MOST_PLANS:
@@ -122,14 +135,14 @@ class JunctionTree:
         return self._plans[clamped]
 
     def _new_layout(self, clamped: tuple[int, ...]) -> Layout:
-        starts, flat, sizes = self.plan.scope_start, self.plan.scope_variables, self.plan.sizes.copy()
-        factors = count_factor_cells(starts, flat, sizes), len(self.scopes)
+        starts, flat, sizes = self._indexed
+        factors, sizes = (count_factor_cells(starts, flat, sizes), len(self.scopes)), sizes.copy()
         sizes[list(clamped)] = 1
         cost = cost_of_bags(self._bags, sizes, *factors)
         if cost.num_cells > REPLAN_FROM:
             order, bags = best_order(starts, flat, sizes, "best")
             if order.num_cells < cost.num_cells:
-                plan = _plan(self.scopes, bags, self.plan.sizes, sizes)[0]
+                plan = _plan(self.scopes, bags, self.sizes, sizes)[0]
                 return Layout(plan, sizes, cost_of_bags(bags, sizes, *factors))
         return Layout(self.plan, sizes, cost)
 
@@ -168,19 +181,13 @@ def _plan(
     for scope in scopes:
         live = [v for v in scope if left[v] > 1] or list(scope[:1])
         homes.append(int(bags.bucket[min(live, key=position.__getitem__)]) if live else -1)
-    num = bags.parent.size
-    child_start, children = _grouped(bags.parent, num)
-    factor_start, factors = _grouped(np.asarray(homes, np.int64), num)
-    starts, flat, _ = index_scopes(scopes, sizes)
+    rows = np.split(bags.variables, bags.start[1:-1]) if bags.parent.size else []
+    factors: list[list[int]] = [[] for _ in rows]
+    for factor, home in enumerate(homes):
+        if home >= 0:
+            factors[home].append(factor)
     plan = Plan(
-        bags.start, bags.variables, bags.parent, bags.separator, child_start, children,
-        factor_start, factors, starts, flat, sizes,
+        [row.tolist() for row in rows], bags.parent.tolist(), bags.separator.tolist(), factors, scopes,
+        bags.bucket.tolist(), sizes,
     )  # fmt: skip
     return plan, tuple(homes)
-
-
-def _grouped(group: np.ndarray, num: int) -> tuple[np.ndarray, np.ndarray]:
-    """Members by group (those below zero left out): where each group starts, and the members."""
-    members = np.argsort(group, kind="stable")
-    members = members[np.searchsorted(group[members], 0) :]
-    return np.searchsorted(group[members], np.arange(num + 1)), members

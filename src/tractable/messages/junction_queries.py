@@ -11,25 +11,20 @@ References.  Koller and Friedman (2009) sections 10.3 and 13.3; Dawid (1992).
 
 import threading
 from collections.abc import Sequence
-from itertools import count, pairwise
-from types import ModuleType
+from itertools import pairwise
 from typing import Any
 
 import jax.random as jr
 import numpy as np
 
 from tractable.core.checks import check, check_count, is_key
-from tractable.messages import junction_arrays as arrays
+from tractable.messages import junction_passes as passes
+from tractable.messages.evidence import Evidence
 from tractable.messages.junction_layout import Layout
-from tractable.messages.junction_potentials import Evidence, Potentials
+from tractable.messages.junction_potentials import Potentials
 from tractable.messages.variable_elimination import sum_out
 
 __all__ = ["Calibrated"]
-
-# By this many calibrations of small trees NumPy has cost what compiling takes; later ones are compiled, and
-# take a fifth of the time.
-PATIENCE = 20_000
-_num_small = count()
 
 
 class Calibrated:
@@ -41,54 +36,55 @@ class Calibrated:
     """
 
     def __init__(self, layout: Layout, potentials: Potentials, evidence: Evidence):
-        self.layout, self.potentials, self.evidence = layout, potentials, evidence
-        self.plan = plan = layout.plan
-        self._passes = _passes(layout)
-        self._table_at, self._message_at = layout.offsets
-        self._tables, self._messages = np.empty(self._table_at[-1]), np.empty(self._message_at[-1])
-        self._scales = np.empty(plan.parent.size)
+        self.layout, self.potentials, self.sizes = layout, potentials, layout.plan.sizes
+        self._clamped = {v: state for v, state in evidence.hard.items() if layout.sizes[v] == 1}
+        self._rows = dict(evidence.soft)
+        for v in evidence.hard.keys() - self._clamped:
+            self._rows[v] = np.zeros(self.sizes[v])
+            self._rows[v][evidence.hard[v]] = 1.0
+        self._tables = passes.Tables(layout)
         self._lock, self._down, self._flat = threading.Lock(), False, None
-        log_total, self.is_linear = self._collect(arrays.LINEAR, self._tables, self._messages)
-        if self.is_linear:
-            log_total += potentials.log_peaks + evidence.log_peaks
-        else:  # a product of non-zero numbers might underflow: once more, in log space
-            log_total, _ = self._collect(arrays.LOG, self._tables, self._messages)
-        self.log_total: float = log_total + potentials.constant
+        peaks = {v: row.max() or 1.0 for v, row in self._rows.items()}
+        rows = {v: row / peaks[v] for v, row in self._rows.items()}
+        total = passes.collect(layout, potentials, rows, self._clamped, self._tables)
+        self.is_linear = total is not None
+        if total is None:  # a product of non-zero numbers might underflow: once more, in log space
+            total = passes.collect_logs(layout, potentials, self._log_rows, self._clamped, self._tables)
+        else:
+            total += potentials.log_peaks + float(np.log(list(peaks.values())).sum())
+        self.log_total: float = total + potentials.constant
 
     def __repr__(self) -> str:
         space = "linear" if self.is_linear else "log"
         return (
-            f"Calibrated(log_total={self.log_total:.6g}, {self.plan.parent.size} bags, "
-            f"{self._tables.size} cells in {space} space)"
+            f"Calibrated(log_total={self.log_total:.6g}, {len(self.layout.live)} bags, "
+            f"{self._tables.cells.size} cells in {space} space)"
         )
 
     def marginal(self, variable: int) -> np.ndarray:
         """The probabilities of the states of one variable."""
-        check_count("variable", variable, 0, self.plan.sizes.size - 1)
+        check_count("variable", variable, 0, self.sizes.size - 1)
         flat, start = self._marginals()
         return flat[start[variable] : start[variable + 1]].copy()
 
     def marginals(self) -> list[np.ndarray]:
         """The probabilities of the states of every variable."""
         flat, start = self._marginals()
-        flat, ends = flat.copy(), start.tolist()
-        return [flat[low:high] for low, high in pairwise(ends)]
+        flat = flat.copy()
+        return [flat[low:high] for low, high in pairwise(start)]
 
     def joint(self, variables: Sequence[int]) -> np.ndarray:
         """The joint probabilities of some variables, in any bags; one axis each, in the given order."""
         distinct = len(set(variables)) == len(variables)
         check(distinct, "variables", "distinct", tuple(variables))
         for v in variables:
-            check_count("variables", v, 0, self.plan.sizes.size - 1)
-        table = np.zeros([int(self.plan.sizes[v]) for v in variables])
+            check_count("variables", v, 0, self.sizes.size - 1)
+        table = np.zeros([int(self.sizes[v]) for v in variables])
         if self.log_total == -np.inf:
             table[...] = np.nan
             return table
-        free = [int(v) for v in variables if self.evidence.sizes[v] > 1]
-        clamped = self.evidence.sizes[list(variables)] < self.plan.sizes[list(variables)]
-        place = tuple(
-            int(self.evidence.states[v]) if fixed else slice(None) for v, fixed in zip(variables, clamped)
-        )
+        free = [int(v) for v in variables if self.layout.sizes[v] > 1]
+        place = tuple(self._clamped.get(int(v), slice(None)) for v in variables)
         table[place] = self._joint_of_free(free).reshape(table[place].shape)
         return table
 
@@ -97,12 +93,10 @@ class Calibrated:
 
         If the evidence is impossible the value is minus infinity, as it is for every assignment.
         """
-        tables, messages = np.empty_like(self._tables), np.empty_like(self._messages)
-        value, _ = self._collect(arrays.MAX, tables, messages)
-        if value == -np.inf:
-            return self.evidence.states.copy(), value
-        states = self._passes.trace_back(self.layout, tables)
-        return states + self.evidence.states, value + self.potentials.constant
+        tables = passes.Tables(self.layout)
+        value = passes.collect_maxima(self.layout, self.potentials, self._log_rows, self._clamped, tables)
+        states = self._states if value == -np.inf else passes.trace_back(self.layout, tables) + self._states
+        return states, value + self.potentials.constant
 
     def sample(self, key: Any, num: int) -> np.ndarray:
         """`num` independent exact draws of all variables given the evidence: one row of states each."""
@@ -110,71 +104,71 @@ class Calibrated:
         possible = self.log_total > -np.inf
         check(possible, "evidence", "possible to draw from the posterior", "probability zero")
         self._distribute()
-        shape = (num, self.plan.parent.size)
+        shape = (num, len(self.layout.live))
         if isinstance(key, np.random.Generator):
             uniforms = key.random(shape)
         else:
-            check(
-                is_key(key), "key", "a random key or a NumPy generator", type(key).__name__, "Use jr.key(0)."
-            )
+            fix = "Use jr.key(0)."
+            check(is_key(key), "key", "a random key or a NumPy generator", type(key).__name__, fix)
             uniforms = np.asarray(jr.uniform(key, shape, dtype=float))
-        out = np.zeros((num, self.plan.sizes.size), np.int64)
-        self._passes.draw(self.layout, self._tables, uniforms, out)
-        return out + self.evidence.states
+        out = np.zeros((num, self.sizes.size), np.int64)
+        passes.draw(self.layout, self._tables, uniforms, out)
+        return out + self._states
 
     def bag_table(self, bag: int) -> np.ndarray:
-        """The joint probabilities of a bag, axes as in `JunctionTree.bags`; clamped ones have length one."""
-        check_count("bag", bag, 0, self.plan.parent.size - 1)
-        self._distribute()
-        cells = self._tables[self._table_at[bag] : self._table_at[bag + 1]]
-        return cells.reshape(self.evidence.sizes[self._variables(bag)])
+        """The joint probabilities of a bag, axes as in `JunctionTree.bags`.
 
-    def _collect(self, mode: int, tables: np.ndarray, messages: np.ndarray) -> tuple[float, bool]:
-        factors, evidence = self.potentials, self.evidence
-        linear = mode == arrays.LINEAR
-        numbers = (factors.linear if linear else factors.logs, factors.start, factors.spread)
-        soft_numbers = evidence.soft_linear if linear else evidence.soft_logs
-        soft = (soft_numbers, evidence.soft_start, evidence.soft_spread)
-        scales = self._scales.copy() if mode == arrays.MAX else self._scales
-        return self._passes.collect(
-            mode, self.layout, evidence.states, numbers, soft, tables, messages, scales
-        )
+        Variables that evidence has clamped have length one where the tree was laid out without them.
+        """
+        check_count("bag", bag, 0, len(self.layout.live) - 1)
+        self._distribute()
+        return self._tables.cells[self.layout.cells[bag]].reshape(self.layout.sizes[self._variables(bag)])
+
+    @property
+    def _states(self) -> np.ndarray:
+        """The clamped states by variable, zero elsewhere."""
+        states = np.zeros(self.sizes.size, np.int64)
+        states[list(self._clamped)] = list(self._clamped.values())
+        return states
+
+    @property
+    def _log_rows(self) -> dict[int, np.ndarray]:
+        with np.errstate(divide="ignore"):
+            return {v: np.log(row) for v, row in self._rows.items()}
 
     def _distribute(self) -> None:
         with self._lock:
             if not self._down and self.log_total == -np.inf:
-                self._tables[:] = np.nan  # no probabilities: the pass up was left where it became impossible
+                self._tables.cells[:] = np.nan  # no probabilities
             elif not self._down:
-                self._passes.distribute(self.layout, self._tables, self._messages, self._scales)
+                passes.distribute(self.layout, self._tables)
             self._down = True
 
-    def _marginals(self) -> tuple[np.ndarray, np.ndarray]:
-        start = np.zeros(self.plan.sizes.size + 1, np.int64)
-        np.cumsum(self.plan.sizes, out=start[1:])
+    def _marginals(self) -> tuple[np.ndarray, list[int]]:
+        ends = self.layout.state_ends
         if self._flat is None:
             self._distribute()
-            flat = np.zeros(start[-1])
             if self.log_total == -np.inf:
-                flat[:] = np.nan
+                self._flat = np.full(ends[-1], np.nan)
             else:
-                at = start[:-1] + self.evidence.states
-                self._passes.marginals(self.layout, self._tables, self._messages, flat, at)
-            self._flat = flat
-        return self._flat, start
+                flat = passes.marginals(self.layout, self._tables)
+                for v in self.layout.single:
+                    flat[ends[v] + self._clamped.get(v, 0)] = 1.0
+                self._flat = flat
+        return self._flat, ends
 
-    def _variables(self, bag: int) -> np.ndarray:
-        return self.plan.bag_variables[self.plan.bag_start[bag] : self.plan.bag_start[bag + 1]]
+    def _variables(self, bag: int) -> list[int]:
+        return self.layout.plan.bags[bag]
 
     def _joint_of_free(self, free: list[int]) -> np.ndarray:
         """The joint table of variables that have more than one state."""
         if not free:
             return np.ones(())
-        sizes, plan = self.evidence.sizes, self.plan
-        wanted = set(free)
-        holders = [b for b in range(plan.parent.size) if wanted <= set(self._variables(b).tolist())]
+        sizes, wanted = self.layout.sizes, set(free)
+        holders = [b for b, bag in enumerate(self.layout.live) if wanted <= set(bag)]
         if holders:
-            smallest = min(holders, key=lambda b: self._table_at[b + 1] - self._table_at[b])
-            variables = self._variables(smallest).tolist()
+            smallest = min(holders, key=lambda b: self.layout.cells[b].stop - self.layout.cells[b].start)
+            variables = self._variables(smallest)
             table = self.bag_table(smallest)
             summed = table.sum(axis=tuple(k for k, v in enumerate(variables) if v not in wanted))
             left = [v for v in variables if v in wanted]
@@ -187,41 +181,32 @@ class Calibrated:
 
     def _subtree_factors(self, free: list[int]) -> tuple[list[tuple[int, ...]], list[np.ndarray]]:
         """Log-tables whose product is the joint of the bags between the variables: top bags, conditionals."""
-        plan, wanted = self.plan, set(free)
-        inside = np.zeros(plan.parent.size, np.int64)  # how many of the variables leave in each subtree
-        for b in range(plan.parent.size):
-            inside[b] += len(wanted & set(self._variables(b)[plan.separator[b] :].tolist()))
-            if plan.parent[b] >= 0:
-                inside[plan.parent[b]] += inside[b]
+        plan, wanted, num = self.layout.plan, set(free), len(self.layout.live)
+        inside = [0] * num  # how many of the variables leave in each subtree
+        for b, parent in enumerate(plan.parents):
+            inside[b] += len(wanted & set(plan.bags[b][plan.num_shared[b] :]))
+            if parent >= 0:
+                inside[parent] += inside[b]
+        children: list[list[int]] = [[] for _ in range(num)]
+        for b, parent in enumerate(plan.parents):
+            if parent >= 0 and inside[b]:
+                children[parent].append(b)
         scopes, tables = [], []
         total_of = {}
-        for b in range(plan.parent.size - 1, -1, -1):
-            p = plan.parent[b]
-            total_of[b] = inside[b] if p < 0 else total_of[p]
+        for b in range(num - 1, -1, -1):
+            parent = plan.parents[b]
+            total_of[b] = inside[b] if parent < 0 else total_of[parent]
             if not inside[b]:
                 continue
-            variables, table = self._variables(b), self.bag_table(b)
-            lower = [c for c in plan.children[plan.child_start[b] : plan.child_start[b + 1]] if inside[c]]
-            own = wanted & set(variables[plan.separator[b] :].tolist())
+            own = wanted & set(plan.bags[b][plan.num_shared[b] :])
+            shared = plan.num_shared[b]
             if inside[b] == total_of[b]:  # nothing wanted outside: everything above is summed out
-                only_path = not own and len(lower) == 1
-                if only_path:
-                    continue
+                if not own and len(children[b]) == 1:
+                    continue  # on the way only
                 shared = 0
-            else:
-                shared = int(plan.separator[b])
-            scopes.append(tuple(variables.tolist()))
-            tables.append(_log_conditional(table, shared))
+            scopes.append(tuple(plan.bags[b]))
+            tables.append(_log_conditional(self.bag_table(b), shared))
         return scopes, tables
-
-
-def _passes(layout: Layout) -> ModuleType:
-    """What runs the passes: NumPy for a small tree, compiled loops for a large one or after many of them."""
-    if layout.is_small and next(_num_small) < PATIENCE:
-        return arrays
-    from tractable.messages import junction_loops  # numba: half a second, then what it compiles
-
-    return junction_loops
 
 
 def _log_conditional(table: np.ndarray, num_given: int) -> np.ndarray:

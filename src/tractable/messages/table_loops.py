@@ -1,16 +1,18 @@
-r"""Products into and sums out of a contiguous table along any of its axes, as compiled loops.
+r"""Products into and sums out of a large contiguous table along any of its axes, as compiled loops.
 
 Axes.        An operand is known by its stride along each axis of the table (0: it lacks the axis).
              Neighbouring axes along which it runs on, or which it lacks, merge: few long loops are left.
-Cost.        One pass over the table.
+Cost.        One pass over the table, about a nanosecond per cell; two seconds to compile once per machine,
+             which tables of many thousands of cells repay.
 References.  Huang and Darwiche (1996), inference in belief networks: a procedural guide.
 """
 
 from typing import no_type_check
 
 import numba
+import numpy as np
 
-__all__ = ["apply_operand", "merge_axes", "sum_into"]
+__all__ = ["apply_operand", "sum_into"]
 
 # `no_type_check` keeps run-time type checkers from wrapping what numba has to read
 _compiled = numba.njit(nogil=True, cache=True)
@@ -19,59 +21,41 @@ _reassociated = numba.njit(nogil=True, cache=True, fastmath={"reassoc"})
 
 @_compiled
 @no_type_check
-def merge_axes(variables, low, high, sizes, stride_of, dims, strides):
-    """Fill `dims` and `strides` with the merged axes of `variables[low:high]`; how many there are."""
-    m = 0
-    for k in range(low, high):
-        n, stride = sizes[variables[k]], stride_of[variables[k]]
-        if n == 1:
-            continue
-        if m > 0 and strides[m - 1] == stride * n:
-            dims[m - 1] *= n
-            strides[m - 1] = stride
-        else:
-            dims[m], strides[m] = n, stride
-            m += 1
-    if m == 0:
-        dims[0], strides[0], m = 1, 0, 1
-    return m
-
-
-@_compiled
-@no_type_check
-def apply_operand(add, fresh, table, operand, at, dims, strides, steps, m):
-    """Set (if `fresh`), multiply or add the operand into the table, for all cells."""
-    rows, row_stride = (dims[m - 2], strides[m - 2]) if m > 1 else (1, 0)
-    columns, stride = dims[m - 1], strides[m - 1]
+def apply_operand(op, table, operand, dims, strides):
+    """Set (`op` 0), multiply (1) or add (2) the operand into the table, for all cells."""
+    m = dims.size
+    steps, at = np.zeros(m, np.int64), 0
+    rows, row_stride, columns, stride = dims[m - 2], strides[m - 2], dims[m - 1], strides[m - 1]
     tile = rows * columns
     for cell in range(0, table.size, tile):
         part = table[cell : cell + tile]
-        if fresh:
+        if op == 0:
             _set_tile(part, operand, at, rows, row_stride, columns, stride)
-        elif add:
-            _add_tile(part, operand, at, rows, row_stride, columns, stride)
-        else:
+        elif op == 1:
             _multiply_tile(part, operand, at, rows, row_stride, columns, stride)
-        at = _advance(at, dims, strides, steps, m)
+        else:
+            _add_tile(part, operand, at, rows, row_stride, columns, stride)
+        at = _advance(at, dims, strides, steps)
 
 
 @_compiled
 @no_type_check
-def sum_into(table, out, at, dims, strides, steps, m):
+def sum_into(table, out, dims, strides):
     """Add every cell of the table to its entry of `out`."""
-    rows, row_stride = (dims[m - 2], strides[m - 2]) if m > 1 else (1, 0)
-    columns, stride = dims[m - 1], strides[m - 1]
+    m = dims.size
+    steps, at = np.zeros(m, np.int64), 0
+    rows, row_stride, columns, stride = dims[m - 2], strides[m - 2], dims[m - 1], strides[m - 1]
     tile = rows * columns
     for cell in range(0, table.size, tile):
         _sum_tile(table[cell : cell + tile], out, at, rows, row_stride, columns, stride)
-        at = _advance(at, dims, strides, steps, m)
+        at = _advance(at, dims, strides, steps)
 
 
 @_compiled
 @no_type_check
-def _advance(at, dims, strides, steps, m):
+def _advance(at, dims, strides, steps):
     """The operand's place after the next step of the outer axes, all but the last two."""
-    d = m - 3
+    d = dims.size - 3
     while d >= 0:
         steps[d] += 1
         at += strides[d]
