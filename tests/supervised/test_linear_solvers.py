@@ -93,7 +93,7 @@ def test_dependent_columns_give_the_least_norm(intercept):
     np.testing.assert_allclose(found.coefficients[int(intercept) :], pseudo @ target, atol=1e-13)
     assert int(found.rank) == 5
     assert np.isinf(found.condition)
-    assert "Rank 5 of" in found.verdict
+    assert "Rank 5 of" in found.verdict.sentence
     if not intercept:
         np.testing.assert_allclose(found.inverse, pseudo @ pseudo.T, atol=1e-13)
 

@@ -27,6 +27,7 @@ from tractable.core.iterate import Run, run
 from tractable.core.module import Module, field
 from tractable.core.rows import Rows, points
 from tractable.core.types import Array, ArrayLike, Float, Scalar, Values
+from tractable.core.verdict import Verdict
 from tractable.distributions.student import StudentT
 from tractable.optim.minimise import minimise
 from tractable.optim.proximal import L1Penalty, ProximalGradient, coordinate_descent
@@ -82,18 +83,13 @@ class LassoModel(Module):
         return student_around(A, self.predict(X), self.inverse, self.scale, self.degrees)
 
     @property
-    def verdict(self) -> str:
+    def verdict(self) -> Verdict:
         """The gap where it certifies the optimum; else how the search ended, and the gap."""
-        certified = f"at most {self.relative_gap:.1e} of the objective at zero is left to gain"
-        return (
-            f"Certified: {certified}."
-            if self.relative_gap < 1e-9
-            else f"{self.run.status.sentence} ({certified})"
-        )
-
-    def __repr__(self) -> str:
-        size = f"{len(self.active)} of {self.coefficients.shape[0]} columns active"
-        return f"{self.title}({size}, strength={float(self.strength):.4g})\n  {self.verdict}"
+        left, active = self.relative_gap, len(self.active)
+        size = f"{active} of {self.coefficients.shape[0]} columns are active"
+        bound = f"at most {left:.1e} of the objective at zero is left to gain"
+        ends = f"Certified: {bound}" if left < 1e-9 else f"{self.run.status.sentence} ({bound})"
+        return Verdict(left < 1e-9, f"{ends}; {size}.", {"relative_gap": left, "num_active": active})
 
 
 class LassoPath(Module):
@@ -106,12 +102,12 @@ class LassoPath(Module):
     gaps: Float[Array, " m"]
     codes: Array
 
-    def __repr__(self) -> str:
-        strengths, settled = np.asarray(self.strengths), int((np.asarray(self.codes) == 0).sum())
-        span = f"strengths {strengths[0]:.3g} to {strengths[-1]:.3g}"
-        return (
-            f"LassoPath({span}; {settled} of {len(strengths)} converged, largest gap {self.gaps.max():.1e})"
-        )
+    @property
+    def verdict(self) -> Verdict:
+        """How many of the searches converged, and the largest gap."""
+        settled, gap = int((np.asarray(self.codes) == 0).sum()), float(np.max(self.gaps))
+        sentence = f"{settled} of {len(self.codes)} converged, largest gap {gap:.1e}."
+        return Verdict(settled == len(self.codes), sentence, {"num_converged": settled, "gap": gap})
 
 
 def lasso(

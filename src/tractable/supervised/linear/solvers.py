@@ -24,6 +24,7 @@ from tractable.core.checks import check, offender
 from tractable.core.module import Module, field
 from tractable.core.rows import Rows
 from tractable.core.types import Array, ArrayLike, Float, Int, Scalar
+from tractable.core.verdict import Verdict
 from tractable.supervised.linear.compensated import Pair, add_pairs, augmented_residual, plain_residual
 from tractable.supervised.linear.tall import Solution, by_blocks, by_gram
 
@@ -68,19 +69,17 @@ class LeastSquares(Module):
         return 0.0 if not exact.all() else np.inf if deficient else 1.0
 
     @property
-    def verdict(self) -> str:
-        """One sentence on how far to trust the coefficients."""
+    def verdict(self) -> Verdict:
+        """How far to trust the coefficients."""
         rank, size = int(self.rank), self.coefficients.shape[0]
+        numbers = {"rank": rank, "condition": float(self.condition), "digits": self.digits}
+        sentence = f"Full rank; the data determine about {self.digits} digits."
         if rank < size:
-            return f"Rank {rank} of {size}: dependent columns; of all best fits this has the least norm."
-        if self.digits < 4:
+            sentence = f"Rank {rank} of {size}: dependent columns; of all best fits this has the least norm."
+        elif self.digits < 4:
             head = f"Ill-conditioned ({float(self.condition):.1e})"
-            return f"{head}: exact for these numbers, but their rounding alone leaves {self.digits} digits."
-        return f"Full rank; the data determine about {self.digits} digits."
-
-    def __repr__(self) -> str:
-        head = f"LeastSquares({self.coefficients.shape[0]} coefficients by {self.method}, "
-        return f"{head}condition={float(self.condition):.2e})\n  {self.verdict}"
+            sentence = f"{head}: exact for these numbers, but their rounding leaves {self.digits} digits."
+        return Verdict(rank == size and self.digits >= 4, sentence, numbers)
 
 
 def least_squares(
