@@ -46,7 +46,7 @@ class Rows(Module):
     names: tuple[str, ...] | None = field(static=True, default=None)
     classes: tuple[Any, ...] | None = field(static=True, default=None)
     has_gaps: bool = field(static=True, default=False)
-    is_weighted: bool = field(static=True, default=False)
+    is_weighted: bool = field(static=True, default=True)
 
     @classmethod
     def of(
