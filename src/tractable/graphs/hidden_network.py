@@ -28,7 +28,7 @@ from tractable.graphs.dag import DAG
 from tractable.messages.elimination import elimination_order
 from tractable.messages.variable_elimination import eliminate
 
-__all__ = ["HiddenNetwork", "Layout", "Table", "Tables", "hidden_network"]
+__all__ = ["FreeTable", "HiddenNetwork", "Layout", "Tables", "hidden_network"]
 
 Tables = tuple[Array, ...]
 
@@ -56,7 +56,7 @@ class Layout:
         )
 
 
-class Table(Module):
+class FreeTable(Module):
     """One conditional table: a distribution in every row."""
 
     probs: Float[Array, "..."] = field(support=simplex)
@@ -65,7 +65,7 @@ class Table(Module):
 class HiddenNetwork(Module):
     """A network as a model with additive statistics; rows hold codes, -1 where a value is missing."""
 
-    tables: tuple[Table, ...]
+    tables: tuple[FreeTable, ...]
     layout: Layout = field(static=True)
 
     def e_step(
@@ -82,9 +82,9 @@ class HiddenNetwork(Module):
     def m_step(self, stats: Tables) -> "HiddenNetwork":
         """Counts divided by their sum over the variable's states."""
 
-        def normalised(table: Array, counts: Array) -> Table:
+        def normalised(table: Array, counts: Array) -> FreeTable:
             totals = jnp.broadcast_to(counts.sum(-1, keepdims=True), counts.shape)
-            return Table(jnp.where(totals > 0, counts / jnp.where(totals > 0, totals, 1.0), table))
+            return FreeTable(jnp.where(totals > 0, counts / jnp.where(totals > 0, totals, 1.0), table))
 
         return HiddenNetwork(tuple(map(normalised, self.probs, stats)), self.layout)
 
@@ -127,7 +127,7 @@ class HiddenNetwork(Module):
 def hidden_network(net: BayesNet, missing: Sequence[str]) -> HiddenNetwork:
     """The model behind the fit, for `inference.em` and its variants; `missing` may be missing in some row."""
     layout = Layout.of(net.dag, net.states, missing)
-    tables = tuple(Table(net.tables[name].probs) for name in layout.names)
+    tables = tuple(FreeTable(net.tables[name].probs) for name in layout.names)
     return HiddenNetwork(tables, layout)
 
 

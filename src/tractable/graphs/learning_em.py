@@ -23,7 +23,7 @@ from tractable.core.types import Array, Float, Key, Scalar
 from tractable.graphs.bayes_net import BayesNet
 from tractable.graphs.coded_rows import CodedRows, coded_rows
 from tractable.graphs.dag import DAG
-from tractable.graphs.hidden_network import HiddenNetwork, Layout, Table, Tables, hidden_network
+from tractable.graphs.hidden_network import FreeTable, HiddenNetwork, Layout, Tables, hidden_network
 from tractable.graphs.learning import DirichletPrior, as_prior
 from tractable.graphs.scores import as_dag
 from tractable.inference.expectation_maximisation.em import EM, best_of
@@ -127,10 +127,10 @@ def _starts(
             "Pass `jr.key(0)`, or a network as `start`: from equal tables EM cannot tell hidden states apart."
         )
         check(not unseen and number == 1, "key", f"given for random starts (hidden: {unseen})", None, fix)
-        return [HiddenNetwork(tuple(Table(jnp.full(s, 1 / s[-1])) for s in shapes), layout)]
+        return [HiddenNetwork(tuple(FreeTable(jnp.full(s, 1 / s[-1])) for s in shapes), layout)]
     numbers = generator(key)
     draws = [[jnp.asarray(numbers.dirichlet(np.ones(s[-1]), s[:-1])) for s in shapes] for _ in range(number)]
-    return [HiddenNetwork(tuple(map(Table, tables)), layout) for tables in draws]
+    return [HiddenNetwork(tuple(map(FreeTable, tables)), layout) for tables in draws]
 
 
 def _imaginary(model: HiddenNetwork, prior: DirichletPrior) -> Tables:
