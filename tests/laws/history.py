@@ -13,6 +13,7 @@ import jax.random as jr
 import numpy as np
 
 from tractable.core.support import positive
+from tractable.graphs.example_networks import random_network
 from tractable.inference.chains.mcmc import mcmc
 from tractable.inference.samplers.metropolis import Metropolis, MultiplicativeWalk
 from tractable.inference.samplers.nuts import NUTS
@@ -52,7 +53,20 @@ def of_junction_tree(side: int, scale: float) -> Any:
     return found.log_total, found.marginals(), found.most_probable(), found.sample(generator, 20)
 
 
+def of_networks() -> Any:
+    """Marginals, explanations and draws of a network given evidence."""
+    net = random_network(jr.key(3), 25, max_parents=3)
+    evidence = {"x3": 0, "x20": {0: 0.5, 1: 2.0}}
+    found, best = net.marginals(evidence), net.mpe(evidence)[1]
+    return (
+        [list(each.values()) for each in found.values()],
+        best,
+        net.sample(jr.key(4), 20, evidence).to_numpy(),
+    )
+
+
 ENGINES = {
+    "networks": of_networks,
     "small_junction_tree": lambda: of_junction_tree(4, 1.0),
     "large_junction_tree": lambda: of_junction_tree(12, 1.0),
     "junction_tree_in_logs": lambda: of_junction_tree(6, 300.0),

@@ -12,9 +12,7 @@ from tractable.graphs.equivalence import completed as completed
 from tractable.graphs.equivalence import markov_equivalent as markov_equivalent
 from tractable.graphs.equivalence import moralise as moralise
 from tractable.graphs.equivalence import orient as orient
-from tractable.graphs.example_networks import canonical_network as canonical_network
 from tractable.graphs.example_networks import chest_clinic as chest_clinic
-from tractable.graphs.example_networks import mixture_network as mixture_network
 from tractable.graphs.example_networks import random_network as random_network
 from tractable.graphs.example_networks import sprinkler as sprinkler
 from tractable.graphs.example_networks import student as student
@@ -32,7 +30,6 @@ from tractable.graphs.interchange import to_frames as to_frames
 from tractable.graphs.interchange import to_networkx as to_networkx
 from tractable.graphs.intervention import back_door_adjustment as back_door_adjustment
 from tractable.graphs.intervention import back_door_sets as back_door_sets
-from tractable.graphs.intervention import front_door_adjustment as front_door_adjustment
 from tractable.graphs.ising import boltzmann_machine as boltzmann_machine
 from tractable.graphs.ising import grid_edges as grid_edges
 from tractable.graphs.ising import ising_field as ising_field
@@ -43,7 +40,6 @@ from tractable.graphs.learning import network_posterior as network_posterior
 from tractable.graphs.learning_em import fit_network_em as fit_network_em
 from tractable.graphs.learning_em import missing_posteriors as missing_posteriors
 from tractable.graphs.learning_gaussian import fit_gaussian_network as fit_gaussian_network
-from tractable.graphs.learning_gaussian import fit_gaussian_node as fit_gaussian_node
 from tractable.graphs.markov_field import MarkovField as MarkovField
 from tractable.graphs.nodes import CallableNode as CallableNode
 from tractable.graphs.nodes import GaussianNode as GaussianNode

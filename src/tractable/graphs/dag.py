@@ -18,7 +18,7 @@ import jax
 from tractable.core.checks import check
 from tractable.distributions.table_axes import Names, as_names
 from tractable.graphs.cliques import closure
-from tractable.graphs.separation import MoralSteps, Trail, active_trail, reachable
+from tractable.graphs.separation import MoralSteps, Trail, active_trail
 from tractable.graphs.undirected import (
     IndependenceStatement,
     UndirectedGraph,
@@ -189,12 +189,6 @@ class DAG:
         remaining = moral.without(asked.given)
         path = remaining.path(asked.x, asked.y)
         return MoralSteps(asked, family.edges, family.marriages(), moral, remaining, path)
-
-    def reachable(self, x: Names, given: Names = ()) -> frozenset[str]:
-        """All nodes that are not d-separated from `x` by `given`: those it may still tell something about."""
-        sources, observed = as_places(self.place, "x", x), as_places(self.place, "given", given)
-        found = reachable(self.parent_places, self.child_places, sources, observed)
-        return frozenset(self._named(found - set(sources)))
 
     def requisite(self, targets: Names, given: Names = ()) -> frozenset[str]:
         """The nodes whose conditionals $p(x_k | pa_k)$ can change the law of `targets` given `given`.

@@ -30,8 +30,9 @@ from tractable.graphs.bayes_net import BayesNet, root_table
 from tractable.graphs.dag import DAG
 from tractable.graphs.gaussian_network import joint_gaussian
 from tractable.graphs.nodes import CallableNode, GaussianNode
-from tractable.graphs.potentials import Posterior, Potentials, posterior
+from tractable.graphs.potentials import Posterior, Potentials, posterior, predict_cost
 from tractable.inference.weighted.ancestral import draw_rows
+from tractable.messages.cost import BUDGET, require_fit
 
 __all__ = ["HybridNetwork"]
 
@@ -154,7 +155,9 @@ class HybridNetwork(Module):
             scopes.append(base.numbers(selectors))
             logs.append(np.asarray(found).reshape([base.sizes[i] for i in scopes[-1]]))
         given = {name: value for name, value in (evidence or {}).items() if name not in seen}
-        return posterior(Potentials(base.axes, tuple(scopes), tuple(logs)), base.read(given))
+        potentials, observed = Potentials(base.axes, tuple(scopes), tuple(logs)), base.read(given)
+        require_fit(predict_cost(potentials, observed), BUDGET)
+        return posterior(potentials, observed)
 
     def _continuous(self, evidence: Mapping[str, Any] | None) -> dict[str, float]:
         unknown = [name for name in evidence or {} if name not in self.names]

@@ -56,11 +56,6 @@ class FamilyScores:
     def names(self) -> tuple[str, ...]:
         return self.rows.names
 
-    @property
-    def num_counts(self) -> int:
-        """How many sets of variables have been counted."""
-        return len(self._terms)
-
     def family(self, child: str, parents: Sequence[str]) -> float:
         """The score of one variable with its parents."""
         position = self.rows.axes.position

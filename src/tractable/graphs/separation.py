@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from tractable.graphs.cliques import closure, traced
 from tractable.graphs.undirected import IndependenceStatement, UndirectedGraph
 
-__all__ = ["MoralSteps", "Trail", "active_trail", "reachable"]
+__all__ = ["MoralSteps", "Trail", "active_trail"]
 
 Rows = Sequence[Sequence[int]]
 _ARRIVED_FROM_CHILD, _ARRIVED_FROM_PARENT = 0, 1
@@ -86,13 +86,6 @@ def active_trail(
     before = _bayes_ball(parents, children, sources, given, stop=frozenset(targets))
     last = next((state for state in before if state[0] in targets), None)
     return None if last is None else [node for node, _ in traced(before, last)]
-
-
-def reachable(parents: Rows, children: Rows, sources: Iterable[int], given: Iterable[int]) -> set[int]:
-    """All nodes outside `given` that are not d-separated from `sources` by it (with the sources)."""
-    given = set(given)
-    before = _bayes_ball(parents, children, sources, given, stop=frozenset())
-    return {node for node, _ in before if node not in given}
 
 
 def _bayes_ball(

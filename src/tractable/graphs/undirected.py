@@ -179,13 +179,6 @@ class UndirectedGraph:
         places = as_places(self.place, "names", names)
         return all(j in self._sets[i] for i, j in combinations(places, 2))
 
-    def is_maximal_clique(self, names: Names) -> bool:
-        """Whether `names` is a clique that no further node can join."""
-        places = as_places(self.place, "names", names)
-        if not places or not self.is_clique(names):
-            return False
-        return not set.intersection(*(set(self._sets[i]) for i in places))
-
     def maximal_cliques(self) -> tuple[tuple[str, ...], ...]:
         """All maximal cliques, each and all in the order of `names`."""
         found = sorted(tuple(sorted(clique)) for clique in maximal_cliques(self._sets))
