@@ -82,7 +82,7 @@ class GaussianChain(Module):
     >>> chain = GaussianChain(Gaussian(jnp.zeros(1), jnp.eye(1)), walk, walk)
     >>> found = chain.smooth([[1.0], [jnp.nan], [2.0]])
     >>> found.marginals.mean[:, 0].round(6).tolist(), round(float(found.log_evidence), 6)
-    ([0.714286, 1.0, 1.285714], -3.21777)
+    ([0.714286, 1.142857, 1.571429], -3.382261)
     """
 
     initial: Gaussian
