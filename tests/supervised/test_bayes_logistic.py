@@ -122,7 +122,7 @@ def test_noise_is_shrunk_away_and_said_to_be():
     assert float(noise.precision) > 10 * float(signal.precision)
     free = np.abs(fit_logistic(x, y).coefficients).max()
     assert np.abs(noise.coefficients).max() < 0.6 * free
-    assert noise.edge == ("may say nothing" in noise.verdict)
+    assert noise.edge == ("may say nothing" in noise.verdict.sentence)
 
 
 def test_scales_and_shifts_of_columns_do_not_matter():
@@ -195,7 +195,7 @@ def test_the_variational_bound_is_below_the_evidence_and_climbs_in_the_prior():
 
 def test_draws_of_the_exact_posterior_agree_with_quadrature():
     x, y = table(20, 5)
-    approximate, post = sample_logistic(x[:, :1], y, key=jr.key(3), prior_precision=1.0, draws=400)
+    approximate, post = sample_logistic(x[:, :1], y, key=jr.key(3), prior_precision=1.0, num_draws=400)
     z = (x[:, 0] - np.asarray(approximate.centre)) / np.asarray(approximate.scale)
     grid = np.linspace(-6, 6, 241)
     a, b = np.meshgrid(grid, grid, indexing="ij")

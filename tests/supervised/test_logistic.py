@@ -13,6 +13,7 @@ from sklearn.linear_model import LogisticRegression
 
 from tractable.core import storage
 from tractable.core.iterate import Status
+from tractable.core.rows import Rows
 from tractable.optim.gradient import Adam
 from tractable.supervised.linear import products as products_module
 from tractable.supervised.logistic import binary as binary_module
@@ -129,7 +130,7 @@ def test_stochastic_gradients_come_near(solver):
     near = fit_logistic(x, y, solver=solver, key=jr.key(1))
     error = np.abs(np.asarray(near.coefficients) - np.asarray(exact.coefficients))
     assert (error < 0.5 * np.asarray(exact.standard_errors)).all()
-    assert "nothing was tested" in near.verdict
+    assert "nothing was tested" in near.verdict.sentence
 
 
 def test_scikit_learn_has_the_same_optimum():
@@ -169,7 +170,7 @@ def test_constant_and_repeated_columns_are_harmless():
     np.testing.assert_allclose(more.coefficients, [*plain.coefficients, 0.0], atol=1e-9)
     twice = fit_logistic(np.column_stack([x, x[:, 0]]), y)
     np.testing.assert_allclose(twice.loss, fit_logistic(x, y).loss, rtol=1e-10)
-    assert "cannot be told apart" in twice.verdict
+    assert "cannot be told apart" in twice.verdict.sentence
     assert np.isinf(twice.standard_errors[np.array([0, 3])]).all()
     assert np.isfinite(twice.standard_errors[1])
 
@@ -202,7 +203,7 @@ def test_odds_ratios_of_a_two_by_two_table():
 
 def test_a_bad_start_is_searched_back_from():
     x, y = table()
-    rows = StandardRows.of(x, y.astype(float), np.ones(len(x)), True)
+    rows = StandardRows.of(Rows.of(x, y, target="binary"), True)
     far = newton(rows.logistic, np.full(4, 30.0), rows.penalty(1.0), rows.total)
     near = newton(rows.logistic, np.zeros(4), rows.penalty(1.0), rows.total)
     assert far.status is Status.converged
@@ -247,7 +248,7 @@ def test_models_are_stored(tmp_path):
     [
         ({"y": [0, 1, 2]}, r"`y` must be 0 or 1; got 2 at index 2"),
         ({"y": [0, 1]}, r"`y` must be as long as `X` \(3\); got 2"),
-        ({"X": [[0.0], [np.nan], [1.0]]}, r"`X` must be finite; got nan at index \(1, 0\)"),
+        ({"X": [[0.0], [np.nan], [1.0]]}, "`X` must be finite; got NaN in column 0, row 1"),
         (
             {"weights": [1.0, -1.0, 1.0]},
             r"`weights` must be zero or positive, and finite; got -1.0 at index 1",

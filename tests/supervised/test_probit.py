@@ -7,6 +7,7 @@ from scipy.optimize import minimize
 from scipy.stats import norm
 
 from tractable.core.iterate import Status
+from tractable.core.rows import Rows
 from tractable.supervised.logistic.binary import fit_logistic
 from tractable.supervised.logistic.newton import StandardRows
 from tractable.supervised.logistic.probit import fit_probit, probit_loss
@@ -61,7 +62,7 @@ def test_coefficients_are_about_the_root_of_pi_over_eight_of_the_logistic_ones()
 
 
 def test_a_hopeless_start_has_finite_curvature():
-    rows = StandardRows.of(np.array([[1.0], [-1.0]]), np.array([0.0, 1.0]), np.ones(2), False)
+    rows = StandardRows.of(Rows.of(np.array([[1.0], [-1.0]]), np.array([0, 1]), target="binary"), False)
     loss, gradient, hessian = rows.probit(np.array([1e6]))
     np.testing.assert_allclose([loss, gradient[0], hessian[0, 0]], [1e12, 2e6, 2.0], rtol=1e-6)
 

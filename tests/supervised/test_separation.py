@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tractable.core.iterate import Status
+from tractable.core.rows import Rows
 from tractable.supervised.logistic.binary import fit_logistic
 from tractable.supervised.logistic.newton import StandardRows
 from tractable.supervised.logistic.probit import fit_probit
@@ -69,7 +70,7 @@ def test_a_fit_exists_exactly_where_the_program_says_so(seed):
     exists = separation(x, y).exists
     fitted = fit_logistic(x, y, separated="report")
     assert (fitted.status is Status.converged) == exists
-    assert ("Do not use" in fitted.verdict) != exists
+    assert ("Do not use" in fitted.verdict.sentence) != exists
 
 
 @pytest.mark.parametrize("fit", [fit_logistic, fit_probit, fit_softmax])
@@ -111,7 +112,7 @@ def test_one_class_has_no_maximum_with_an_intercept():
 def test_a_direction_that_separates_is_a_proof_for_many_rows():
     x = np.random.default_rng(1).normal(size=(25_000, 2))
     codes = (x.sum(1) > 0).astype(int)
-    rows = StandardRows.of(x, codes.astype(float), np.ones(len(x)), True)
+    rows = StandardRows.of(Rows.of(x, codes, target="class"), True)
     beta = np.array([x.mean(0).sum(), *rows.scale])
     found = find_separation(rows, codes, beta)
     assert found.overlap is Overlap.complete

@@ -6,6 +6,7 @@ from scipy.special import log_softmax
 from sklearn.linear_model import LogisticRegression
 
 from tractable.core.iterate import Status
+from tractable.core.rows import Rows
 from tractable.supervised.logistic.binary import fit_logistic
 from tractable.supervised.logistic.newton import StandardRows
 from tractable.supervised.logistic.softmax import (
@@ -37,7 +38,10 @@ def test_loss_and_gradient_are_as_written():
 
 def test_one_pass_is_gradient_and_hessian_of_the_loss():
     x, y = table(30)
-    rows, basis = StandardRows.of(x, y.astype(float), np.linspace(1, 2, 30), True), zero_sum_basis(3)
+    rows, basis = (
+        StandardRows.of(Rows.of(x, y, np.linspace(1, 2, 30), target="class"), True),
+        zero_sum_basis(3),
+    )
     sweep, flat, step = softmax_sweep(rows, y, basis), np.linspace(-0.5, 0.5, 8), 1e-5
     loss, gradient, hessian = sweep(flat)
     theta = basis @ flat.reshape(4, 2).T
@@ -94,7 +98,7 @@ def test_a_class_without_rows_is_refused():
 
 
 def test_bad_codes_are_named():
-    with pytest.raises(ValueError, match=r"`y` must be codes 0, 1, ... of the classes; got dtype <U1"):
+    with pytest.raises(ValueError, match=r"`y` must be codes of classes; got dtype <U1"):
         fit_softmax([[0.0], [1.0]], ["a", "b"])
-    with pytest.raises(ValueError, match=r"`y` must be codes from 0 to 1; got 2 at index 1"):
+    with pytest.raises(ValueError, match=r"of classes, from 0 to 1; got 2 at index 1"):
         fit_softmax([[0.0], [1.0]], [0, 2], num_classes=2)

@@ -201,7 +201,7 @@ class BayesianLogisticClassifier(_Weighted):
             self.model_ = fit_bayes_softmax(*rows, num_classes=len(self.classes_), **options)
         elif self.method == "mcmc":
             key = key_from(self.random_state)
-            self.model_, self.run_ = sample_logistic(*rows, key=key, draws=self.draws, **options)
+            self.model_, self.run_ = sample_logistic(*rows, key=key, num_draws=self.draws, **options)
             self.draws_ = np.asarray(self.run_.draws).reshape(-1, self.model_.posterior.mean.size)
         else:
             fit = fit_bayes_logistic if self.method == "laplace" else variational_logistic

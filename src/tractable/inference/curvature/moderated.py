@@ -13,11 +13,15 @@ References.  MacKay (1992), "The evidence framework applied to classification ne
              section 4.5.2; Trefethen and Weideman (2014) for the rule.
 """
 
+from typing import Any
+
+import jax
+import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 from scipy.special import expit, ndtr
 
-from tractable.core.checks import as_float, check, check_count, check_option, offender
+from tractable.core.checks import as_float, check, check_count, check_option, has_values, offender
 from tractable.core.types import ArrayLike, Key
 
 __all__ = ["moderated_probability"]
@@ -37,7 +41,7 @@ def moderated_probability(
     *,
     num_points: int = 32,
     key: Key | None = None,
-) -> np.ndarray:
+) -> Any:
     r"""$\int\sigma(a)\,N(a \mid \mu, s^2)\,da$ for each pair of `mean` and `variance`.
 
     `method` is "exact" (to rounding), "hermite" (Gauss-Hermite with `num_points`; good for small $s$),
@@ -47,6 +51,9 @@ def moderated_probability(
     [0.6967347, 0.7000144, 0.7022935]
     """
     check_option("method", method, _METHODS)
+    if not has_values((mean, variance)):
+        check(method == "exact", "method", "'exact' under `jit`, `vmap` and `grad`", repr(method))
+        return _exact_traced(jnp.asarray(mean), jnp.asarray(variance))
     mu, square = np.asarray(as_float("mean", mean), float), np.asarray(as_float("variance", variance), float)
     ok = square >= 0
     if not ok.all():
@@ -79,6 +86,18 @@ def _exact(mu: np.ndarray, deviation: np.ndarray) -> np.ndarray:
     m, s = mu[wide], deviation[wide]
     answer[wide] = ndtr((m[:, None] - _LOGISTIC_AT) / s[:, None]) @ _LOGISTIC
     return answer
+
+
+def _exact_traced(mu: Any, square: Any) -> Any:
+    """The same under `jit`, `vmap` and `grad`: both integrals, each where it holds."""
+    narrow = square <= 4
+    m, none = mu[..., None], square == 0
+    s = jnp.where(none, 0.0, jnp.sqrt(jnp.where(narrow & ~none, square, 1.0)))[..., None]
+    wide = jnp.sqrt(jnp.where(narrow, 9.0, square))[..., None]
+    shape = (1,) * mu.ndim + (-1,)
+    first = jax.nn.sigmoid(m + s * _NOISE.reshape(shape)) @ _NORMAL
+    second = jax.scipy.stats.norm.cdf((m - _LOGISTIC_AT.reshape(shape)) / wide) @ _LOGISTIC
+    return jnp.where(narrow, first, second)
 
 
 def _in_blocks(rule, mu: np.ndarray, deviation: np.ndarray) -> np.ndarray:

@@ -17,12 +17,14 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from tractable.core.checks import as_float, check, has_values, offender
+from tractable.core.checks import as_float, check, namespace, offender
 from tractable.core.chunks import pad_rows
 from tractable.core.iterate import Ended, Status
 from tractable.core.module import Module, field
 from tractable.core.numerics import softplus
+from tractable.core.rows import points
 from tractable.core.types import Array, ArrayLike, Float, Int, Key, Scalar
+from tractable.core.verdict import Verdict
 from tractable.distributions.gaussian import Gaussian
 from tractable.inference.curvature.moderated import moderated_probability
 from tractable.supervised.logistic.newton import NewtonFit, StandardRows, binary_rows, newton
@@ -52,56 +54,48 @@ class BayesianLogistic(Ended, Module):
     edge: bool = field(static=True, default=False)
 
     @property
-    def verdict(self) -> str:
+    def verdict(self) -> Verdict:
         """How far to trust the result."""
         ended = "Converged." if self.status is Status.converged else self.status.sentence
-        bound = (
-            " The evidence has no maximum inside the range searched: the columns may say nothing."
-            if self.edge
-            else ""
-        )
-        return ended + bound
+        more = " The evidence has no maximum inside the range searched: the columns may say nothing."
+        numbers = {"log_evidence": self.log_evidence, "precision": self.precision}
+        return Verdict(self.status.ok, ended + (more if self.edge else ""), numbers)
 
     @property
-    def coefficients(self) -> np.ndarray:
+    def coefficients(self) -> Any:
         """The posterior mean of the coefficients of the columns as they came."""
-        return np.asarray(self.posterior.mean)[int(self.has_intercept) :] / np.asarray(self.scale)
+        xp = namespace(self)
+        return xp.asarray(self.posterior.mean)[int(self.has_intercept) :] / xp.asarray(self.scale)
 
     @property
-    def intercept(self) -> float:
+    def intercept(self) -> Any:
         """The posterior mean of the intercept for the columns as they came."""
-        base = float(self.posterior.mean[0]) if self.has_intercept else 0.0
-        return base - float(self.coefficients @ np.asarray(self.centre))
+        base = self.posterior.mean[0] if self.has_intercept else 0.0
+        return base - self.coefficients @ namespace(self).asarray(self.centre)
 
     @property
-    def deviations(self) -> np.ndarray:
+    def deviations(self) -> Any:
         """The posterior deviations of the coefficients of the columns as they came."""
-        spread = np.sqrt(np.diag(np.asarray(self.posterior.cov)))[int(self.has_intercept) :]
-        return spread / np.asarray(self.scale)
+        xp = namespace(self)
+        spread = xp.sqrt(xp.diag(xp.asarray(self.posterior.cov)))[int(self.has_intercept) :]
+        return spread / xp.asarray(self.scale)
 
-    def design(self, X: ArrayLike) -> np.ndarray:
+    def design(self, X: ArrayLike) -> Any:
         """Standardised rows with a leading one."""
-        z = (np.asarray(X, float) - np.asarray(self.centre)) / np.asarray(self.scale)
-        return np.column_stack([np.ones(len(z)), z]) if self.has_intercept else z
+        x = points(X, self.centre.shape[0])
+        xp = namespace(self, x)
+        z = (x - xp.asarray(self.centre)[None]) / xp.asarray(self.scale)[None]
+        return xp.column_stack([xp.ones(len(z)), z]) if self.has_intercept else z
 
-    def log_odds(self, X: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    def log_odds(self, X: ArrayLike) -> tuple[Any, Any]:
         r"""Mean and variance of $w^\top\phi$ for each row."""
-        z, mean, cov = self.design(X), np.asarray(self.posterior.mean), np.asarray(self.posterior.cov)
-        return z @ mean, np.maximum(np.einsum("ni,ij,nj->n", z, cov, z, optimize=True), 0.0)
+        z, xp = self.design(X), namespace(self, X)
+        mean, cov = xp.asarray(self.posterior.mean), xp.asarray(self.posterior.cov)
+        return z @ mean, xp.maximum(((z @ cov) * z).sum(1), 0.0)
 
-    def predict_proba(self, X: ArrayLike, method: str = "exact", **options: Any) -> np.ndarray:
+    def predict_proba(self, X: ArrayLike, method: str = "exact", **options: Any) -> Any:
         r"""$\int\sigma(a)\,N(a \mid \mu_a, \sigma_a^2)\,da$ of each row; see `moderated_probability`."""
         return moderated_probability(*self.log_odds(X), method, **options)
-
-    def __repr__(self) -> str:
-        """Evidence, prior and verdict in one line."""
-        if not has_values(self):
-            return "BayesianLogistic(...)"
-        name = "bound" if self.method == "variational" else "log-evidence"
-        size = f"{self.posterior.mean.size} coefficients, prior precision {float(self.precision):.4g}"
-        return (
-            f"BayesianLogistic({self.method}, {size}, {name} {float(self.log_evidence):.8g}: {self.verdict})"
-        )
 
 
 def laplace_logistic(
@@ -117,8 +111,9 @@ def laplace_logistic(
     `prior_precision` is a number, one per column, a matrix, or "evidence" for the shared
     number of largest evidence.
 
-    >>> laplace_logistic([[1.0], [1.0], [1.0]], [1, 1, 0])
-    BayesianLogistic(Laplace, 1 coefficients, prior precision 1, log-evidence -2.2833585: Converged.)
+    >>> found = laplace_logistic([[1.0], [1.0], [1.0]], [1, 1, 0])
+    >>> round(float(found.log_evidence), 7), found.verdict
+    (-2.2833585, Converged.)
     """
     rows = binary_rows(features, y, weights, None)
     p = rows.size
@@ -174,8 +169,8 @@ def sample_logistic(
     key: Key,
     intercept: bool = True,
     prior_precision: float | int | str = "evidence",
-    draws: int = 1000,
-    chains: int = 4,
+    num_draws: int = 1000,
+    num_chains: int = 4,
 ) -> tuple[BayesianLogistic, Any]:
     """Laplace's posterior, and draws of the exact one under the same prior, from `inference.mcmc`.
 
@@ -194,8 +189,8 @@ def sample_logistic(
         start,
         key=key,
         args=(z, targets, w, prior),
-        num_draws=draws,
-        num_chains=chains,
+        num_draws=num_draws,
+        num_chains=num_chains,
         progress=False,
     )
     return approximate, posterior

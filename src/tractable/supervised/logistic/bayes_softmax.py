@@ -15,15 +15,19 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from scipy.special import ndtri, softmax
+from scipy.special import ndtri
+from scipy.special import softmax as softmax_of
 
-from tractable.core.checks import check, has_values
-from tractable.core.iterate import Ended, Status
+from tractable.core.checks import check, namespace
+from tractable.core.host_random import generator
+from tractable.core.iterate import Ended
 from tractable.core.module import Module, field
+from tractable.core.numerics import softmax
+from tractable.core.rows import points
 from tractable.core.types import Array, ArrayLike, Float, Int, Scalar
 from tractable.supervised.logistic.bayes import SPAN, log_evidence, prior_parts
-from tractable.supervised.logistic.newton import NewtonFit, StandardRows, checked_rows, newton
-from tractable.supervised.logistic.softmax import checked_codes, softmax_sweep, zero_sum_basis
+from tractable.supervised.logistic.newton import NewtonFit, newton
+from tractable.supervised.logistic.softmax import class_rows, softmax_sweep, zero_sum_basis
 
 __all__ = ["BayesianSoftmax", "fit_bayes_softmax"]
 
@@ -35,7 +39,7 @@ class BayesianSoftmax(Ended, Module):
     """A Gaussian over the free coefficients $V$ (a row per column of the design), with its evidence."""
 
     mean: Float[Array, "p q"]
-    cov: Float[Array, "s s"]
+    cov: Float[Array, "s s"] = field(show=False)
     centre: Float[Array, " d"]
     scale: Float[Array, " d"]
     log_evidence: Scalar
@@ -44,40 +48,29 @@ class BayesianSoftmax(Ended, Module):
     code: Int[Array, ""]
     has_intercept: bool = field(static=True)
 
-    @property
-    def verdict(self) -> str:
-        """How far to trust the result."""
-        return "Converged." if self.status is Status.converged else self.status.sentence
-
-    def logits(self, X: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    def logits(self, X: ArrayLike) -> tuple[Any, Any]:
         """Mean (rows, classes) and a root (rows, classes, classes - 1) of the covariance of the logits."""
-        z = (np.asarray(X, float) - np.asarray(self.centre)) / np.asarray(self.scale)
-        z = np.column_stack([np.ones(len(z)), z]) if self.has_intercept else z
+        x = points(X, self.centre.shape[0])
+        xp = namespace(self, x)
+        z = (x - xp.asarray(self.centre)[None]) / xp.asarray(self.scale)[None]
+        z = xp.column_stack([xp.ones(len(z)), z]) if self.has_intercept else z
         p, q = self.mean.shape
-        cov = np.asarray(self.cov).reshape(p, q, p, q)
-        spread = np.einsum("ni,iajb,nj->nab", z, cov, z, optimize=True)
-        values, vectors = np.linalg.eigh(spread)
+        spread = xp.einsum("ni,iajb,nj->nab", z, xp.asarray(self.cov).reshape(p, q, p, q), z, optimize=True)
         basis = zero_sum_basis(q + 1)
-        root = basis @ (vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :])
-        return z @ np.asarray(self.mean) @ basis.T, root
+        return z @ xp.asarray(self.mean) @ basis.T, basis[None] @ _roots(spread, xp)
 
-    def predict_proba(self, X: ArrayLike) -> np.ndarray:
+    def predict_proba(self, X: ArrayLike) -> Any:
         """The mean over the posterior of each class probability."""
-        rows = np.asarray(X, float)
-        parts = [self._average(rows[i : i + _BLOCK]) for i in range(0, max(len(rows), 1), _BLOCK)]
-        return np.concatenate(parts)
+        x = points(X, self.centre.shape[0])
+        parts = [self._average(x[i : i + _BLOCK]) for i in range(0, max(len(x), 1), _BLOCK)]
+        return namespace(self, x).concatenate(parts)
 
-    def _average(self, rows: np.ndarray) -> np.ndarray:
+    def _average(self, rows: Any) -> Any:
         mean, root = self.logits(rows)
-        shift = np.einsum("nka,sa->snk", root, _points(root.shape[2]), optimize=True)
-        return (softmax(mean + shift, axis=2).mean(0) + softmax(mean - shift, axis=2).mean(0)) / 2
-
-    def __repr__(self) -> str:
-        """Evidence, prior and verdict in one line."""
-        if not has_values(self):
-            return "BayesianSoftmax(...)"
-        size = f"{self.mean.shape[1] + 1} classes, prior precision {float(self.precision):.4g}"
-        return f"BayesianSoftmax({size}, log-evidence {float(self.log_evidence):.8g}: {self.verdict})"
+        xp = namespace(mean)
+        shares = softmax_of if xp is np else softmax
+        shift = xp.einsum("nka,sa->snk", root, _points(root.shape[2]), optimize=True)
+        return (shares(mean[None] + shift, axis=2).mean(0) + shares(mean[None] - shift, axis=2).mean(0)) / 2
 
 
 def fit_bayes_softmax(
@@ -92,9 +85,8 @@ def fit_bayes_softmax(
     r"""Laplace's posterior for codes `y`; $\alpha$ is given, or the one of largest evidence."""
     from scipy.optimize import minimize_scalar
 
-    x, labels, w = checked_rows(X, y, weights)
-    codes, k = checked_codes(labels, num_classes)
-    rows, basis = StandardRows.of(x, codes.astype(float), w, intercept), zero_sum_basis(k)
+    rows, codes, k = class_rows(X, y, weights, num_classes, intercept)
+    basis = zero_sum_basis(k)
     sweep = softmax_sweep(rows, codes, basis)
     fixed, relative = (np.repeat(part, k - 1) for part in prior_parts(rows))
     zero = np.zeros(fixed.size)
@@ -128,8 +120,19 @@ def fit_bayes_softmax(
     return BayesianSoftmax(mean, *spread, *numbers, jnp.asarray(int(found.status)), rows.intercept)
 
 
+def _roots(covs: Any, xp: Any) -> Any:
+    """Lower roots of small covariances, one for each row; a direction without variance has none."""
+    columns, count = [], covs.shape[1]
+    for j in range(count):
+        left = covs[:, :, j] - sum(column * column[:, j, None] for column in columns)
+        some = left[:, j] > 1e-14 * covs[:, j, j]
+        size = xp.where(some, xp.sqrt(xp.where(some, left[:, j], 1.0)), 1.0)
+        columns.append(xp.where(some[:, None] & (np.arange(count) >= j)[None], left / size[:, None], 0.0))
+    return xp.stack(columns, 2)
+
+
 def _points(dim: int) -> np.ndarray:
     """Quasi-random standard normal points, the same in every call."""
     from scipy.stats import qmc
 
-    return ndtri(qmc.Sobol(dim, rng=np.random.default_rng(0)).random(_PAIRS))
+    return ndtri(qmc.Sobol(dim, rng=generator(0)).random(_PAIRS))

@@ -19,12 +19,14 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import expit, ndtr, ndtri
 
-from tractable.core.checks import check, check_count
+from tractable.core.checks import check, check_count, namespace
 from tractable.core.chunks import pad_rows
 from tractable.core.iterate import Status
 from tractable.core.module import Module, field
 from tractable.core.numerics import sigmoid, sigmoid_derivative, softplus
+from tractable.core.rows import points
 from tractable.core.types import Array, ArrayLike, Float, Int, Key, Scalar
+from tractable.core.verdict import Verdict
 from tractable.optim.gradient import FirstOrder, GradientDescent, LineSearchDescent
 from tractable.optim.minimise import minimise
 from tractable.optim.newton import Newton, newton_direction
@@ -47,7 +49,8 @@ from tractable.supervised.logistic.separation import (
 )
 
 __all__ = [
-    "LogisticModel", "OddsRatios", "fit_logistic", "logistic_gradient", "logistic_hessian", "logistic_loss",
+    "BinaryModel", "LogisticModel", "OddsRatios", "finished", "fit_logistic", "logistic_gradient",
+    "logistic_hessian", "logistic_loss",
 ]  # fmt: skip
 
 _METHODS = {"lbfgs": LBFGS(), "gradient": LineSearchDescent(), "irls": Newton()}
@@ -107,7 +110,7 @@ class OddsRatios(Module):
         return "\n".join([head, *lines])
 
 
-class LogisticModel(LikelihoodFit):
+class BinaryModel(LikelihoodFit):
     """Coefficients and intercept with their covariance (intercept first), and how the fit ended.
 
     The covariance is infinite along directions that the rows say nothing about.
@@ -115,7 +118,7 @@ class LogisticModel(LikelihoodFit):
 
     coefficients: Float[Array, " d"]
     intercept: Scalar
-    covariance: Float[Array, "p p"]
+    covariance: Float[Array, "p p"] = field(show=False)
     loss: Scalar
     num_steps: Int[Array, ""]
     code: Int[Array, ""]
@@ -125,20 +128,32 @@ class LogisticModel(LikelihoodFit):
     has_intercept: bool = field(static=True, default=True)
 
     @property
-    def verdict(self) -> str:
+    def verdict(self) -> Verdict:
         """How far to trust the fit, in a sentence or two."""
         said, short = super().verdict, self.covariance.shape[0] - self.rank
-        separated = self.separation is not None and not self.separation.exists
-        more = f"{said} {short} direction(s) cannot be told apart: coefficients of least size are given."
-        return more if short and not separated else said
+        if not short or (self.separation is not None and not self.separation.exists):
+            return said
+        more = f"{short} direction(s) cannot be told apart: coefficients of least size are given."
+        return Verdict(said.ok, f"{said} {more}", said.numbers | {"rank": self.rank})
 
-    def log_odds(self, X: ArrayLike) -> np.ndarray:
+    def predictor(self, X: ArrayLike) -> Any:
         r"""$b + w^\top x$ of each row."""
-        return np.asarray(X, float) @ np.asarray(self.coefficients) + float(self.intercept)
+        x = points(X, self.coefficients.shape[0])
+        xp = namespace(self, x)
+        return x @ xp.asarray(self.coefficients) + xp.asarray(self.intercept)
 
-    def predict_proba(self, X: ArrayLike) -> np.ndarray:
+
+class LogisticModel(BinaryModel):
+    """The fit of $p(y = 1 \\mid x) = \\sigma(b + w^\\top x)$."""
+
+    def log_odds(self, X: ArrayLike) -> Any:
+        r"""$b + w^\top x$ of each row."""
+        return self.predictor(X)
+
+    def predict_proba(self, X: ArrayLike) -> Any:
         r"""$\sigma(b + w^\top x)$ of each row."""
-        return expit(self.log_odds(X))
+        eta = self.predictor(X)
+        return expit(eta) if namespace(eta) is np else sigmoid(eta)
 
     @property
     def standard_errors(self) -> Float[Array, " d"]:
@@ -180,8 +195,9 @@ def fit_logistic(
     same steps through `optim`), "sgd" (with a `key`), or any method of `optim`. Without a penalty, separated
     classes have no fit: an error names the columns, or with `separated="report"` the model does.
 
-    >>> fit_logistic([[0.0], [1.0], [2.0], [3.0]], [0, 1, 0, 1])
-    LogisticModel(1 coefficients, penalty 0, loss 2.3474865, steps 4: Converged.)
+    >>> found = fit_logistic([[0.0], [1.0], [2.0], [3.0]], [0, 1, 0, 1])
+    >>> round(float(found.loss), 7), found.verdict
+    (2.3474865, Converged.)
     """
     check_options(penalty, separated)
     rows = binary_rows(X, y, weights, intercept)
@@ -190,18 +206,19 @@ def fit_logistic(
         found = newton(rows.logistic, logistic_start(rows, prior), prior, rows.total, max_steps=max_steps)
     else:
         found = _by_method(rows, prior, solver, key, check_count("max_steps", max_steps), tol)
+    return finished(LogisticModel, rows, found, penalty, separated, names)
+
+
+def finished(
+    kind: Any, rows: StandardRows, found: NewtonFit, penalty: float | int, separated: str, names: Any
+) -> Any:
+    """The model of class `kind` that a search found; classes that are apart raise or are reported."""
     settled = bool(penalty) or found.status is Status.converged
     apart = judge_separation(rows, rows.y.astype(int), found.direction, settled, separated, names)
-    return _model(rows, found, float(penalty), apart)
-
-
-def _model(rows: StandardRows, found: NewtonFit, penalty: float, apart: Separation | None) -> LogisticModel:
     coefficients, base = rows.split(found.beta)
     rank, spread = covariance_of(found.hessian, rows.back())
-    arrays = (jnp.asarray(coefficients), jnp.asarray(float(base)), jnp.asarray(spread))
-    count, code = jnp.asarray(found.num_steps), jnp.asarray(int(found.status))
-    numbers = (jnp.asarray(found.loss), count, code)
-    return LogisticModel(*arrays, *numbers, penalty, rank, apart, rows.intercept)
+    numbers = (coefficients, float(base), spread, found.loss, found.num_steps, int(found.status))
+    return kind(*map(jnp.asarray, numbers), float(penalty), rank, apart, rows.intercept)
 
 
 def covariance_of(hessian: np.ndarray, back: np.ndarray) -> tuple[int, np.ndarray]:

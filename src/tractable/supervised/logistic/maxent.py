@@ -18,10 +18,10 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import log_softmax
 
-from tractable.core.checks import as_float, check, check_count, check_option, has_values
+from tractable.core.checks import as_float, check, check_count, check_option
 from tractable.core.chunks import bucket_size
 from tractable.core.iterate import Ended, Status
-from tractable.core.module import Module, field
+from tractable.core.module import HostResult, Module, field
 from tractable.core.types import Array, ArrayLike, Float, Int, Scalar
 from tractable.optim.gradient import LineSearchDescent
 from tractable.optim.minimise import minimise
@@ -55,10 +55,6 @@ class FeatureTable(Module):
         shape = (self.num_rows * k, len(self.names))
         return sp.csr_matrix((np.asarray(self.values), (place, np.asarray(self.features))), shape=shape)
 
-    def __repr__(self) -> str:
-        size = f"{self.num_rows} rows, {len(self.labels)} labels, {len(self.names)} features"
-        return f"FeatureTable({size}, {self.values.size} values)"
-
 
 def feature_table(
     functions: Mapping[str, Callable[[Any, Any], Any]], xs: Sequence | np.ndarray, labels: Sequence
@@ -66,8 +62,8 @@ def feature_table(
     """Evaluate named feature functions `f(x, y)` (truth values or numbers) on all rows and labels.
 
     >>> suffix = {"tion and Noun": lambda x, y: x.endswith("tion") and y == "Noun"}
-    >>> feature_table(suffix, ["nation", "run"], ["Noun", "Verb"])
-    FeatureTable(2 rows, 2 labels, 1 features, 1 values)
+    >>> feature_table(suffix, ["nation", "run"], ["Noun", "Verb"]).values.tolist()
+    [1.0]
     """
     check(len(functions) > 0, "functions", "at least one feature function", "none")
     check(len(xs) > 0, "xs", "at least one row", "none")
@@ -88,8 +84,9 @@ def feature_table(
     return FeatureTable(*places, jnp.asarray(values, float), len(xs), tuple(labels), tuple(functions))
 
 
-class MaxEntModel(Ended, Module):
-    """The weights of the features, the mean log-likelihood, and how the search ended."""
+class MaxEntModel(Ended, HostResult):
+    """The weights of the features, the mean log-likelihood, and how the search ended; it answers for tables
+    of named features, on the host."""
 
     weights: Float[Array, " m"]
     log_likelihood: Scalar
@@ -111,15 +108,6 @@ class MaxEntModel(Ended, Module):
     def predict(self, table: FeatureTable) -> list:
         """The most probable label of each row."""
         return [self.labels[k] for k in self.predict_proba(table).argmax(1)]
-
-    def __repr__(self) -> str:
-        """Fit, the largest difference of expectations, and the verdict."""
-        if not has_values(self):
-            return "MaxEntModel(...)"
-        fit = f"mean log-likelihood {float(self.log_likelihood):.8g}, gradient {float(self.gap):.1e}"
-        ended = "Converged." if self.status is Status.converged else self.status.sentence
-        head = f"{len(self.names)} features, {self.solver}, {fit}"
-        return f"MaxEntModel({head}, steps {int(self.num_steps)}: {ended})"
 
 
 def fit_maxent(

@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import log_ndtr
 
-from tractable.core.checks import as_float, check, check_finite, check_length, offender
 from tractable.core.iterate import Status
+from tractable.core.rows import Rows
 from tractable.core.types import ArrayLike
 from tractable.optim.host import Walk, minimise_on_host
 from tractable.supervised.linear.products import over_rows
@@ -32,7 +32,6 @@ __all__ = [
     "NewtonFit",
     "StandardRows",
     "binary_rows",
-    "checked_rows",
     "logistic_start",
     "newton",
 ]
@@ -71,9 +70,10 @@ class StandardRows(NamedTuple):
     intercept: bool
 
     @staticmethod
-    def of(x: np.ndarray, y: np.ndarray, weights: np.ndarray, intercept: bool) -> "StandardRows":
+    def of(rows: Rows, intercept: bool) -> "StandardRows":
         """Centre and scale need not be those of all rows: a large table is judged by a part of it, except
         for columns that do not vary there."""
+        x, y, weights = rows.X, np.asarray(rows.y, float), rows.weights
         share = _SHARE if len(x) >= _MANY else 1
         some, part = x[::share], weights[::share]
         centre, scale = _moments(some, part, intercept)
@@ -163,40 +163,16 @@ class StandardRows(NamedTuple):
         return gradient, hessian
 
 
-def checked_rows(
-    X: ArrayLike, y: ArrayLike, weights: ArrayLike | None
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows, targets and weights as arrays without rows of weight zero; faults are named."""
-    ready = isinstance(X, np.ndarray) and X.dtype == float  # a large table is not copied
-    x, y = np.ascontiguousarray(X if ready else as_float("X", X), float), np.asarray(y)
-    check(x.ndim == 2 and x.size > 0, "X", "a matrix with rows and columns", f"shape {x.shape}")
-    check(y.ndim == 1, "y", "a vector", f"shape {y.shape}")
-    check_length("y", y, "X", x)
-    if not np.isfinite(x.sum()):
-        check_finite("X", x)
-    w = np.ones(len(x)) if weights is None else np.asarray(as_float("weights", weights), float)
-    check(w.shape == (len(x),), "weights", f"of shape ({len(x)},), one per row", f"shape {w.shape}")
-    ok = np.isfinite(w) & (w >= 0)
-    if not ok.all():
-        check(False, "weights", "zero or positive, and finite", offender(w, ok))
-    keep = w > 0
-    check(bool(keep.any()), "weights", "positive for at least one row", "zeros")
-    return (x, y, w) if keep.all() else (x[keep], y[keep], w[keep])
-
-
 def binary_rows(
     X: ArrayLike, y: ArrayLike, weights: ArrayLike | None, intercept: bool | None
 ) -> StandardRows:
     """Checked rows of targets 0 and 1, standardised; with `intercept=None` taken as they are."""
-    x, labels, w = checked_rows(X, y, weights)
-    ok = (labels == 0) | (labels == 1)
-    if not ok.all():
-        check(False, "y", "0 or 1", offender(labels, ok), "Turn names into codes with `label_codes`.")
+    rows = Rows.of(X, y, weights, target="binary")
     if intercept is not None:
-        return StandardRows.of(x, labels.astype(float), w, intercept)
-    d = x.shape[1]
+        return StandardRows.of(rows, intercept)
+    d = rows.num_columns
     plain = (np.zeros(d), np.ones(d), np.zeros(d, bool), False)
-    return StandardRows(x, labels.astype(float), w, *plain)
+    return StandardRows(rows.X, np.asarray(rows.y, float), rows.weights, *plain)
 
 
 def newton(

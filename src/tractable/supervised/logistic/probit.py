@@ -11,23 +11,19 @@ References.  Bishop (2006) section 4.3.5; McCullagh and Nelder (1989) section 4.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from jax.scipy.stats import norm
 from scipy.special import ndtr
 
-from tractable.core.iterate import Status
-from tractable.core.module import field
-from tractable.core.types import Array, ArrayLike, Float, Int, Scalar
+from tractable.core.checks import namespace
+from tractable.core.types import ArrayLike, Scalar
 from tractable.distributions.special import log_ndtr
-from tractable.supervised.logistic.binary import covariance_of
+from tractable.supervised.logistic.binary import BinaryModel, finished
 from tractable.supervised.logistic.newton import binary_rows, newton
-from tractable.supervised.logistic.separation import (
-    LikelihoodFit,
-    Separation,
-    check_options,
-    judge_separation,
-)
+from tractable.supervised.logistic.separation import check_options
 
 __all__ = ["ProbitModel", "fit_probit", "probit_loss"]
 
@@ -41,25 +37,13 @@ def probit_loss(
     return -(logs.sum() if weights is None else jnp.asarray(weights, float) @ logs)
 
 
-class ProbitModel(LikelihoodFit):
-    """Coefficients and intercept with their covariance (intercept first), and how the fit ended."""
+class ProbitModel(BinaryModel):
+    """The fit of $p(y = 1 \\mid x) = \\Phi(b + w^\\top x)$."""
 
-    coefficients: Float[Array, " d"]
-    intercept: Scalar
-    covariance: Float[Array, "p p"]
-    loss: Scalar
-    num_steps: Int[Array, ""]
-    code: Int[Array, ""]
-    penalty: float = field(static=True)
-    separation: Separation | None = None
-
-    def predictor(self, X: ArrayLike) -> np.ndarray:
-        r"""$b + w^\top x$ of each row."""
-        return np.asarray(X, float) @ np.asarray(self.coefficients) + float(self.intercept)
-
-    def predict_proba(self, X: ArrayLike) -> np.ndarray:
+    def predict_proba(self, X: ArrayLike) -> Any:
         r"""$\Phi(b + w^\top x)$ of each row."""
-        return ndtr(self.predictor(X))
+        eta = self.predictor(X)
+        return ndtr(eta) if namespace(eta) is np else norm.cdf(eta)
 
 
 def fit_probit(
@@ -78,17 +62,12 @@ def fit_probit(
     Without a penalty, separated classes raise an error that names the columns (or, with
     `separated="report"`, the model does).
 
-    >>> fit_probit([[0.0], [1.0], [2.0], [3.0]], [0, 1, 0, 1])
-    ProbitModel(1 coefficients, penalty 0, loss 2.3309435, steps 4: Converged.)
+    >>> found = fit_probit([[0.0], [1.0], [2.0], [3.0]], [0, 1, 0, 1])
+    >>> round(float(found.loss), 7), found.verdict
+    (2.3309435, Converged.)
     """
     check_options(penalty, separated)
     rows = binary_rows(X, y, weights, intercept)
     prior = rows.penalty(float(penalty))
     found = newton(rows.probit, np.zeros(rows.size), prior, rows.total, max_steps=max_steps)
-    settled = bool(penalty) or found.status is Status.converged
-    apart = judge_separation(rows, rows.y.astype(int), found.direction, settled, separated, names)
-    coefficients, base = rows.split(found.beta)
-    spread = covariance_of(found.hessian, rows.back())[1]
-    arrays = jnp.asarray(coefficients), jnp.asarray(float(base)), jnp.asarray(spread), jnp.asarray(found.loss)
-    ends = jnp.asarray(found.num_steps), jnp.asarray(int(found.status))
-    return ProbitModel(*arrays, *ends, float(penalty), apart)
+    return finished(ProbitModel, rows, found, penalty, separated, names)

@@ -16,12 +16,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tractable.core.checks import check, has_values
-from tractable.core.iterate import Status
+from tractable.core.checks import check
+from tractable.core.iterate import Ended, Status
 from tractable.core.module import Module, field
+from tractable.core.rows import Rows
 from tractable.core.types import ArrayLike
+from tractable.core.verdict import Verdict
 from tractable.optim.linear_program import linear_program
-from tractable.supervised.logistic.newton import StandardRows, checked_rows
+from tractable.supervised.logistic.newton import StandardRows
 
 __all__ = [
     "LikelihoodFit", "Overlap", "SeparatedDataError", "Separation", "check_options", "find_separation",
@@ -85,30 +87,20 @@ class Separation(Module):
             raise SeparatedDataError(f"`X` must not separate the classes; got this: {self} {_FIX}")
 
 
-class LikelihoodFit(Module):
+class LikelihoodFit(Ended, Module):
     """What the fitted log-linear models share: how the fit ended, and whether to trust it.
 
     They have `coefficients`, `loss`, `num_steps`, `code`, `penalty` and `separation`.
     """
 
     @property
-    def status(self: Any) -> Status:
-        return Status(int(self.code))
-
-    @property
-    def verdict(self: Any) -> str:
+    def verdict(self: Any) -> Verdict:
         """How far to trust the fit."""
+        numbers = {"loss": self.loss, "num_steps": self.num_steps}
         if self.separation is not None and not self.separation.exists:
-            return f"Do not use the coefficients. {self.separation}"
-        return "Converged." if self.status is Status.converged else self.status.sentence
-
-    def __repr__(self: Any) -> str:
-        """Size, loss and verdict in one line."""
-        if not has_values(self):
-            return f"{type(self).__name__}(...)"
-        size = f"{self.coefficients.size} coefficients, penalty {self.penalty:g}"
-        ending = f"steps {int(self.num_steps)}: {self.verdict}"
-        return f"{type(self).__name__}({size}, loss {float(self.loss):.8g}, {ending})"
+            return Verdict(False, f"Do not use the coefficients. {self.separation}", numbers)
+        said = "Converged." if self.status is Status.converged else self.status.sentence
+        return Verdict(self.status.ok, said, numbers)
 
 
 def separation(
@@ -125,10 +117,8 @@ def separation(
     The classes are separated completely: the likelihood has no maximum. Separating columns: age (4 rows off \
 the boundary).
     """
-    x, labels, w = checked_rows(X, y, weights)
-    codes = np.unique(labels, return_inverse=True)[1]
-    rows = StandardRows.of(x, codes.astype(float), w, intercept)
-    return find_separation(rows, codes, names=names)
+    rows = StandardRows.of(Rows.of(X, y, weights, target="label"), intercept)
+    return find_separation(rows, rows.y.astype(int), names=names)
 
 
 def check_options(penalty: float | int, separated: str) -> None:

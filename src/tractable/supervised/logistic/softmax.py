@@ -11,6 +11,7 @@ References.  Bishop (2006) section 4.3.4; Bohning (1992).
 """
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -18,17 +19,18 @@ from scipy.linalg import helmert
 from scipy.special import log_softmax as log_softmax_of
 from scipy.special import softmax as softmax_of
 
-from tractable.core.checks import check, check_count, offender
+from tractable.core.checks import check, check_count, namespace
 from tractable.core.chunks import pad_rows
 from tractable.core.iterate import Status
 from tractable.core.module import field
 from tractable.core.numerics import log_softmax, one_hot, softmax
+from tractable.core.rows import Rows, points
 from tractable.core.types import Array, ArrayLike, Float, Int, Scalar
 from tractable.optim.gradient import LineSearchDescent
 from tractable.optim.minimise import minimise
 from tractable.optim.objective import Method
 from tractable.optim.quasi_newton import LBFGS
-from tractable.supervised.logistic.newton import NewtonFit, StandardRows, checked_rows, newton
+from tractable.supervised.logistic.newton import NewtonFit, StandardRows, newton
 from tractable.supervised.logistic.separation import (
     LikelihoodFit,
     Separation,
@@ -80,13 +82,16 @@ class SoftmaxModel(LikelihoodFit):
     penalty: float = field(static=True)
     separation: Separation | None = None
 
-    def logits(self, X: ArrayLike) -> np.ndarray:
+    def logits(self, X: ArrayLike) -> Any:
         r"""$b_k + w_k^\top x$, a column per class."""
-        return np.asarray(X, float) @ np.asarray(self.coefficients).T + np.asarray(self.intercepts)
+        x = points(X, self.coefficients.shape[1])
+        xp = namespace(self, x)
+        return x @ xp.asarray(self.coefficients).T + xp.asarray(self.intercepts)[None]
 
-    def predict_proba(self, X: ArrayLike) -> np.ndarray:
+    def predict_proba(self, X: ArrayLike) -> Any:
         """The probability of each class, a column per class."""
-        return softmax_of(self.logits(X), axis=1)
+        logits = self.logits(X)
+        return softmax_of(logits, axis=1) if namespace(logits) is np else softmax(logits, axis=1)
 
 
 def fit_softmax(
@@ -110,15 +115,13 @@ def fit_softmax(
     `separated="report"`, the model does).
     """
     check_options(penalty, separated)
-    x, labels, w = checked_rows(X, y, weights)
-    codes, k = checked_codes(labels, num_classes)
+    rows, codes, k = class_rows(X, y, weights, num_classes, intercept)
     absent = sorted(set(range(k)) - set(codes.tolist()))
     fix = "Its intercept would be minus infinity: leave the class out, or give a prior (`fit_bayes_softmax`)."
     check(not absent or not intercept, "y", "with rows of every class", f"none of class {absent[:1]}", fix)
-    rows = StandardRows.of(x, codes.astype(float), w, intercept)
     basis, prior = zero_sum_basis(k), np.repeat(rows.penalty(float(penalty)), k - 1)
     if isinstance(solver, str) and solver == "auto":
-        cheap = len(x) * (rows.size * k) ** 2 / 2 <= _FLOPS and prior.size <= _UNKNOWNS
+        cheap = len(codes) * (rows.size * k) ** 2 / 2 <= _FLOPS and prior.size <= _UNKNOWNS
         solver = "newton" if cheap else "lbfgs"
     if isinstance(solver, str) and solver == "newton":
         sweep = softmax_sweep(rows, codes, basis)
@@ -140,17 +143,15 @@ def zero_sum_basis(num_classes: int) -> np.ndarray:
     return helmert(num_classes).T
 
 
-def checked_codes(labels: np.ndarray, num_classes: int | None) -> tuple[np.ndarray, int]:
-    """Class codes as integers and the number of classes."""
-    whole = np.issubdtype(labels.dtype, np.number) and bool((labels == np.floor(labels)).all())
-    fix = "Turn names into codes with `label_codes`."
-    check(whole, "y", "codes 0, 1, ... of the classes", f"dtype {labels.dtype}", fix)
-    k = int(labels.max()) + 1 if num_classes is None else check_count("num_classes", num_classes, 2)
+def class_rows(
+    X: ArrayLike, y: ArrayLike, weights: ArrayLike | None, num_classes: int | None, intercept: bool
+) -> tuple[StandardRows, np.ndarray, int]:
+    """Checked and standardised rows, the codes of their classes and the number of classes."""
+    rows = Rows.of(X, y, weights, target="class", num_classes=num_classes)
+    codes = np.asarray(rows.y, np.int64)
+    k = int(codes.max()) + 1 if num_classes is None else check_count("num_classes", num_classes, 2)
     check(k >= 2, "y", "of at least two classes", "one")
-    ok = (labels >= 0) & (labels < k)
-    if not ok.all():
-        check(False, "y", f"codes from 0 to {k - 1}", offender(labels, ok), fix)
-    return labels.astype(np.int64), k
+    return StandardRows.of(rows, intercept), codes, k
 
 
 def softmax_sweep(rows: StandardRows, codes: np.ndarray, basis: np.ndarray) -> Callable:
