@@ -35,6 +35,7 @@ from tractable.core.chunks import pad_rows
 from tractable.core.iterate import Run, run
 from tractable.core.linalg import psd_solve, symmetrise
 from tractable.core.module import Module, field
+from tractable.core.rows import Rows, points
 from tractable.core.types import Array, ArrayLike, Float, Scalar
 from tractable.distributions.gaussian import Gaussian, condition
 from tractable.distributions.gaussian_forms import to_covariance, to_information
@@ -119,10 +120,10 @@ class RecursiveModel(Module):
         fixed = (self.column_scale, self.forgetting, self.form, self.has_intercept)
         return RecursiveModel(found.state, energy, total, *fixed)
 
-    def predict(self, X: ArrayLike) -> Any:
+    def predict(self, X: ArrayLike | Rows) -> Any:
         return self._design(X) @ namespace(self, X).asarray(self.belief.mean)
 
-    def predict_dist(self, X: ArrayLike) -> StudentT:
+    def predict_dist(self, X: ArrayLike | Rows) -> StudentT:
         if has_values(self.count):
             check(float(self.count) > 0, "rows", "given before a prediction", "none")
         xp, A = namespace(self, X), self._design(X)
@@ -132,9 +133,9 @@ class RecursiveModel(Module):
         parts = xp.broadcast_to(count, spread.shape), A @ xp.asarray(self.belief.mean), scale
         return StudentT(*(jnp.asarray(part) for part in parts))
 
-    def _design(self, X: ArrayLike) -> Any:
+    def _design(self, X: ArrayLike | Rows) -> Any:
         xp = namespace(self, X)
-        rows = xp.asarray(X, float)
+        rows = xp.asarray(points(X, len(self.column_scale) - self.has_intercept))
         rows = xp.column_stack([xp.ones(len(rows)), rows]) if self.has_intercept else rows
         return rows / xp.asarray(self.column_scale)[None]
 

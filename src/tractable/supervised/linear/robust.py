@@ -62,12 +62,12 @@ class RobustModel(Ended, Module):
         sentence = f"{light} rows all but ignored. {self.status.sentence}"
         return Verdict(self.status.ok, sentence, {"ignored": light})
 
-    def predict(self, X: ArrayLike) -> Any:
+    def predict(self, X: ArrayLike | Rows) -> Any:
         xp = namespace(self, X)
         rows = points(X, self.coefficients.shape[0])
         return rows @ xp.asarray(self.coefficients) + xp.asarray(self.intercept)
 
-    def predict_dist(self, X: ArrayLike) -> Distribution:
+    def predict_dist(self, X: ArrayLike | Rows) -> Distribution:
         """The noise around the fitted line; the uncertainty of the coefficients is not included."""
         loc = jnp.asarray(self.predict(X))
         scale = jnp.broadcast_to(self.scale, loc.shape)
