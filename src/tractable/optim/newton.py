@@ -82,7 +82,7 @@ def newton_direction(curvature: Any, gradient: Any, damping: Any = 0.0) -> Any:
     relative to a unit diagonal) stay put. Without damping the matrix is scaled to that diagonal first:
     unknowns of very different size lose nothing.
 
-    >>> newton_direction(np.diag([2.0, 1.0]), np.array([4.0, 3.0])).tolist()
+    >>> newton_direction(np.diag([2.0, 1.0]), np.array([4.0, 3.0])).round(9).tolist()
     [-2.0, -3.0]
     """
     xp = namespace(curvature, gradient, damping)
