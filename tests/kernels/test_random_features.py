@@ -81,7 +81,7 @@ def test_nystrom_is_exact_at_landmarks_and_bounded_elsewhere():
     assert features.rank == 10
     repeated = NystromFeatures(kernel, np.concatenate([rows[:10], rows[:3]]))
     assert repeated.rank == 10
-    assert "landmarks=float64[13, 2], projection=float64[13, 10]" in repr(repeated)
+    assert (len(repeated.landmarks), repeated.rank) == (13, 10)
 
 
 def test_pivoted_landmarks_are_those_of_the_dense_factor():

@@ -12,6 +12,7 @@ References.  Muirhead (1982) theorem 2.1.9; Lewandowski, Kurowicka and Joe (2009
 """
 
 import math
+from abc import abstractmethod
 from typing import ClassVar
 
 import jax.numpy as jnp
@@ -71,7 +72,20 @@ class OntoLowerCholesky(_VectorToMatrix):
         return lower_cholesky
 
 
-class CholeskyToCovariance(_MatrixToMatrix):
+class _FromCholesky(_MatrixToMatrix):
+    """Products of lower triangles with themselves."""
+
+    def _inverse(self, y):
+        _check_square("y", y)
+        lower = jnp.linalg.cholesky(y)
+        return lower, -self._log_det(lower)
+
+    @abstractmethod
+    def _log_det(self, lower: Array) -> Array:
+        """Of the map at one triangle."""
+
+
+class CholeskyToCovariance(_FromCholesky):
     r"""$A = LL^\top$, with $\log|\det| = d\log 2 + \sum_i (d - i + 1)\log L_{ii}$ between the lower
     triangles.
     """
@@ -79,11 +93,6 @@ class CholeskyToCovariance(_MatrixToMatrix):
     def _forward(self, x):
         _check_square("x", x)
         return symmetrise(x @ x.T), self._log_det(x)
-
-    def _inverse(self, y):
-        _check_square("y", y)
-        lower = jnp.linalg.cholesky(y)
-        return lower, -self._log_det(lower)
 
     def _log_det(self, lower: Array) -> Array:
         d = lower.shape[0]
@@ -98,7 +107,7 @@ class CholeskyToCovariance(_MatrixToMatrix):
         return psd
 
 
-class CholeskyToCorrelation(_MatrixToMatrix):
+class CholeskyToCorrelation(_FromCholesky):
     r"""$R = LL^\top$ for $L$ with unit rows, with $\log|\det| = \sum_j (d - j)\log L_{jj}$ between the strict
     lower triangles.
     """
@@ -106,11 +115,6 @@ class CholeskyToCorrelation(_MatrixToMatrix):
     def _forward(self, x):
         _check_square("x", x)
         return _with_diagonal(symmetrise(x @ x.T), jnp.ones(x.shape[0], x.dtype)), self._log_det(x)
-
-    def _inverse(self, y):
-        _check_square("y", y)
-        lower = jnp.linalg.cholesky(y)
-        return lower, -self._log_det(lower)
 
     def _log_det(self, lower: Array) -> Array:
         d = lower.shape[0]

@@ -31,6 +31,7 @@ from tractable.distributions.special import (
     power_log,
     stirling_error,
 )
+from tractable.distributions.tailed import Tailed
 from tractable.distributions.truncated_normal import TruncatedNormal
 
 __all__ = ["Beta", "TruncatedNormal", "Uniform", "VonMises"]
@@ -87,7 +88,7 @@ class Uniform(Univariate):
         return self.high - (self.high - self.low) * q
 
 
-class Beta(Univariate, ExponentialFamily):
+class Beta(Tailed, ExponentialFamily):
     r"""$p(x) = x^{a-1}(1 - x)^{b-1} / B(a, b)$ for $0 \le x \le 1$; mean $a/(a + b)$.
 
     The mode is $(a - 1)/(a + b - 2)$ where $a, b > 1$, else the end at which the density is largest; NaN
@@ -142,18 +143,6 @@ class Beta(Univariate, ExponentialFamily):
     def _tails(self, x):
         a, b = jnp.broadcast_to(self.a, x.shape), jnp.broadcast_to(self.b, x.shape)
         return log_beta_tails(a, b, x, 1 - x)
-
-    def _cdf(self, x):
-        return jnp.exp(self._tails(x)[0])
-
-    def _survival(self, x):
-        return jnp.exp(self._tails(x)[1])
-
-    def _log_cdf(self, x):
-        return self._tails(x)[0]
-
-    def _log_survival(self, x):
-        return self._tails(x)[1]
 
     def _icdf(self, p):
         return self._at_shares(p, 1 - p)

@@ -1,4 +1,4 @@
-r"""Counts known by the logarithms of their two tails: distribution functions, quantiles and entropies follow.
+r"""Families known by the logarithms of their two tails: distribution functions and, for counts, quantiles.
 
 Contract.    A family states $\log P(X \le k)$ and $\log P(X > k)$; the quantile is the least $k$ with $P(X
              \le k) \ge p$.
@@ -16,23 +16,15 @@ from tractable.core.types import Array, ArrayLike
 from tractable.distributions.base import Univariate
 from tractable.distributions.quantile import invert_counts
 
-__all__ = ["Counts", "check_success_possible"]
+__all__ = ["Counts", "Tailed", "check_success_possible"]
 
 
-class Counts(Univariate):
-    """A distribution on whole numbers from zero, known by the logarithms of its two tails."""
+class Tailed(Univariate):
+    """A distribution on the line known by the logarithms of its two tails."""
 
     @abstractmethod
-    def _tails(self, k: Array) -> tuple[Array, Array]:
-        """log P(X <= k) and log P(X > k) for k below the greatest number."""
-
-    @property
-    def support(self) -> Support:
-        return counts
-
-    @property
-    def _greatest(self) -> ArrayLike:
-        return jnp.inf
+    def _tails(self, x: Array) -> tuple[Array, Array]:
+        """log P(X <= x) and log P(X > x) for x below the greatest value."""
 
     def _cdf(self, x):
         return jnp.exp(self._tails(x)[0])
@@ -45,6 +37,18 @@ class Counts(Univariate):
 
     def _log_survival(self, x):
         return self._tails(x)[1]
+
+
+class Counts(Tailed):
+    """A distribution on whole numbers from zero."""
+
+    @property
+    def support(self) -> Support:
+        return counts
+
+    @property
+    def _greatest(self) -> ArrayLike:
+        return jnp.inf
 
     def _icdf(self, p):
         return self._solve(p, 1 - p, (0.0, 4 * float(jnp.finfo(p.dtype).eps)))
