@@ -37,7 +37,7 @@ def assert_near(found, expected, rtol=1e-10, atol=0.0):
 
 
 def exact(function, *columns):
-    return [function(*map(mp.mpf, row)) for row in np.broadcast(*columns)]
+    return [function(*(mp.mpf(value.item()) for value in row)) for row in np.broadcast(*columns)]
 
 
 def log_factorial(x):
