@@ -232,13 +232,14 @@ def _jump_remarks(chains: Chains, target: Any, last: Any) -> tuple[str, ...]:
     if last is None or chains.sampler.space != "real" or chains.sampler.ensemble or not follows:
         return ()
     whitening, key = chains.whitening, stream(chains.words, "looks")[0]
+    behind = Whitened(target, whitening)
     rows = np.asarray(last).reshape((-1, np.shape(last)[-1]))
     points = rows if whitening is None else whitening.points(rows)
 
     def look(x: np.ndarray) -> tuple[float, np.ndarray]:
         # behind the map of the chains, for which the density is compiled already
         z = x if whitening is None else whitening.inverse(x)
-        state = evaluate(Whitened(target, whitening), chains.sampler, z, key)
+        state = evaluate(behind, chains.sampler, z, key)
         slope = np.asarray(state.gradient)
         return float(state.log_density), slope if whitening is None else whitening.solve_transposed(slope)
 

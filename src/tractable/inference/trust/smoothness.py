@@ -36,7 +36,7 @@ class Jump(Module):
 def find_jump(
     value_and_slope: Callable[[np.ndarray], tuple[float, np.ndarray]],
     draws: np.ndarray,
-    num_looks: int = 250,
+    num_looks: int = 100,
 ) -> Jump | None:
     """A jump on one of a few lines through `draws`, shape `(n, d)`, or `None` if none is met; no line is
     begun after `num_looks` evaluations."""
