@@ -18,7 +18,12 @@ from tractable.inference.chains.mcmc import mcmc
 from tractable.inference.samplers.metropolis import Metropolis, MultiplicativeWalk
 from tractable.inference.samplers.nuts import NUTS
 from tractable.inference.samplers.slice import SliceSampler
+from tractable.kernels.stationary import RBF
 from tractable.messages.junction import junction_tree
+from tractable.supervised.linear.robust import robust_regression
+from tractable.supervised.svm.machine import SupportVectorMachine
+from tractable.supervised.svm.multiclass import fit_pairwise
+from tractable.supervised.trees.forests import fit_forest
 
 EFFECTS = np.array([28.0, 8.0, -3.0, 7.0, -1.0, 1.0, 18.0, 12.0])
 ERRORS = np.array([15.0, 10.0, 16.0, 11.0, 9.0, 11.0, 10.0, 18.0])
@@ -65,11 +70,41 @@ def of_networks() -> Any:
     )
 
 
+def rows(num_rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows with a target that no plane separates."""
+    X = np.random.default_rng(3).normal(size=(num_rows, 5))
+    return X, X[:, 0] + X[:, 1] * X[:, 2]
+
+
+def of_forest(num_rows: int, **options: Any) -> Any:
+    """A forest and what it answers; many rows take the compiled primitives."""
+    X, y = rows(num_rows)
+    forest = fit_forest(X, (y > 0).astype(int), key=jr.key(2), **options)
+    return forest, forest.values(X)
+
+
+def of_machine(num_rows: int) -> Any:
+    """A machine of few rows takes its steps in NumPy, one of many in compiled loops."""
+    X, y = rows(num_rows)
+    return SupportVectorMachine.fit(X, np.sign(y), RBF(1.0)).decision(X)
+
+
+def of_pairs() -> Any:
+    X, y = rows(300)
+    return fit_pairwise(X, np.digitize(y, [-0.5, 0.5]), RBF(1.0))[0].decisions(X)
+
+
 ENGINES = {
     "networks": of_networks,
     "small_junction_tree": lambda: of_junction_tree(4, 1.0),
     "large_junction_tree": lambda: of_junction_tree(12, 1.0),
     "junction_tree_in_logs": lambda: of_junction_tree(6, 300.0),
+    "forest": lambda: of_forest(200, num_trees=20),
+    "forest-of-many-rows": lambda: of_forest(20_000, num_trees=20, max_depth=8),
+    "robust": lambda: [robust_regression(*rows(200), loss=loss) for loss in ("huber", "absolute", "student")],
+    "support-vectors": lambda: of_machine(200),
+    "support-vectors-of-many-rows": lambda: of_machine(1500),
+    "class-pairs": of_pairs,
     "nuts": lambda: of_chains(
         schools,
         {"mu": 0.0, "tau": 1.0, "z": np.zeros(8)},

@@ -17,12 +17,6 @@ from tests.laws.cases_models import CASES, NEW
 from tractable.core.module import HostResult, Module
 
 BY_NAME = {case.name: case for case in CASES}
-# Models whose methods still need values; remove a name with the change that makes its model pass.
-PENDING = {
-    "tree", "forest", "rotation forest", "boosted trees", "support vectors", "pairwise machine",
-    "support vector regression", "linear machine", "least-squares machine", "two-sided sigmoid",
-    "Platt's sigmoid", "isotonic curve", "perceptron", "kernel perceptron", "nearest neighbours",
-}  # fmt: skip
 ANSWERS = ("predict", "predict_dist", "predict_proba", "decision", "decisions", "probability", "latent")
 
 
@@ -49,7 +43,7 @@ def twin_of(name, model):
     return other if same else model
 
 
-@pytest.mark.parametrize("name", [c.name for c in CASES if c.name not in PENDING])
+@pytest.mark.parametrize("name", [case.name for case in CASES])
 def test_models_pass_through_transformations(name):
     case = BY_NAME[name]
     model, rows = arrays(fitted(name)), rows_of(case)
@@ -100,4 +94,4 @@ PARTS = {
 def test_every_model_is_registered_or_a_host_result():
     seen = {type(fitted(case.name)) for case in CASES}
     left = [cls.__name__ for cls in model_classes() if cls not in seen and not issubclass(cls, HostResult)]
-    assert set(left) - PARTS <= {"ID3Tree"}  # to carry the mark
+    assert set(left) <= PARTS

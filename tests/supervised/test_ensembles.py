@@ -144,7 +144,7 @@ def test_adaboost_ends_where_nothing_is_left_to_learn():
     useless = fit_adaboost([[1.0]] * 4, [0, 1, 0, 1])
     assert useless.status is Status.stalled
     np.testing.assert_allclose(useless.probabilities([[5.0]]), [[0.5, 0.5]])
-    assert "no tree was better than chance" in repr(useless)
+    assert "No tree was better than chance" in repr(useless)
 
 
 def test_rotations_keep_all_components_of_disjoint_subsets():
@@ -171,7 +171,7 @@ def test_rotation_forests_see_slanted_borders():
     assert right > (fit_tree(ROWS, y).predict(FRESH) == new).mean() + 0.05
     constant = fit_rotation_forest(np.ones((5, 2)), [0, 1, 1, 1, 0], key=jr.key(0), num_trees=2)
     np.testing.assert_allclose(constant.values([[1.0, 1.0]]), [[0.4, 0.6]])
-    with pytest.raises(ValueError, match="`X` must be without missing entries; got NaN in column 1, row 0"):
+    with pytest.raises(ValueError, match="`X` must be finite; got NaN in column 1, row 0"):
         found.predict(np.array([[0.0, np.nan, 0, 0, 0, 0]]))
 
 

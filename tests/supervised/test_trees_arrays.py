@@ -29,7 +29,8 @@ def random_case(seed):
 @pytest.mark.parametrize("seed", range(60))
 def test_both_primitives_grow_the_same_trees(seed, monkeypatch):
     X, y, weights, options = random_case(seed)
-    sample, columns = growth.sample_of(X, y, weights, options.criterion, None), growth.code_columns(X)
+    rows, sample = growth.sample_of(X, y, weights, options.criterion, None)
+    columns = growth.code_columns(rows)
     several = np.stack(
         [sample.weights, sample.weights * (np.arange(len(X)) % 3 != 1) + (np.arange(len(X)) == 0)]
     )

@@ -19,7 +19,7 @@ from tractable.estimators.base import Classifier, Regressor, key_from
 from tractable.estimators.trees import TreeClassifier, TreeRegressor, normal_of
 from tractable.inference.trust.uncertainty import split_variance
 from tractable.supervised.trees.forests import canonical_order, draw_rows
-from tractable.supervised.trees.growth import code_columns, sample_of
+from tractable.supervised.trees.growth import code_columns
 
 __all__ = ["BaggingClassifier", "BaggingRegressor"]
 
@@ -42,8 +42,7 @@ class _Bagging:
         self.random_state = random_state
 
     def _fit_copies(self, rows, base, least_values: int = 1) -> None:
-        sample = sample_of(rows.X, rows.y, rows.weights, "variance", None)
-        order = canonical_order(code_columns(rows.X), sample)
+        order = canonical_order(code_columns(rows.X), np.asarray(rows.y, float))
         X, y, weights = (array[order] for array in rows)
         starts = seeds(key_from(self.random_state), 2 * self.n_estimators)
         weighted = has_fit_parameter(base, "sample_weight")

@@ -100,7 +100,7 @@ class TreeClassifier(_Grown, Classifier):
     def fit(self, X, y, sample_weight=None):
         rows = self._training_classes(X, y, sample_weight)
         self.model_ = fit_tree(
-            *rows, num_classes=len(self.classes_), key=key_from(self.random_state), criterion=self.criterion,
+            rows, num_classes=len(self.classes_), key=key_from(self.random_state), criterion=self.criterion,
             max_depth=self.max_depth, min_samples_leaf=self.min_samples_leaf, max_leaves=self.max_leaf_nodes,
             max_features=self._num_features(), alpha=self.ccp_alpha,
         )  # fmt: skip
@@ -142,7 +142,7 @@ class TreeRegressor(_Grown, Regressor):
     def fit(self, X, y, sample_weight=None):
         rows = self._training_rows(X, y, sample_weight, y_numeric=True)
         self.model_ = fit_tree(
-            *rows, key=key_from(self.random_state), criterion="variance", max_depth=self.max_depth,
+            rows, key=key_from(self.random_state), criterion="variance", max_depth=self.max_depth,
             min_samples_leaf=self.min_samples_leaf, max_leaves=self.max_leaf_nodes,
             max_features=self._num_features(), alpha=self.ccp_alpha,
         )  # fmt: skip
@@ -191,7 +191,7 @@ class ForestClassifier(_Grown, Classifier):
     def fit(self, X, y, sample_weight=None):
         rows = self._training_classes(X, y, sample_weight)
         self.model_ = fit_forest(
-            *rows, num_classes=len(self.classes_), key=key_from(self.random_state),
+            rows, num_classes=len(self.classes_), key=key_from(self.random_state),
             num_trees=self.n_estimators,
             criterion=self.criterion, max_depth=self.max_depth, min_samples_leaf=self.min_samples_leaf,
             max_features=self._num_features(), bootstrap=self.bootstrap, num_threads=self._num_threads(),
@@ -232,7 +232,7 @@ class ForestRegressor(_Grown, Regressor):
     def fit(self, X, y, sample_weight=None):
         rows = self._training_rows(X, y, sample_weight, y_numeric=True)
         self.model_ = fit_forest(
-            *rows, key=key_from(self.random_state), num_trees=self.n_estimators, criterion="variance",
+            rows, key=key_from(self.random_state), num_trees=self.n_estimators, criterion="variance",
             max_depth=self.max_depth, min_samples_leaf=self.min_samples_leaf,
             max_features=self._num_features(), bootstrap=self.bootstrap, num_threads=self._num_threads(),
         )  # fmt: skip
@@ -276,7 +276,7 @@ class RotationForestClassifier(_Grown, Classifier):
     def fit(self, X, y, sample_weight=None):
         rows = self._training_classes(X, y, sample_weight)
         self.model_ = fit_rotation_forest(
-            *rows, num_classes=len(self.classes_), key=key_from(self.random_state),
+            rows, num_classes=len(self.classes_), key=key_from(self.random_state),
             num_trees=self.n_estimators,
             subset_size=self.subset_size, criterion=self.criterion, max_depth=self.max_depth,
             min_samples_leaf=self.min_samples_leaf, num_threads=self._num_threads(),
@@ -311,7 +311,7 @@ class AdaBoostClassifier(_Grown, Classifier):
     def fit(self, X, y, sample_weight=None):
         rows = self._training_classes(X, y, sample_weight)
         self.model_ = fit_adaboost(
-            *rows, num_classes=len(self.classes_), num_rounds=self.n_estimators, criterion=self.criterion,
+            rows, num_classes=len(self.classes_), num_rounds=self.n_estimators, criterion=self.criterion,
             max_depth=self.max_depth, min_samples_leaf=self.min_samples_leaf,
         )  # fmt: skip
         self.estimator_weights_, self.estimator_errors_ = self.model_.alphas, self.model_.errors

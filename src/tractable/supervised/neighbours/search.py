@@ -7,9 +7,12 @@ Cost.        $O(nd)$ per query by blocks, about $O(\log n)$ by tree.
 References.  Cover and Hart (1967); Hastie, Tibshirani and Friedman (2009) section 13.3.
 """
 
+from typing import Any
+
+import jax.numpy as jnp
 import numpy as np
 
-from tractable.core.checks import check, check_count, check_option
+from tractable.core.checks import check, check_count, check_option, namespace
 from tractable.core.module import Module, field
 from tractable.core.neighbours import Neighbours, nearest
 from tractable.core.rows import points
@@ -43,20 +46,20 @@ class NearestNeighbours(Module):
         from itself.
         """
         queries = points(X, self.rows.shape[1])
-        found, weights = self._search(queries, leave_one_out)
-        before = np.cumsum(weights, 1) - weights
-        shares = np.minimum(weights, np.maximum(self.num_neighbours - before, 0.0))
+        xp = namespace(self, queries)
+        found, weights = self._search(queries, leave_one_out) if xp is np else self._sorted(queries)
+        before = xp.cumsum(weights, 1) - weights
+        shares = xp.minimum(weights, xp.maximum(self.num_neighbours - before, 0.0))
         if self.closeness == "distance":
             same = found.distances == 0
-            with np.errstate(divide="ignore"):
-                votes = np.where(same.any(1, keepdims=True), same, 1 / np.where(same, 1.0, found.distances))
+            votes = xp.where(same.any(1, keepdims=True), same, 1 / xp.where(same, 1.0, found.distances))
             shares = shares * votes
         return found.indices, shares / shares.sum(1, keepdims=True)
 
     def regression(self, X: ArrayLike, *, leave_one_out: bool = False) -> np.ndarray:
         """The average of the neighbours' targets."""
         indices, shares = self.votes(X, leave_one_out=leave_one_out)
-        return np.einsum("nk,nk->n", shares, self.targets[indices])
+        return (shares * namespace(shares).asarray(self.targets)[indices]).sum(1)
 
     def shares(self, X: ArrayLike, num_classes: int | None = None) -> np.ndarray:
         """The share of each class 0, 1, ... among the neighbours."""
@@ -84,6 +87,15 @@ class NearestNeighbours(Module):
         variance = self.weights @ (self.targets - self.weights @ self.targets / total) ** 2 / (total - 1)
         return float(max(np.sqrt(variance * (1 + 1 / total)), self._rounding()))
 
+    def _sorted(self, queries: Any) -> tuple[Neighbours, Any]:
+        """All rows in the order of their distances, under a transformation of JAX."""
+        squares = ((queries[:, None] - jnp.asarray(self.rows)[None]) ** 2).sum(-1)
+        indices = jnp.argsort(squares, axis=1, stable=True)
+        ordered = jnp.take_along_axis(squares, indices, 1)
+        lengths = jnp.where(ordered > 0, jnp.sqrt(jnp.where(ordered > 0, ordered, 1.0)), 0.0)
+        parts: Any = (lengths, indices)
+        return Neighbours(*parts), jnp.asarray(self.weights)[indices]
+
     def _search(self, queries: np.ndarray, leave_one_out: bool) -> tuple[Neighbours, np.ndarray]:
         """Enough neighbours for the weight asked for, with the weights that they bring."""
         own = np.arange(len(queries))[:, None]
@@ -97,7 +109,3 @@ class NearestNeighbours(Module):
             if not short or count == len(self.rows):
                 return found, weights
             count = min(2 * count, len(self.rows))
-
-    def __repr__(self) -> str:
-        size = f"{len(self.rows)} rows in {self.rows.shape[1]} dimensions"
-        return f"NearestNeighbours({size}, {self.num_neighbours} neighbours, {self.closeness} votes: exact)"

@@ -19,9 +19,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tractable.core.checks import check, check_count, check_length
+from tractable.core.checks import check, check_count, check_length, namespace
 from tractable.core.iterate import Ended, Status, run
 from tractable.core.module import Module, field
+from tractable.core.rows import points
 from tractable.core.types import Array, ArrayLike
 from tractable.kernels.base import Kernel
 from tractable.supervised.perceptrons.separability import augmented, margin
@@ -79,19 +80,23 @@ class Perceptron(Ended, Module):
 
     def decision(self, X: ArrayLike) -> np.ndarray:
         """$w^\\top x + b$."""
-        return as_rows("X", X) @ np.asarray(self.weights) + self.bias
+        xp = namespace(self, X)
+        return points(X, self.weights.shape[0]) @ xp.asarray(self.weights) + self.bias
 
     def averaged_decision(self, X: ArrayLike) -> np.ndarray:
         """The decision of the averaged plane, which mistakes late in a run hardly move."""
-        return augmented(X) @ np.asarray(self.average)
+        xp = namespace(self, X)
+        average = xp.asarray(self.average)
+        return points(X, len(average) - 1) @ average[:-1] + average[-1]
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         """The sign of the decision: -1, 0 or 1."""
-        return np.sign(self.decision(X)).astype(int)
+        return namespace(self, X).sign(self.decision(X)).astype(int)
 
-    def __repr__(self) -> str:
+    @property
+    def verdict(self) -> str:
         ended = "separates the rows" if self.status.ok else "still errs: not separable, or too few epochs"
-        return f"Perceptron({self.num_updates} mistakes in {len(np.asarray(self.mistakes))} epochs; {ended})"
+        return f"{int(self.num_updates)} mistakes in {len(self.mistakes)} epochs; {ended}."
 
 
 class KernelPerceptron(Ended, Module):
@@ -131,18 +136,16 @@ class KernelPerceptron(Ended, Module):
 
     def decision(self, X: ArrayLike) -> np.ndarray:
         """$\\sum_n a_n y_n k(x_n, x)$."""
-        held = np.flatnonzero(np.asarray(self.coefficients))
-        centres, coefficients = np.asarray(self.rows)[held], np.asarray(self.coefficients)[held]
-        return expand_kernel(self.kernel, as_rows("X", X), centres, coefficients)
+        return expand_kernel(self.kernel, points(X, self.rows.shape[1]), self.rows, self.coefficients)
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         """The sign of the decision: -1, 0 or 1."""
-        return np.sign(self.decision(X)).astype(int)
+        return namespace(self, X).sign(self.decision(X)).astype(int)
 
-    def __repr__(self) -> str:
+    @property
+    def verdict(self) -> str:
         ended = "separates the rows" if self.status.ok else "still errs"
-        total, epochs = int(np.asarray(self.mistakes).sum()), len(np.asarray(self.mistakes))
-        return f"KernelPerceptron({self.kernel!r}, {total} mistakes in {epochs} epochs; {ended})"
+        return f"{int(np.sum(self.mistakes))} mistakes in {len(self.mistakes)} epochs; {ended}."
 
 
 def linear_sign(weights: ArrayLike, X: ArrayLike, bias: float = 0.0) -> np.ndarray:

@@ -34,15 +34,16 @@ class Separability(Module):
         kind = "separable" if self.separable else "not separable"
         return f"{kind} ({'a plane is given' if self.separable else 'weights of rows prove it'})"
 
-    def __repr__(self) -> str:
-        return f"Separability({self.sentence})"
+    @property
+    def verdict(self) -> str:
+        return self.sentence
 
 
 def separability(X: ArrayLike, y: ArrayLike, *, bias: bool = True) -> Separability:
     """Whether $\\mathrm{sign}(w^\\top x + b)$ can give all labels; without `bias`, planes through the origin.
 
-    >>> separability([[0.0, 0.0], [1.0, 1.0], [0.0, 1.0], [1.0, 0.0]], [1, 1, -1, -1])
-    Separability(not separable (weights of rows prove it))
+    >>> separability([[0.0, 0.0], [1.0, 1.0], [0.0, 1.0], [1.0, 0.0]], [1, 1, -1, -1]).sentence
+    'not separable (weights of rows prove it)'
     """
     from scipy.optimize import linprog
 

@@ -41,11 +41,6 @@ class LeaveOneOutBounds(Module):
     span: float
     radius_margin: float  # of hard margins; may be above one, and then says nothing
 
-    def __repr__(self) -> str:
-        parts = f"support vectors {self.support_vectors:.4g}, dual {self.dual:.4g}"
-        parts += f", radius-margin {self.radius_margin:.4g}"
-        return f"LeaveOneOutBounds(at most: {parts}; span estimate: {self.span:.4g})"
-
 
 def span_squares(table: np.ndarray, free: np.ndarray, *, bias: bool = True) -> np.ndarray:
     """$S_p^2$ of each support vector, given their kernel matrix and which of them are on the margin."""

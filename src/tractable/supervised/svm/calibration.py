@@ -16,10 +16,11 @@ References.  Platt (1999); Zadrozny and Elkan (2002).
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import numpy as np
 from scipy.special import expit, log_expit, softmax
 
-from tractable.core.checks import check, check_finite, check_length
+from tractable.core.checks import check, check_finite, check_length, namespace
 from tractable.core.module import Module
 from tractable.core.types import ArrayLike
 from tractable.supervised.svm.gram import signs_of, weights_of
@@ -39,8 +40,8 @@ class TwoSidedSigmoid(Module):
     above: float
 
     def __call__(self, decisions: ArrayLike) -> np.ndarray:
-        f = np.asarray(decisions, float)
-        return expit(np.where(f < 0, self.below, self.above) * f)
+        xp, f = _values(self, decisions)
+        return _sigmoid(xp, xp.where(f < 0, self.below, self.above) * f)
 
 
 class PlattSigmoid(Module):
@@ -50,7 +51,8 @@ class PlattSigmoid(Module):
     shift: float
 
     def __call__(self, decisions: ArrayLike) -> np.ndarray:
-        return expit(self.slope * np.asarray(decisions, float) + self.shift)
+        xp, f = _values(self, decisions)
+        return _sigmoid(xp, self.slope * f + self.shift)
 
 
 class IsotonicCurve(Module):
@@ -60,7 +62,8 @@ class IsotonicCurve(Module):
     probs: np.ndarray
 
     def __call__(self, decisions: ArrayLike) -> np.ndarray:
-        return np.interp(np.asarray(decisions, float), np.asarray(self.decisions), np.asarray(self.probs))
+        xp, f = _values(self, decisions)
+        return xp.interp(f, xp.asarray(self.decisions), xp.asarray(self.probs))
 
 
 class ScoreTemperature(Module):
@@ -69,7 +72,9 @@ class ScoreTemperature(Module):
     slope: float
 
     def __call__(self, scores: ArrayLike) -> np.ndarray:
-        return softmax(self.slope * np.asarray(scores, float), axis=1)
+        xp, s = _values(self, scores)
+        odds = xp.exp(self.slope * (s - s.max(1, keepdims=True)))
+        return odds / odds.sum(1, keepdims=True)
 
 
 def fit_two_sided(decisions: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None) -> TwoSidedSigmoid:
@@ -141,6 +146,15 @@ def fit_temperature(
         return float(mass @ (expected - own)) + float(softmax(a * typical) @ typical)
 
     return ScoreTemperature(_rising_zero(slope, np.array([spread]), np.ones(1)))
+
+
+def _values(curve: Module, decisions: Any) -> tuple[Any, Any]:
+    xp = namespace(curve, decisions)
+    return xp, xp.asarray(decisions, float)
+
+
+def _sigmoid(xp: Any, x: Any) -> Any:
+    return expit(x) if xp is np else jax.nn.sigmoid(x)
 
 
 def _prepared(decisions: ArrayLike, y: ArrayLike, weights: ArrayLike | None) -> tuple[np.ndarray, ...]:

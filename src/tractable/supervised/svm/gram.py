@@ -9,9 +9,10 @@ Cost.        $O(nmd)$ in BLAS; other kernels go through their own `gram`.
 
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 
-from tractable.core.checks import check, check_finite, offender
+from tractable.core.checks import check, check_finite, namespace, offender
 from tractable.core.types import ArrayLike
 from tractable.kernels.base import Kernel, Scaled
 from tractable.kernels.nonstationary import Linear, Polynomial
@@ -150,9 +151,11 @@ def kernel_diagonal(kernel: Kernel, X: np.ndarray) -> np.ndarray:
     return direct.numbers[0] * power
 
 
-def expand_kernel(kernel: Kernel, X: np.ndarray, centres: np.ndarray, coefficients: Any) -> np.ndarray:
+def expand_kernel(kernel: Kernel, X: Any, centres: Any, coefficients: Any) -> Any:
     """$\\sum_j k(x, z_j)\\,c_j$ for each row of `X`; `coefficients` is a vector or a column per function."""
-    coefficients = np.asarray(coefficients)
+    if namespace(kernel, X, centres, coefficients) is not np:
+        return kernel.gram(jnp.asarray(X), jnp.asarray(centres)) @ jnp.asarray(coefficients)
+    X, centres, coefficients = np.asarray(X), np.asarray(centres), np.asarray(coefficients)
     if len(centres) == 0:
         return np.zeros((len(X), *coefficients.shape[1:]))
     size = max(1, _BLOCK_ENTRIES // len(centres))

@@ -20,6 +20,7 @@ import scipy.linalg as sl
 
 from tractable.core.checks import check, check_length
 from tractable.core.module import Module
+from tractable.core.rows import points
 from tractable.core.types import ArrayLike
 from tractable.kernels.base import Kernel
 from tractable.kernels.stationary import RBF
@@ -75,15 +76,10 @@ class LeastSquaresMachine(Module):
 
     def decision(self, X: ArrayLike) -> np.ndarray:
         """$\\sum_i\\beta_i k(x_i, x) + b$."""
-        return (
-            expand_kernel(self.kernel, as_rows("X", X), np.asarray(self.rows), self.coefficients) + self.bias
-        )
+        rows = points(X, self.rows.shape[1])
+        return expand_kernel(self.kernel, rows, self.rows, self.coefficients) + self.bias
 
     predict = decision
-
-    def __repr__(self) -> str:
-        quality = f"residual={self.residual:.1e}"
-        return f"LeastSquaresMachine({self.kernel!r}, {len(np.asarray(self.rows))} rows, {quality})"
 
 
 class AsymmetricMachine(Module):

@@ -17,9 +17,10 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from tractable.core.checks import check, check_length
+from tractable.core.checks import check, check_length, namespace
 from tractable.core.iterate import Ended
 from tractable.core.module import Module, field
+from tractable.core.rows import points
 from tractable.core.types import ArrayLike
 from tractable.kernels.base import Kernel
 from tractable.kernels.nonstationary import Linear
@@ -43,15 +44,6 @@ class MarginRoles(Module):
     def support(self) -> np.ndarray:
         """All support vectors."""
         return np.sort(np.concatenate([self.margin, self.inside, self.wrong]))
-
-    def __repr__(self) -> str:
-        sizes = {
-            "outside": self.outside,
-            "on the margin": self.margin,
-            "inside": self.inside,
-            "wrong side": self.wrong,
-        }
-        return "MarginRoles(" + ", ".join(f"{len(rows)} {name}" for name, rows in sizes.items()) + ")"
 
 
 class SupportVectorMachine(Ended, Module):
@@ -184,13 +176,12 @@ class SupportVectorMachine(Ended, Module):
 
     def decision(self, X: ArrayLike) -> np.ndarray:
         """$f(x) = \\sum_i\\alpha_i y_i k(x_i, x) + b$ of each row."""
-        rows = as_rows("X", X)
-        centres, coefficients = np.asarray(self.support_vectors), np.asarray(self.coefficients)
-        return expand_kernel(self.kernel, rows, centres, coefficients) + self.bias
+        rows = points(X, self.support_vectors.shape[1])
+        return expand_kernel(self.kernel, rows, self.support_vectors, self.coefficients) + self.bias
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         """$+1$ where $f(x) \\ge 0$, and $-1$."""
-        return np.where(self.decision(X) >= 0, 1, -1)
+        return namespace(self, X).where(self.decision(X) >= 0, 1, -1)
 
     def slack(self, X: ArrayLike, y: ArrayLike) -> np.ndarray:
         """$\\xi_i = (1 - y_i f(x_i))_+$, the hinge loss: above one exactly on the wrong side."""
@@ -238,10 +229,10 @@ class SupportVectorMachine(Ended, Module):
         )
         return KKTReport(*[jnp.asarray(float(part)) for part in parts], slater=jnp.asarray(1.0), tol=tol)
 
-    def __repr__(self) -> str:
+    @property
+    def verdict(self) -> str:
         count = f"{len(np.asarray(self.support))} of {self.num_rows} rows support it"
-        proof = f"value={self.value:.6g}, gap={self.gap:.1e}"
-        return f"SupportVectorMachine({self.kernel!r}, {count}, {proof})\n  {self.status.sentence}"
+        return f"{count}, gap={float(self.gap):.1e}. {self.status.sentence}"
 
 
 def prefer_dual(num_rows: int, dim: int, kernel: Kernel | None = None) -> bool:

@@ -21,6 +21,7 @@ import numpy as np
 from tractable.core.checks import check, check_length
 from tractable.core.iterate import Ended, Status
 from tractable.core.module import Module, field
+from tractable.core.rows import points
 from tractable.core.types import ArrayLike
 from tractable.kernels.base import Kernel
 from tractable.supervised.svm.bounds import leave_one_out_changes
@@ -52,9 +53,8 @@ class PairwiseMachine(Ended, Module):
 
     def decisions(self, X: ArrayLike) -> np.ndarray:
         """One column per pair of classes (0, 1), (0, 2), ..., (1, 2), ...; positive for the second."""
-        rows = as_rows("X", X)
-        centres, coefficients = np.asarray(self.support_vectors), np.asarray(self.coefficients)
-        return expand_kernel(self.kernel, rows, centres, coefficients) + np.asarray(self.biases)
+        rows = points(X, self.support_vectors.shape[1])
+        return expand_kernel(self.kernel, rows, self.support_vectors, self.coefficients) + self.biases[None]
 
     def scores(self, X: ArrayLike) -> np.ndarray:
         """One column per class: votes, and a fraction that breaks ties."""
@@ -68,10 +68,10 @@ class PairwiseMachine(Ended, Module):
             (decisions[:, 0] > 0).astype(int) if two else class_scores(decisions, self.num_classes).argmax(1)
         )
 
-    def __repr__(self) -> str:
+    @property
+    def verdict(self) -> str:
         count = f"{len(np.asarray(self.support))} of {self.num_rows} rows support it"
-        head = f"{self.kernel!r}, {self.num_classes} classes, {count}, violation={self.violation:.1e}"
-        return f"PairwiseMachine({head})\n  {self.status.sentence}"
+        return f"{count}, violation={float(self.violation):.1e}. {self.status.sentence}"
 
 
 def class_scores(decisions: ArrayLike, num_classes: int) -> np.ndarray:

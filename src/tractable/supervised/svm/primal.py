@@ -19,9 +19,10 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from tractable.core.checks import as_float, check, check_count, check_finite, check_length
+from tractable.core.checks import as_float, check, check_count, check_finite, check_length, namespace
 from tractable.core.iterate import Status
 from tractable.core.module import Module, field
+from tractable.core.rows import points
 from tractable.core.types import ArrayLike, Key
 from tractable.optim.gradient import GradientDescent
 from tractable.optim.kkt import Outcome
@@ -67,17 +68,16 @@ class LinearMachine(Module):
 
     def decision(self, X: ArrayLike) -> np.ndarray:
         """$w^\\top x + b$."""
-        return as_rows("X", X) @ np.asarray(self.weights) + self.bias
+        xp = namespace(self, X)
+        return points(X, self.weights.shape[0]) @ xp.asarray(self.weights) + self.bias
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         """$+1$ where the decision is at least zero, and $-1$."""
-        return np.where(self.decision(X) >= 0, 1, -1)
+        return namespace(self, X).where(self.decision(X) >= 0, 1, -1)
 
-    def __repr__(self) -> str:
-        if not self.ok:
-            return f"LinearMachine({self.sentence})"
-        gap = "" if np.isnan(self.dual_value) else f", gap={self.gap:.1e}"
-        return f"LinearMachine(value={self.value:.6g}{gap}, width={self.width:.4g}; {self.sentence})"
+    @property
+    def verdict(self) -> str:
+        return self.sentence
 
 
 def hinge_objective(

@@ -17,6 +17,7 @@ import numpy as np
 from tractable.core.checks import as_float, check, check_finite, check_length
 from tractable.core.iterate import Ended
 from tractable.core.module import Module, field
+from tractable.core.rows import points
 from tractable.core.types import ArrayLike
 from tractable.kernels.base import Kernel
 from tractable.kernels.nonstationary import Linear
@@ -131,15 +132,10 @@ class SupportVectorRegression(Ended, Module):
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         """$\\sum_i\\beta_i k(x_i, x) + b$."""
-        rows = as_rows("X", X)
-        return (
-            expand_kernel(self.kernel, rows, np.asarray(self.support_vectors), self.coefficients) + self.bias
-        )
+        rows = points(X, self.support_vectors.shape[1])
+        return expand_kernel(self.kernel, rows, self.support_vectors, self.coefficients) + self.bias
 
-    def __repr__(self) -> str:
-        count = f"{len(np.asarray(self.support))} of {self.num_rows} rows support it"
-        proof = f"epsilon={self.epsilon:.4g}, value={self.value:.6g}, gap={self.gap:.1e}"
-        return f"SupportVectorRegression({self.kernel!r}, {count}, {proof})\n  {self.status.sentence}"
+    verdict = SupportVectorMachine.verdict
 
 
 def targets_of(y: ArrayLike) -> np.ndarray:

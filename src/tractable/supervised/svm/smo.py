@@ -48,13 +48,6 @@ class DualSolution(Ended, Module):
     exact: bool
     code: int = field(static=True)
 
-    def __repr__(self) -> str:
-        kind = "exact" if self.exact else "to the tolerance"
-        head = (
-            f"objective={self.objective:.8g}, violation={self.violation:.1e} ({kind}), {self.num_steps} steps"
-        )
-        return f"DualSolution({head}: {self.status.sentence})"
-
 
 def solve_dual(
     kernel: Kernel | None,

@@ -14,14 +14,15 @@ References.  Freund and Schapire (1997); Friedman, Hastie and Tibshirani (2000);
 from typing import Any
 
 import numpy as np
-from scipy.special import softmax
 
-from tractable.core.checks import check_count
+from tractable.core.checks import check_count, check_option, namespace
 from tractable.core.iterate import Ended, Status
 from tractable.core.module import Module, field
+from tractable.core.rows import Rows, points
 from tractable.core.types import ArrayLike, Float
 from tractable.supervised.trees.growth import Columns, Growth, Sample, code_columns, grow_tree, sample_of
-from tractable.supervised.trees.tree import Tree, rows_of
+from tractable.supervised.trees.splits import CRITERIA
+from tractable.supervised.trees.tree import Tree
 
 __all__ = ["Boosted", "fit_adaboost"]
 
@@ -36,7 +37,7 @@ class Boosted(Ended, Module):
     """Trees with votes `alphas`; `errors` are their weighted errors, `training_errors` those of
     the vote so far."""
 
-    trees: tuple[Tree, ...]
+    trees: tuple[Tree, ...] = field(show=False)
     alphas: Float[np.ndarray, " m"]
     errors: Float[np.ndarray, " m"]
     training_errors: Float[np.ndarray, " m"]
@@ -52,18 +53,22 @@ class Boosted(Ended, Module):
 
     def votes(self, X: ArrayLike, num_rounds: int | None = None) -> Float[np.ndarray, "n k"]:
         """$V_k$ of each row after all rounds, or the first of them; a tree without errors decides alone."""
-        rows = rows_of(X, self.num_features)
-        found = np.zeros((len(rows), len(self.prior)))
+        rows = points(X, self.num_features, gaps=True)
+        xp = namespace(self, rows)
+        found, classes = xp.zeros((len(rows), len(self.prior))), np.arange(len(self.prior))[None]
         for tree, alpha in list(zip(self.trees, self.alphas))[:num_rounds]:
-            found[np.arange(len(rows)), tree.predict(rows)] += alpha
+            found = found + xp.where(tree.predict(rows)[:, None] == classes, alpha, 0.0)
         return found
 
     def probabilities(self, X: ArrayLike) -> Float[np.ndarray, "n k"]:
         r"""$p_k \propto e^{2 V_k}$; without any useful tree, the class shares of the training rows."""
-        votes = self.votes(X)
+        votes, xp = self.votes(X), namespace(self, X)
         if not self.trees:
-            return np.repeat(self.prior[None], len(votes), 0)
-        return (votes == np.inf).astype(float) if np.isinf(self.alphas).any() else softmax(2 * votes, axis=1)
+            return xp.repeat(self.prior[None], len(votes), 0)
+        decided = xp.isinf(xp.asarray(self.alphas)).any()
+        finite = xp.where(decided, 0.0, votes)
+        odds = xp.exp(2 * (finite - finite.max(1, keepdims=True)))
+        return xp.where(decided, votes == np.inf, odds / odds.sum(1, keepdims=True))
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         """The code of the class with most votes; of equals the first."""
@@ -76,18 +81,17 @@ class Boosted(Ended, Module):
         shares = np.where(np.isinf(self.alphas), 1.0, self.alphas)
         return np.average([tree.feature_importance() for tree in self.trees], axis=0, weights=shares)
 
-    def __repr__(self) -> str:
-        if not isinstance(self.alphas, np.ndarray):
-            return "Boosted()"
+    @property
+    def verdict(self) -> str:
         if not self.trees:
-            return "Boosted(no tree was better than chance: answers with the class shares)"
+            return "No tree was better than chance: answers with the class shares."
         told = f"training error {self.training_errors[-1]:.4g}, bound {self.bounds[-1]:.4g}"
-        return f"Boosted({len(self.trees)} trees, {told}; {_ENDS[self.status]})"
+        return f"{len(self.trees)} trees, {told}; {_ENDS[self.status]}."
 
 
 def fit_adaboost(
-    X: ArrayLike,
-    y: ArrayLike,
+    X: ArrayLike | Rows,
+    y: ArrayLike | None = None,
     weights: ArrayLike | None = None,
     *,
     num_rounds: int = 50,
@@ -96,12 +100,13 @@ def fit_adaboost(
 ) -> Boosted:
     """AdaBoost with trees of depth `max_depth` (1: stumps) and the other options of `fit_tree`.
 
-    >>> fit_adaboost([[0.0], [1.0], [2.0], [3.0]], [0, 1, 1, 0], num_rounds=3)
-    Boosted(3 trees, training error 0, bound 0.5164; all rounds were made)
+    >>> fit_adaboost([[0.0], [1.0], [2.0], [3.0]], [0, 1, 1, 0], num_rounds=3).verdict
+    '3 trees, training error 0, bound 0.5164; all rounds were made.'
     """
-    rows = rows_of(X)
-    growth = Growth(**{"max_depth": 1, **options}).checked(rows.shape[1])
-    sample = sample_of(rows, y, weights, growth.criterion, num_classes)
+    growth = Growth(**{"max_depth": 1, **options})
+    check_option("criterion", growth.criterion, CRITERIA[:2])
+    rows, sample = sample_of(X, y, weights, growth.criterion, num_classes)
+    growth.checked(rows.shape[1])
     keep = sample.weights > 0
     rows, sample = rows[keep], sample.take(keep)
     prior = np.bincount(sample.labels, sample.weights, sample.num_values) / sample.weights.sum()

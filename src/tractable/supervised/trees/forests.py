@@ -19,10 +19,11 @@ from typing import Any
 
 import numpy as np
 
-from tractable.core.checks import check, check_count
+from tractable.core.checks import check, check_count, check_option, namespace
 from tractable.core.chunks import bucket_size
 from tractable.core.host_random import seeds
 from tractable.core.module import field
+from tractable.core.rows import Rows, points
 from tractable.core.types import ArrayLike, Float, Int, Key
 from tractable.inference.trust.uncertainty import UncertaintySplit, split_entropy, split_variance
 from tractable.supervised.trees.growth import (
@@ -34,7 +35,8 @@ from tractable.supervised.trees.growth import (
     grow_trees,
     sample_of,
 )
-from tractable.supervised.trees.tree import Nodes, Tree, rows_of, sum_leaf_values, walk
+from tractable.supervised.trees.splits import CRITERIA
+from tractable.supervised.trees.tree import Nodes, Tree, answers, sum_leaf_values, walk
 
 __all__ = ["Forest", "canonical_order", "draw_rows", "fit_forest", "in_threads"]
 
@@ -50,8 +52,8 @@ class Forest(Nodes):
     did).
     """
 
-    roots: Int[np.ndarray, " t"]
-    out_of_bag: Float[np.ndarray, "n k"] | None
+    roots: Int[np.ndarray, " t"] = field(show=False)
+    out_of_bag: Float[np.ndarray, "n k"] | None = field(show=False)
     out_of_bag_error: Float[np.ndarray, ""]
     criterion: str = field(static=True)
     num_features: int = field(static=True)
@@ -73,21 +75,20 @@ class Forest(Nodes):
 
     def values(self, X: ArrayLike, num_threads: int | None = None) -> Float[np.ndarray, "n k"]:
         """The mean over trees of the class shares of each row, or of its mean in one column."""
-        rows = rows_of(X, self.num_features)
-        answer = lambda block: sum_leaf_values(self, block, self.roots, self.value)  # noqa: E731
-        if not isinstance(rows, np.ndarray) or not isinstance(self.left, np.ndarray):
+        rows = points(X, self.num_features, gaps=True)
+        answer = lambda block: sum_leaf_values(self, block, self.roots)  # noqa: E731
+        if namespace(self, rows) is not np:
             return answer(rows) / self.num_trees
         blocks = [rows[i : i + _BLOCK] for i in range(0, len(rows), _BLOCK)]
         return np.concatenate(list(in_threads(answer, blocks, num_threads))) / self.num_trees
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         """The mean of each row, or the code of its most probable class."""
-        found = self.values(X)
-        return found[:, 0] if self.criterion == "variance" else found.argmax(1)
+        return answers(self.values(X), self.criterion)
 
     def leaves(self, X: ArrayLike) -> Int[np.ndarray, "t n"]:
         """The leaf of each row in each tree, as an index of the forest's nodes."""
-        return walk(self, rows_of(X, self.num_features), self.roots)
+        return walk(self, points(X, self.num_features, gaps=True), self.roots)
 
     def uncertainty(self, X: ArrayLike) -> UncertaintySplit:
         """Noise and disagreement of the trees for each row: entropy of classes, or variance of numbers.
@@ -95,7 +96,7 @@ class Forest(Nodes):
         The variance of a leaf has one pseudo-row with the out-of-bag error, as few rows say little of noise.
         Pure leaves of classes show no noise: grow with `min_samples_leaf` to tell it from disagreement.
         """
-        rows = rows_of(X, self.num_features)
+        rows = points(X, self.num_features, gaps=True)
         count = len(rows)  # padded, so that a new number of rows compiles nothing
         leaves = self.leaves(np.concatenate([rows, np.repeat(rows[-1:], bucket_size(count) - count, 0)]))
         if self.criterion == "variance":
@@ -111,21 +112,21 @@ class Forest(Nodes):
         """The mean over trees of the decrease of impurity that each column brought."""
         return np.mean([self.tree(t).feature_importance() for t in range(self.num_trees)], axis=0)
 
-    def __repr__(self) -> str:
-        if not isinstance(self.left, np.ndarray):
-            return f"Forest(criterion={self.criterion!r})"
+    @property
+    def verdict(self) -> str:
+        """What the rows that trees did not see say of them."""
         kind = "mean squared error" if self.criterion == "variance" else "error"
         known = np.isfinite(self.out_of_bag_error)
-        verdict = (
+        judged = (
             f"out-of-bag {kind} {self.out_of_bag_error:.4g}" if known else "no out-of-bag rows: unchecked"
         )
         leaves = int((self.left < 0).sum()) / self.num_trees
-        return f"Forest({self.num_trees} trees, {leaves:.0f} leaves each on average; {verdict})"
+        return f"{self.num_trees} trees, {leaves:.0f} leaves each on average; {judged}."
 
 
 def fit_forest(
-    X: ArrayLike,
-    y: ArrayLike,
+    X: ArrayLike | Rows,
+    y: ArrayLike | None = None,
     weights: ArrayLike | None = None,
     *,
     key: Key,
@@ -141,21 +142,21 @@ def fit_forest(
     numbers; `max_features=d` is bagging. Without `bootstrap` each tree sees all rows.
 
     >>> import jax.random as jr
-    >>> fit_forest([[0.0], [1.0], [2.0], [3.0]] * 5, [0, 0, 1, 1] * 5, key=jr.key(0), num_trees=20)
-    Forest(20 trees, 2 leaves each on average; out-of-bag error 0)
+    >>> fit_forest([[0.0], [1.0], [2.0], [3.0]] * 5, [0, 0, 1, 1] * 5, key=jr.key(0), num_trees=20).verdict
+    '20 trees, 2 leaves each on average; out-of-bag error 0.'
     """
-    rows = rows_of(X)
+    growth = Growth(**options)
+    check_option("criterion", growth.criterion, CRITERIA)
+    rows, sample = sample_of(X, y, weights, growth.criterion, num_classes)
     num_features = rows.shape[1]
-    options.setdefault("max_features", None)
-    growth = Growth(**options).checked(num_features)
+    growth.checked(num_features)
     if growth.max_features is None:
         drawn = num_features // 3 if growth.criterion == "variance" else int(np.sqrt(num_features))
         growth = growth._replace(max_features=max(1, drawn))
-    sample = sample_of(rows, y, weights, growth.criterion, num_classes)
     present = np.flatnonzero(sample.weights > 0)  # absent rows must not be seen, not even in ranks
     num_rows, rows, sample = len(rows), rows[present], sample.take(present)
     columns = code_columns(rows)
-    order = canonical_order(columns, sample)
+    order = canonical_order(columns, sample.targets)
     rows, sample = rows[order], sample.take(order)
     columns = columns._replace(codes=np.ascontiguousarray(columns.codes[:, order]))
     starts = seeds(key, check_count("num_trees", num_trees))
@@ -179,10 +180,10 @@ def fit_forest(
     return _gather(parts, votes, sample, growth, present[order], num_rows, num_features)
 
 
-def canonical_order(columns: Columns, sample: Sample) -> Int[np.ndarray, " n"]:
+def canonical_order(columns: Columns, targets: np.ndarray) -> Int[np.ndarray, " n"]:
     """An order of rows that depends on their contents alone, by a hash; equal rows come next to each
     other."""
-    mixed = (sample.targets + 0.0).view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    mixed = (targets + 0.0).view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     for codes in columns.codes:
         mixed = (mixed ^ codes.astype(np.uint64)) * np.uint64(0xBF58476D1CE4E5B9)
         mixed ^= mixed >> np.uint64(29)

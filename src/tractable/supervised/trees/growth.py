@@ -20,8 +20,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import entr
 
-from tractable.core.checks import as_float, check, check_count, check_finite, check_option, offender
+from tractable.core.checks import check, check_count, check_option
 from tractable.core.host_random import seeds
+from tractable.core.rows import Rows
 from tractable.core.types import ArrayLike, Key
 from tractable.supervised.trees.splits import (
     CRITERIA,
@@ -32,7 +33,7 @@ from tractable.supervised.trees.splits import (
     mixed,
     primitives,
 )
-from tractable.supervised.trees.tree import Tree, prune_places, rows_of
+from tractable.supervised.trees.tree import Tree, prune_places
 
 __all__ = [
     "Columns",
@@ -60,7 +61,6 @@ class Growth(NamedTuple):
 
     def checked(self, num_features: int) -> "Growth":
         """The same options, if they are sensible for this many columns."""
-        check_option("criterion", self.criterion, CRITERIA)
         if self.max_depth is not None:
             check_count("max_depth", self.max_depth, 0)
         if self.max_leaves is not None:
@@ -108,8 +108,8 @@ class Sample(NamedTuple):
 
 
 def fit_tree(
-    X: ArrayLike,
-    y: ArrayLike,
+    X: ArrayLike | Rows,
+    y: ArrayLike | None = None,
     weights: ArrayLike | None = None,
     *,
     num_classes: int | None = None,
@@ -125,9 +125,10 @@ def fit_tree(
     >>> fit_tree([[1.0], [2.0], [3.0], [4.0]], [0, 0, 1, 1]).rules()
     ['if x0 <= 2.5: 0 (100% of 2)', 'if x0 > 2.5: 1 (100% of 2)']
     """
-    rows = rows_of(X)
-    growth = Growth(**options).checked(rows.shape[1])
-    sample = sample_of(rows, y, weights, growth.criterion, num_classes)
+    growth = Growth(**options)
+    check_option("criterion", growth.criterion, CRITERIA)
+    rows, sample = sample_of(X, y, weights, growth.criterion, num_classes)
+    growth.checked(rows.shape[1])
     subset = growth.max_features is not None and growth.max_features < rows.shape[1]
     check(key is not None or not subset, "key", "given where `max_features` draws columns", None)
     seed = seeds(key, 1)[0] if key is not None else np.uint64(1)
@@ -339,26 +340,19 @@ def code_columns(rows: np.ndarray) -> Columns:
     return Columns(codes, np.concatenate(values), starts)
 
 
-def sample_of(rows: np.ndarray, y: Any, weights: Any, criterion: str, num_classes: int | None) -> Sample:
-    """Checked targets and weights for rows; for classes the targets are not used, for numbers the labels."""
-    n = len(rows)
-    target = np.ascontiguousarray(as_float("y", y), dtype=np.float64)
-    check(target.shape == (n,), "y", f"one per row of `X` ({n},)", f"shape {target.shape}")
-    check_finite("y", target)
-    w = np.ones(n) if weights is None else np.array(weights, dtype=np.float64)
-    check(w.shape == (n,), "weights", f"one per row ({n},)", f"shape {w.shape}")
-    ok = (w >= 0) & np.isfinite(w)
-    if not ok.all():
-        check(False, "weights", "zero or positive, and finite", offender(w, ok))
-    check(w.sum() > 0, "weights", "positive for at least one row", "zeros")
+def sample_of(
+    X: Any, y: Any, weights: Any, criterion: str, num_classes: int | None
+) -> tuple[np.ndarray, Sample]:
+    """Checked rows with their targets; for classes the targets are not used, for numbers the labels.
+
+    Rows of weight zero stay: they are absent from the tree alone.
+    """
+    target = "number" if criterion == "variance" else "class"
+    rows = Rows.of(X, y, weights, target=target, gaps=True, num_classes=num_classes, absent="keep")
+    targets = np.asarray(rows.y, float)
     if criterion == "variance":
-        return Sample(np.zeros(n, np.int32), target, w, 1)
-    ok = (target >= 0) & (target == np.floor(target))
-    if not ok.all():
-        check(False, "y", "codes 0, 1, ... of classes", offender(target, ok), "Or set criterion='variance'.")
-    most = int(target.max()) + 1
-    check(num_classes is None or num_classes >= most, "num_classes", f"at least {most}", num_classes)
-    return Sample(target.astype(np.int32), target, w, most if num_classes is None else num_classes)
+        return rows.X, Sample(np.zeros(rows.num_rows, np.int32), targets, rows.weights, 1)
+    return rows.X, Sample(rows.y.astype(np.int32), targets, rows.weights, rows.num_classes)
 
 
 def _thresholds(

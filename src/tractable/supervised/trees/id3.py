@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 
 from tractable.core.checks import as_float, check
-from tractable.core.module import Module, field
+from tractable.core.module import HostResult, field
 from tractable.core.types import ArrayLike, Float, Int
 from tractable.supervised.trees.tree import split_gain
 
 __all__ = ["ID3Tree", "fit_id3"]
 
 
-class ID3Tree(Module):
+class ID3Tree(HostResult):
     """A fitted ID3 tree: `children[node, value]` by the codes of `values`, attribute -1 for a leaf."""
 
     attribute: Int[np.ndarray, " m"]
@@ -88,14 +88,13 @@ class ID3Tree(Module):
         check(width == len(self.names), "rows", f"of {len(self.names)} attributes", f"{width} attributes")
         return table
 
-    def __repr__(self) -> str:
-        if not isinstance(self.attribute, np.ndarray):
-            return "ID3Tree()"
+    @property
+    def verdict(self) -> str:
         leaves = self.attribute < 0
         wrong = (self.counts.sum(1) - self.counts.max(1))[leaves & (self.children[:, 0] == -1)].sum()
         share = float(wrong / self.counts[0].sum())
         root = "no split" if leaves[0] else f"root {self.names[self.attribute[0]]}"
-        return f"ID3Tree({int(leaves.sum())} leaves, {root}, training error {share:.4g})"
+        return f"{int(leaves.sum())} leaves, {root}, training error {share:.4g}."
 
 
 def fit_id3(

@@ -13,13 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from tractable.core.checks import check, check_count
+from tractable.core.checks import check_count, check_option, namespace
 from tractable.core.host_random import seeds
 from tractable.core.module import Module
+from tractable.core.rows import Rows, points
 from tractable.core.types import ArrayLike, Float, Key
 from tractable.supervised.trees.forests import canonical_order, draw_rows, in_threads
 from tractable.supervised.trees.growth import Growth, code_columns, grow_tree, sample_of
-from tractable.supervised.trees.tree import Tree, rows_of
+from tractable.supervised.trees.splits import CRITERIA
+from tractable.supervised.trees.tree import Tree, answers
 
 __all__ = ["RotationForest", "fit_rotation_forest", "principal_rotation"]
 
@@ -33,27 +35,26 @@ class RotationForest(Module):
 
     def values(self, X: ArrayLike, num_threads: int | None = None) -> Float[np.ndarray, "n k"]:
         """The mean over trees of the class shares of each row (or of its mean)."""
-        rows = _complete(rows_of(X, self.rotations.shape[1]))
+        rows = points(X, self.rotations.shape[1])
+        xp, answer = namespace(self, rows), lambda pair: pair[0].values(_rotate(rows, pair[1]))
         pairs = zip(self.trees, self.rotations)
-        answers = in_threads(lambda pair: pair[0].values(_rotate(rows, pair[1])), pairs, num_threads)
-        return np.mean(list(answers), axis=0)
+        found = in_threads(answer, pairs, num_threads) if xp is np else map(answer, pairs)
+        return xp.mean(xp.stack(list(found)), axis=0)
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         """The code of the most probable class, or the mean."""
-        found = self.values(X)
-        return found[:, 0] if self.trees[0].criterion == "variance" else found.argmax(1)
+        return answers(self.values(X), self.trees[0].criterion)
 
-    def __repr__(self) -> str:
-        if not isinstance(self.rotations, np.ndarray):
-            return "RotationForest()"
+    @property
+    def verdict(self) -> str:
         kind = "mean squared error" if self.trees[0].criterion == "variance" else "error"
-        told = f"training {kind} {self.training_error:.4g}, unchecked on new rows"
-        return f"RotationForest({len(self.trees)} trees; {told})"
+        told = f"training {kind} {float(self.training_error):.4g}, unchecked on new rows"
+        return f"{len(self.trees)} trees; {told}."
 
 
 def fit_rotation_forest(
-    X: ArrayLike,
-    y: ArrayLike,
+    X: ArrayLike | Rows,
+    y: ArrayLike | None = None,
     weights: ArrayLike | None = None,
     *,
     key: Key,
@@ -70,13 +71,15 @@ def fit_rotation_forest(
     >>> fit_rotation_forest(rows, [0, 0, 1, 1], key=jr.key(0)).predict(rows).tolist()
     [0, 0, 1, 1]
     """
-    rows = _complete(rows_of(X))
-    growth = Growth(**options).checked(rows.shape[1])
-    sample = sample_of(rows, y, weights, growth.criterion, num_classes)
+    growth = Growth(**options)
+    check_option("criterion", growth.criterion, CRITERIA)
+    rows, sample = sample_of(X, y, weights, growth.criterion, num_classes)
+    points(rows)  # complete: axes need every entry
+    growth.checked(rows.shape[1])
     size = check_count("subset_size", subset_size)
     present = sample.weights > 0
     rows, sample = rows[present], sample.take(present)
-    order = canonical_order(code_columns(rows), sample)
+    order = canonical_order(code_columns(rows), sample.targets)
     rows, sample = rows[order], sample.take(order)
     starts = seeds(key, 2 * check_count("num_trees", num_trees)).reshape(num_trees, 2)
 
@@ -115,19 +118,12 @@ def principal_rotation(
     return found
 
 
-def _rotate(rows: np.ndarray, rotation: np.ndarray) -> np.ndarray:
+def _rotate(rows: Any, rotation: Any) -> Any:
     """`rows @ rotation`, term by term: equal rows stay equal to the last bit, which a blocked product
     breaks."""
-    found = np.zeros_like(rows)
+    if namespace(rows, rotation) is not np:
+        return rows @ rotation
+    rotation, found = np.asarray(rotation), np.zeros_like(rows)
     for j, k in np.argwhere(rotation != 0):
         found[:, k] += rows[:, j] * rotation[j, k]
     return found
-
-
-def _complete(rows: np.ndarray) -> np.ndarray:
-    bad = np.isnan(rows)
-    if bad.any():
-        row, column = np.argwhere(bad)[0]
-        fix = "Impute it, or use a random forest."
-        check(False, "X", "without missing entries", f"NaN in column {column}, row {row}", fix)
-    return rows

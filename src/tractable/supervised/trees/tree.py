@@ -21,20 +21,21 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import entr
 
-from tractable.core.checks import as_float, check, check_option, has_values, offender
+from tractable.core.checks import as_float, check, check_option, namespace, offender
 from tractable.core.module import Module, field
+from tractable.core.rows import points
 from tractable.core.types import ArrayLike, Bool, Float, Int
 
 __all__ = [
     "Nodes",
     "PruningPath",
     "Tree",
+    "answers",
     "gini",
     "information_gain",
     "prune",
     "prune_places",
     "pruning_path",
-    "rows_of",
     "split_gain",
     "sum_leaf_values",
     "take",
@@ -52,13 +53,13 @@ class Nodes(Module):
     that of its rows.
     """
 
-    feature: Int[np.ndarray, " m"]
-    threshold: Float[np.ndarray, " m"]
-    left: Int[np.ndarray, " m"]
-    missing_left: Bool[np.ndarray, " m"]
-    value: Float[np.ndarray, "m k"]
-    weight: Float[np.ndarray, " m"]
-    impurity: Float[np.ndarray, " m"]
+    feature: Int[np.ndarray, " m"] = field(show=False)
+    threshold: Float[np.ndarray, " m"] = field(show=False)
+    left: Int[np.ndarray, " m"] = field(show=False)
+    missing_left: Bool[np.ndarray, " m"] = field(show=False)
+    value: Float[np.ndarray, "m k"] = field(show=False)
+    weight: Float[np.ndarray, " m"] = field(show=False)
+    impurity: Float[np.ndarray, " m"] = field(show=False)
 
 
 class Tree(Nodes):
@@ -91,7 +92,7 @@ class Tree(Nodes):
 
     def apply(self, X: ArrayLike) -> Int[np.ndarray, " n"]:
         """The leaf of each row."""
-        return walk(self, rows_of(X, self.num_features), np.zeros(1, np.int32))[0]
+        return walk(self, points(X, self.num_features, gaps=True), np.zeros(1, np.int32))[0]
 
     def values(self, X: ArrayLike) -> Float[np.ndarray, "n k"]:
         """The class shares of each row's leaf; for a regression tree, its mean in one column."""
@@ -100,7 +101,7 @@ class Tree(Nodes):
     def predict(self, X: ArrayLike) -> np.ndarray:
         """The mean of each row's leaf, or the code of its most frequent class (of equals the first)."""
         found = self.values(X)
-        return found[:, 0] if self.criterion == "variance" else found.argmax(1)
+        return answers(found, self.criterion)
 
     def variances(self, X: ArrayLike) -> Float[np.ndarray, " n"]:
         r"""The variance of the targets in each row's leaf, with one pseudo-row that has the root's variance:
@@ -172,15 +173,14 @@ class Tree(Nodes):
         name = code if class_names is None else class_names[code]
         return f"{name} ({self.value[node, code]:.0%} of {self.weight[node]:.6g})"
 
-    def __repr__(self) -> str:
-        if not isinstance(self.left, np.ndarray):
-            return f"Tree(criterion={self.criterion!r})"
-        leaves = self.left < 0
-        rest = float((self.weight * self.impurity)[leaves].sum() / self.weight[0])
+    @property
+    def verdict(self) -> str:
+        """Size, and how much of the impurity the leaves leave."""
+        rest = float((self.weight * self.impurity)[self.left < 0].sum() / self.weight[0])
         share = f", {1 - rest / self.impurity[0]:.0%} of it explained" if self.impurity[0] > 0 else ""
         return (
-            f"Tree({self.num_leaves} leaves, depth {int(self.depths.max())}, {self.criterion} "
-            f"{self.impurity[0]:.4g} at the root, {rest:.4g} in the leaves{share} on the training rows)"
+            f"{self.num_leaves} leaves, depth {int(self.depths.max())}, {self.criterion} "
+            f"{self.impurity[0]:.4g} at the root, {rest:.4g} in the leaves{share} on the training rows."
         )
 
 
@@ -191,11 +191,10 @@ class PruningPath(Module):
     num_leaves: Int[np.ndarray, " p"]
     risks: Float[np.ndarray, " p"]
 
-    def __repr__(self) -> str:
-        if not isinstance(self.alphas, np.ndarray):
-            return "PruningPath()"
+    @property
+    def verdict(self) -> str:
         first, last = int(self.num_leaves[0]), float(self.alphas[-1])
-        return f"PruningPath({len(self.alphas)} subtrees, {first} leaves to 1 at alpha {last:.4g})"
+        return f"{len(self.alphas)} subtrees, {first} leaves to 1 at alpha {last:.4g}."
 
 
 def gini(probs: ArrayLike) -> float:
@@ -299,65 +298,55 @@ def prune_places(
     return pruned, place
 
 
-def rows_of(X: ArrayLike, num_features: int | None = None) -> Float[Any, "n d"]:
-    """`X` as rows of floats in memory order, NaN for missing entries; infinities are refused by column."""
-    if not has_values(X):
-        return X
-    rows = np.ascontiguousarray(as_float("X", X) if not isinstance(X, np.ndarray) else X, dtype=np.float64)
-    check(rows.ndim == 2 and rows.size > 0, "X", "of shape (rows, columns)", f"shape {rows.shape}")
-    if num_features is not None:
-        check(rows.shape[1] == num_features, "X", f"of {num_features} columns", f"{rows.shape[1]} columns")
-    ok = ~np.isinf(rows)
-    if not ok.all():
-        row, column = np.argwhere(~ok)[0]
-        check(False, "X", "without infinities", f"{rows[row, column]} in column {column}, row {row}")
-    return rows
-
-
 def walk(nodes: Nodes, X: Any, roots: Any) -> Int[Any, "t n"]:
-    """The leaf of each row from each root: the walk of the arrays at hand, traced ones under transformations;
-    many walks on the host are compiled."""
-    if not _on_host(nodes.left, X):
+    """The leaf of each row from each root: on the host (many walks are compiled), or traced."""
+    if namespace(nodes, X) is jnp:
         return jax.vmap(lambda root: _walk_traced(nodes, jnp.asarray(X), root))(jnp.asarray(roots))
+    X, roots = np.asarray(X), np.asarray(roots, np.int32)
     if len(X) * len(roots) <= FEW_WALKS:
         return np.stack([_walk_host(nodes, X, root) for root in roots])
     from tractable.supervised.trees.walk_loops import leaves_of  # numba: half a second, then what it compiles
 
     found = np.empty((len(roots), len(X)), np.int32)
+    own = lambda array, kind: np.require(array, kind, ["C", "W"])  # noqa: E731
     leaves_of(
-        X, nodes.feature, nodes.threshold, nodes.left, nodes.missing_left, roots.astype(np.int32), found
-    )
+        own(X, float), own(nodes.feature, np.int32), own(nodes.threshold, float), own(nodes.left, np.int32),
+        own(nodes.missing_left, bool), own(roots, np.int32), found,
+    )  # fmt: skip
     return found
 
 
-def sum_leaf_values(nodes: Any, X: Any, roots: Any, values: Any) -> Any:
+def sum_leaf_values(nodes: Nodes, X: Any, roots: Any) -> Any:
     """The sum over trees of the values of each row's leaves, for the nodes of a tree or a forest."""
-    if _on_host(nodes.left, X):
-        out = np.zeros((len(X), values.shape[1]))
+    if namespace(nodes, X) is np:
+        out, values = np.zeros((len(X), nodes.value.shape[1])), np.asarray(nodes.value)
         for leaves in walk(nodes, X, roots):
             out += values[leaves]
         return out
-    step = lambda total, root: (total + jnp.asarray(values)[walk(nodes, X, root[None])[0]], None)  # noqa: E731
+    values = jnp.asarray(nodes.value)
+    step = lambda total, root: (total + values[walk(nodes, X, root[None])[0]], None)  # noqa: E731
     start = jnp.zeros((len(X), values.shape[1]), values.dtype)
     return jax.lax.scan(step, start, jnp.asarray(roots))[0]
 
 
+def answers(values: Any, criterion: str) -> Any:
+    """Means, or the code of the largest share (of equals the first)."""
+    return values[:, 0] if criterion == "variance" else values.argmax(1)
+
+
 def take(values: Any, at: Any) -> Any:
     """`values[at]` of arrays of which one may be traced."""
-    return values[at] if _on_host(values, at) else jnp.asarray(values)[at]
-
-
-def _on_host(*arrays: Any) -> bool:
-    return all(isinstance(array, np.ndarray) for array in arrays)
+    return namespace(values, at).asarray(values)[at]
 
 
 def _walk_host(nodes: Nodes, X: np.ndarray, root: Any) -> np.ndarray:
+    feature = np.asarray(nodes.feature)
     node = np.full(len(X), root, np.int32)
-    walking = np.arange(len(X)) if nodes.feature[root] >= 0 else np.arange(0)
+    walking = np.arange(len(X)) if feature[root] >= 0 else np.arange(0)
     while walking.size:
         at = node[walking]
-        node[walking] = at = _child(np, nodes, X[walking, nodes.feature[at]], at)
-        walking = walking[nodes.feature[at] >= 0]
+        node[walking] = at = _child(np, nodes, X[walking, feature[at]], at)
+        walking = walking[feature[at] >= 0]
     return node
 
 
