@@ -11,12 +11,12 @@ from tractable.distributions import (
     forward_kl_fit,
     jensen_shannon,
     kl,
-    kl_estimate,
     optimal_transport,
     reverse_kl_fit,
     sinkhorn,
     wasserstein,
 )
+from tractable.distributions.divergence import kl_estimate
 from tractable.distributions.transport import transport_cost
 
 

@@ -5,7 +5,8 @@ import numpy as np
 
 import tractable as tr
 from tractable.distributions import Mixture, Poisson
-from tractable.inference import EM, best_of, decompose
+from tractable.inference import EM, best_of
+from tractable.inference.expectation_maximisation.report import decompose
 
 
 def main() -> None:

@@ -8,8 +8,8 @@ from tractable.distributions.regression_conjugate import (
     linear_regression_posterior,
     linear_regression_predictive,
 )
-from tractable.inference import average_predictive, bayes_factor, interval_coverage, model_posterior
-from tractable.inference.evidence.comparison import polynomial_evidences
+from tractable.inference import bayes_factor, interval_coverage, model_posterior
+from tractable.inference.evidence.comparison import average_predictive, polynomial_evidences
 
 NOISE, DEGREES = 0.1, 6
 

@@ -6,7 +6,8 @@ import numpy as np
 
 from tractable.distributions.continuous import Normal
 from tractable.distributions.gaussian import Gaussian
-from tractable.inference import importance, monte_carlo, rare_event
+from tractable.inference import importance, monte_carlo
+from tractable.inference.weighted.adaptive_importance import rare_event
 from tractable.inference.weighted.importance import relative_variance
 
 EXACT = 2.866515719235352e-07  # P(x > 5) for a standard normal

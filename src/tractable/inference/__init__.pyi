@@ -6,12 +6,9 @@ from tractable.inference.chains.finite_chains import check_kernel as check_kerne
 from tractable.inference.chains.mcmc import mcmc as mcmc
 from tractable.inference.chains.mcmc import resume as resume
 from tractable.inference.chains.posterior import Posterior as Posterior
-from tractable.inference.curvature.kronecker import kronecker_curvature as kronecker_curvature
 from tractable.inference.curvature.laplace import laplace as laplace
-from tractable.inference.curvature.moderated import moderated_probability as moderated_probability
 from tractable.inference.curvature.posterior import LaplacePosterior as LaplacePosterior
 from tractable.inference.evidence.bridge import bridge_evidence as bridge_evidence
-from tractable.inference.evidence.comparison import average_predictive as average_predictive
 from tractable.inference.evidence.comparison import bayes_factor as bayes_factor
 from tractable.inference.evidence.comparison import model_posterior as model_posterior
 from tractable.inference.evidence.cross_validation import k_fold as k_fold
@@ -22,7 +19,6 @@ from tractable.inference.evidence.evidence import aic as aic
 from tractable.inference.evidence.evidence import bic as bic
 from tractable.inference.evidence.stacking import compare as compare
 from tractable.inference.evidence.stacking import stack as stack
-from tractable.inference.evidence.thermodynamic import stepping_stone_evidence as stepping_stone_evidence
 from tractable.inference.evidence.thermodynamic import thermodynamic_evidence as thermodynamic_evidence
 from tractable.inference.expectation_maximisation.em import EM as EM
 from tractable.inference.expectation_maximisation.em import best_of as best_of
@@ -31,7 +27,6 @@ from tractable.inference.expectation_maximisation.labels import HardEM as HardEM
 from tractable.inference.expectation_maximisation.labels import MonteCarloEM as MonteCarloEM
 from tractable.inference.expectation_maximisation.labels import StochasticEM as StochasticEM
 from tractable.inference.expectation_maximisation.prior import WithPrior as WithPrior
-from tractable.inference.expectation_maximisation.report import decompose as decompose
 from tractable.inference.expectation_maximisation.streams import IncrementalEM as IncrementalEM
 from tractable.inference.expectation_maximisation.streams import OnlineEM as OnlineEM
 from tractable.inference.fit import fit as fit
@@ -86,34 +81,21 @@ from tractable.inference.unnormalised.score_matching import (
     denoising_score_matching as denoising_score_matching,
 )
 from tractable.inference.unnormalised.score_matching import implicit_score_matching as implicit_score_matching
-from tractable.inference.unnormalised.score_matching import sliced_score_matching as sliced_score_matching
 from tractable.inference.variational.cavi import factor_cavi as factor_cavi
 from tractable.inference.variational.cavi_mixture import bayesian_mixture as bayesian_mixture
-from tractable.inference.variational.elbo import discrete_elbo as discrete_elbo
-from tractable.inference.variational.elbo import importance_weighted_bound as importance_weighted_bound
-from tractable.inference.variational.families import make_family as make_family
 from tractable.inference.variational.flow_families import Flow as Flow
 from tractable.inference.variational.gaussian_families import FullRank as FullRank
-from tractable.inference.variational.gaussian_families import LowRank as LowRank
 from tractable.inference.variational.gaussian_families import MeanField as MeanField
 from tractable.inference.variational.gradients import pathwise_gradient as pathwise_gradient
 from tractable.inference.variational.gradients import score_gradient as score_gradient
 from tractable.inference.variational.pathfinder import pathfinder as pathfinder
-from tractable.inference.variational.recommend import recommend_vi as recommend_vi
-from tractable.inference.variational.variance_reduction import control_variate as control_variate
-from tractable.inference.variational.variance_reduction import rao_blackwell as rao_blackwell
 from tractable.inference.variational.vi import VariationalPosterior as VariationalPosterior
 from tractable.inference.variational.vi import vi as vi
 from tractable.inference.weighted.adaptive_importance import adaptive_importance as adaptive_importance
-from tractable.inference.weighted.adaptive_importance import rare_event as rare_event
-from tractable.inference.weighted.adaptive_rejection import adaptive_rejection as adaptive_rejection
 from tractable.inference.weighted.ancestral import likelihood_weighting as likelihood_weighting
 from tractable.inference.weighted.annealed import annealed_importance as annealed_importance
 from tractable.inference.weighted.importance import Weighted as Weighted
 from tractable.inference.weighted.importance import importance as importance
 from tractable.inference.weighted.importance import monte_carlo as monte_carlo
-from tractable.inference.weighted.pareto import smooth as smooth
-from tractable.inference.weighted.rejection import find_envelope as find_envelope
 from tractable.inference.weighted.rejection import rejection as rejection
-from tractable.inference.weighted.weights import effective_sample_size as effective_sample_size
 from tractable.inference.weighted.weights import resample as resample
