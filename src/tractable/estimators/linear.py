@@ -38,11 +38,13 @@ class _Linear(Regressor):
 
     def predict(self, X) -> np.ndarray:
         """The mean of the target at each row."""
-        return np.asarray(self.model_.predict(self._new_table(X)))
+        rows = self._new_table(X)
+        return np.asarray(self.model_.predict(rows))
 
     def predict_dist(self, X) -> Distribution:
         """The distribution of a new target at each row."""
-        return self.model_.predict_dist(self._new_table(X))
+        rows = self._new_table(X)
+        return self.model_.predict_dist(rows)
 
 
 class _ManyTargets(_Linear):

@@ -125,11 +125,12 @@ class GaussianColumns(ColumnFamily):
         seen, found = ~xp.isnan(rows), []
         complete = xp is np and bool(seen.all())
         for *degrees, loc, scale in zip(*parameters):
-            z = (rows - loc if complete else xp.where(seen, rows, loc) - loc) / scale
+            z = (rows if complete else xp.where(seen, rows, loc[None])) - loc[None]
+            z = z / scale[None]
             fixed = -xp.log(scale) - (0.5 * _LOG_2PI if not degrees else _student_normaliser(degrees[0]))
             base = fixed.sum() if complete else seen @ fixed
             if degrees:
-                found.append(base - (xp.log1p(z**2 / degrees[0]) * (degrees[0] + 1) / 2).sum(1))
+                found.append(base - xp.log1p(z**2 / degrees[0][None]) @ (degrees[0] + 1) / 2)
             else:
                 found.append(base - 0.5 * xp.einsum("ij,ij->i", z, z))
         return xp.stack(found, axis=1)

@@ -104,12 +104,13 @@ class GaussianDiscriminant(Module):
         rows, prior = points(X, self.means.shape[1], gaps=True), log_shares(self.class_probs)
         if not has_values((self, rows)):
             return prior[None] + _traced_log_densities(self, jnp.asarray(rows))
+        own = jax.tree.map(np.asarray, self)
         found = np.empty((len(rows), self.num_classes))
         for part, seen in _patterns(rows):
             for c in range(self.num_classes):
                 k = 0 if self.tied else c
-                lower = self.lowers[k] if seen.all() else np.linalg.cholesky(self.covs[k][np.ix_(seen, seen)])
-                found[part, c] = prior[c] + _log_density(rows[part][:, seen] - self.means[c, seen], lower)
+                lower = own.lowers[k] if seen.all() else np.linalg.cholesky(own.covs[k][np.ix_(seen, seen)])
+                found[part, c] = prior[c] + _log_density(rows[part][:, seen] - own.means[c, seen], lower)
         return found
 
     def log_prob(self, X: ArrayLike | Rows) -> Values:
@@ -140,7 +141,7 @@ class GaussianDiscriminant(Module):
         check(self.tied, "model", "of one shared covariance", f"{len(self.covs)} covariances")
         solve = (jax.scipy if namespace(self) is jnp else scipy).linalg.solve_triangular
         centre = self.class_probs @ self.means
-        half = solve(self.lowers[0], (self.means - centre).T, lower=True)
+        half = solve(self.lowers[0], (self.means - centre[None]).T, lower=True)
         weights = solve(self.lowers[0], half, lower=True, trans=1).T
         return LinearForm(weights, log_shares(self.class_probs) - 0.5 * (half**2).sum(0) - weights @ centre)
 

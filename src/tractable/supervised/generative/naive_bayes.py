@@ -101,10 +101,11 @@ class NaiveBayes(Module):
             own = (b.family.scores(b.parameters, _own(jnp.asarray(rows), b.columns)) for b in self.blocks)
             return sum(own, jnp.asarray(prior)[None])
         self._check(rows)
+        blocks = jax.tree.map(np.asarray, self.blocks)
         found = np.empty((len(rows), self.num_classes))
         for start in range(0, len(rows), _BLOCK):
             part = rows[start : start + _BLOCK]
-            terms = (b.family.scores(b.parameters, _own(part, b.columns)) for b in self.blocks)
+            terms = (b.family.scores(b.parameters, _own(part, b.columns)) for b in blocks)
             found[start : start + _BLOCK] = sum(terms, prior)
         return found
 
