@@ -94,6 +94,11 @@ def test_distances_batch_and_keep_single_precision(tables):
     assert g.squared_distances(x.astype(np.float32)).dtype == np.float32
 
 
+def test_squared_distances_from_a_gram_matrix(tables):
+    x = jnp.asarray(tables[0])
+    np.testing.assert_allclose(g.squared_distances_from_gram(x @ x.T), cdist(x, x, "sqeuclidean"), atol=1e-13)
+
+
 def test_change_of_basis_worked_numbers():
     standard, new = np.eye(2), np.array([[1.0, 1.0], [1.0, -1.0]])
     matrix = g.change_of_basis(standard, new)

@@ -10,13 +10,16 @@ from hypothesis import given, settings
 
 from tests.oracles import bayes_net as oracle
 from tractable.core.checks import ImpossibleEvidence
-from tractable.distributions.tables import JointTable
+from tractable.distributions.tables import ConditionalTable, JointTable
+from tractable.graphs.bayes_net import BayesNet
 from tractable.graphs.dag import DAG
 from tractable.graphs.example_networks import random_network, sprinkler
 from tractable.graphs.intervention import (
     back_door_adjustment,
     back_door_sets,
     blocks_back_doors,
+    front_door_adjustment,
+    is_front_door,
 )
 
 
@@ -92,10 +95,42 @@ def test_back_door_sets_of_a_known_graph():
         assert not small < large
 
 
+def front_door_network(seed):
+    generator = np.random.default_rng(seed)
+    rows = lambda *shape: generator.dirichlet([1.0, 1.0], shape)  # noqa: E731
+    tables = [
+        ConditionalTable("hidden", (), rows()),
+        ConditionalTable("x", "hidden", rows(2)),
+        ConditionalTable("m", "x", rows(2)),
+        ConditionalTable("y", ["m", "hidden"], rows(2, 2)),
+    ]
+    return BayesNet(tables)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_front_door_adjustment_equals_surgery_without_the_hidden_cause(seed):
+    net = front_door_network(seed)
+    assert is_front_door(net.dag, "x", "y", "m")
+    assert not is_front_door(net.dag, "x", "y", "hidden")
+    found = front_door_adjustment(net.query(["x", "m", "y"]), "x", "y", "m")
+    for state in (0, 1):
+        np.testing.assert_allclose(found.probs[state], net.do({"x": state}).query("y").probs, atol=1e-12)
+    assert back_door_sets(net.dag, "x", "y", observable=["m"]) == []
+
+
+def test_a_mediator_with_its_own_back_door_is_no_front_door():
+    dag = DAG({"u": [], "x": ["u"], "m": ["x", "u"], "y": ["m"]})
+    assert not is_front_door(dag, "x", "y", "m")
+    direct = DAG({"u": [], "x": ["u"], "m": ["x"], "y": ["m", "u", "x"]})
+    assert not is_front_door(direct, "x", "y", "m")
+
+
 def test_adjustment_needs_every_case():
     table = JointTable(["x", "z", "y"], np.array([[[0.2, 0.3], [0.0, 0.0]], [[0.1, 0.1], [0.1, 0.2]]]))
     with pytest.raises(ImpossibleEvidence, match="P\\(x=0, z=1\\) = 0"):
         back_door_adjustment(table, "x", "y", "z")
+    with pytest.raises(ImpossibleEvidence, match="seen in every joint state"):
+        front_door_adjustment(table, "x", "y", "z")
 
 
 def test_adjusting_for_nothing_is_conditioning():

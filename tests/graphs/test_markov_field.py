@@ -71,6 +71,15 @@ def test_energy_weight_and_probability_of_each_state():
     assert states[np.argmin(energies)].tolist() == list(np.unravel_index(joint.argmax(), joint.shape))
 
 
+def test_boltzmann_form_and_temperature():
+    energy = np.array([[0.0, 1.0], [2.0, 0.5]])
+    field = MarkovField.from_energies([(("a", "b"), energy)], temperature=2.0)
+    weights = np.exp(-energy / 2)
+    np.testing.assert_allclose(field.joint().probs, weights / weights.sum(), rtol=1e-13)
+    with pytest.raises(ValueError, match="`temperature` must be positive"):
+        MarkovField.from_energies([(("a", "b"), energy)], temperature=0.0)
+
+
 def test_conditionals_come_from_touching_factors():
     field, tables = _random_field(2)
     joint = _joint(tables)

@@ -1,8 +1,11 @@
 """Models beside each other: posterior over models, Bayes factors, averages, Occam's razor."""
 
+import itertools
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.special import betaln
 from scipy.stats import multivariate_normal, norm
 
 from tractable.core.estimate import Estimate
@@ -11,6 +14,7 @@ from tractable.inference.evidence.comparison import (
     average_log_prob,
     average_predictive,
     bayes_factor,
+    expected_log_bayes_factor,
     model_posterior,
     polynomial_evidences,
 )
@@ -50,6 +54,20 @@ def test_bayes_factor_and_its_words(gap, words):
     np.testing.assert_allclose(found.value, gap, atol=1e-12)
     np.testing.assert_allclose(found.standard_error, 0.5, rtol=1e-12)
     assert found.words == words
+
+
+def test_expected_log_bayes_factor_is_a_divergence():
+    """All 2^6 sequences of a coin under a fair coin and under a uniform prior: sums over data sets."""
+    heads = np.array([sum(s) for s in itertools.product([0, 1], repeat=6)])
+    fair, unknown = np.full(64, 6 * np.log(0.5)), betaln(heads + 1, 7 - heads)
+    np.testing.assert_allclose(np.exp(unknown).sum(), 1, rtol=1e-12)
+    for first, second in ((fair, unknown), (unknown, fair)):
+        expected = (np.exp(first) * (first - second)).sum()
+        np.testing.assert_allclose(expected_log_bayes_factor(first, second), expected, rtol=1e-10)
+        assert expected > 0
+    assert float(expected_log_bayes_factor(fair, fair)) == 0
+    gaussians = expected_log_bayes_factor(Normal(0.0, 1.0), Normal(1.0, 2.0))
+    np.testing.assert_allclose(gaussians, np.log(2) + 2 / 8 - 0.5, rtol=1e-12)
 
 
 def test_averages_of_predictions():

@@ -13,6 +13,7 @@ from tractable.inference.unnormalised.contrastive import (
     density_ratio,
     improper_objective,
     nce_gradient,
+    nce_gradient_variance,
     nce_logit,
     nce_objective,
     nce_objective_exact,
@@ -60,6 +61,22 @@ def test_worked_gradients_tend_to_maximum_likelihood():
     np.testing.assert_allclose(nce_gradient(SCORES, P, Q, 1e8), limit, rtol=1e-7)
     by_autodiff = jax.jit(jax.grad(lambda s: nce_objective_exact(s, P, Q, 7)))(jnp.asarray(SCORES))
     np.testing.assert_allclose(nce_gradient(SCORES, P, Q, 7), by_autodiff, rtol=1e-10)
+
+
+def test_variance_of_the_sampled_gradient_falls_with_k():
+    def simulated(k, draws=40_000):
+        generator = np.random.default_rng(k)
+        delta = SCORES - np.log(k * Q)
+        push, pull = 1 / (1 + np.exp(delta)), 1 / (1 + np.exp(-delta))
+        data = generator.choice(3, size=draws, p=P)
+        counts = generator.multinomial(k, Q, size=draws)
+        return (np.eye(3)[data] * push - counts * pull).var(0).sum()
+
+    exact = [float(nce_gradient_variance(SCORES, P, Q, k)) for k in (1, 5, 50)]
+    np.testing.assert_allclose(exact, [simulated(k) for k in (1, 5, 50)], rtol=0.05)
+    relative = np.array(exact) / [float((nce_gradient(SCORES, P, Q, k) ** 2).sum()) for k in (1, 5, 50)]
+    assert relative[0] > relative[1] > relative[2]
+    np.testing.assert_allclose(nce_gradient_variance(SCORES, P, Q, 1e9), 1 - P @ P, rtol=1e-6)
 
 
 def test_cost_does_not_grow_with_the_vocabulary():

@@ -28,6 +28,7 @@ from tractable.inference.trust.effective_size import (
     energy_information,
     mcse_mean,
     mcse_quantile,
+    mcse_sd,
     quantile_effective_size,
     tail_effective_size,
     variogram,
@@ -89,6 +90,7 @@ def test_every_number_is_that_of_the_loops(name):
         "tail": oracle.tail_size(x),
         "third": oracle.quantile_size(x, 0.3),
         "mcse": np.std(x, ddof=1) / np.sqrt(oracle.size(halves)),
+        "mcse_sd": oracle.mcse_sd(x),
         "mcse_third": oracle.mcse_quantile(x, 0.3),
     }
     found = {
@@ -99,6 +101,7 @@ def test_every_number_is_that_of_the_loops(name):
         "tail": tail_effective_size(x),
         "third": quantile_effective_size(x, 0.3),
         "mcse": mcse_mean(x),
+        "mcse_sd": mcse_sd(x),
         "mcse_third": mcse_quantile(x, 0.3),
     }
     for key, value in expected.items():
@@ -121,6 +124,7 @@ def test_numbers_of_another_implementation():
     np.testing.assert_allclose(tail_effective_size(x), 49.572649572649595, rtol=1e-12)
     np.testing.assert_allclose(effective_size(x), 64.0823996531185, rtol=1e-12)
     np.testing.assert_allclose(mcse_mean(x), 0.07505395377428982, rtol=1e-12)
+    np.testing.assert_allclose(mcse_sd(x), 0.0332174964278155, rtol=1e-12)
     np.testing.assert_allclose(mcse_quantile(x, 0.3), 0.16, rtol=1e-12)
 
 
@@ -142,9 +146,10 @@ def test_error_of_the_mean_is_its_spread_over_repetitions():
     np.testing.assert_allclose(errors.mean(), spread, rtol=5 / np.sqrt(2 * 99))
 
 
-def test_error_of_a_quantile_is_its_spread_over_repetitions():
+def test_error_of_sd_and_quantile_are_their_spread_over_repetitions():
     x = np.random.default_rng(5).normal(size=(4, 500, 200))
     flat = x.reshape(2000, 200)
+    np.testing.assert_allclose(mcse_sd(x).mean(), flat.std(0).std(ddof=1), rtol=5 / np.sqrt(2 * 199))
     spread = np.quantile(flat, 0.9, axis=0).std(ddof=1)
     np.testing.assert_allclose(mcse_quantile(x, 0.9).mean(), spread, rtol=5 / np.sqrt(2 * 199))
 

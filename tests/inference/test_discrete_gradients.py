@@ -10,6 +10,7 @@ from tractable.inference.variational.discrete_gradients import (
     discrete_expectation,
     discrete_expectation_gradient,
     discrete_race,
+    gumbel_expectation,
     reinforce_gradient,
     relaxed_gradient,
 )
@@ -37,6 +38,14 @@ def test_exact_sum_and_its_gradient():
     ]
     found = np.asarray(discrete_expectation_gradient(VALUES, LOGITS))
     np.testing.assert_allclose(found, differences, rtol=1e-7, atol=1e-9)
+
+
+def test_gumbel_draws_estimate_the_sum():
+    estimate = gumbel_expectation(jr.key(0), VALUES, LOGITS, 20_000)
+    truth = softmax(LOGITS) @ VALUES
+    assert abs(float(estimate.value) - truth) < 5 * float(estimate.standard_error)
+    variance = softmax(LOGITS) @ (VALUES - truth) ** 2
+    np.testing.assert_allclose(float(estimate.standard_error), np.sqrt(variance / 20_000), rtol=0.05)
 
 
 @pytest.mark.parametrize("baseline", ["none", "leave_one_out", "optimal"])

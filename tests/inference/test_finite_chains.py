@@ -15,6 +15,7 @@ from tractable.inference.chains.finite_chains import (
     detailed_balance_error,
     gibbs_kernel,
     gibbs_matrix,
+    is_aperiodic,
     is_irreducible,
     metropolis_matrix,
     mixing_time,
@@ -108,6 +109,7 @@ def test_a_periodic_chain_has_one_stationary_distribution_and_never_settles():
     np.testing.assert_allclose(stationary(swap), [0.5, 0.5])
     assert is_irreducible(swap)
     assert period(swap) == 2
+    assert not is_aperiodic(swap)
     np.testing.assert_allclose(total_variation_path(swap, 5, [1.0, 0.0]), 0.5)
     assert float(mixing_time(swap)) == np.inf
     report = check_kernel(swap, [0.5, 0.5])
@@ -120,6 +122,7 @@ def test_periods_of_cycles_and_of_classes():
     assert period(CYCLE) == 3
     lazy = 0.9 * CYCLE + 0.1 * np.eye(3)
     assert period(lazy) == 1
+    assert is_aperiodic(lazy)
     both = np.zeros((5, 5))
     both[:3, :3], both[3:, 3:] = CYCLE, [[0, 1], [1, 0]]
     assert period(both) == 6

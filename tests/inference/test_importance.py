@@ -15,6 +15,7 @@ from tractable.inference.weighted.importance import (
     Weighted,
     importance,
     monte_carlo,
+    optimal_proposal,
     relative_variance,
 )
 
@@ -63,6 +64,14 @@ def test_a_wider_proposal_finds_the_twentieth_moment():
     assert abs(float(ratio.value) - EXACT) < 4 * float(ratio.standard_error)
     assert post.normalised
     assert post.verdict.sentence.startswith("Good")
+
+
+def test_the_optimal_proposal_leaves_almost_no_variance():
+    best = optimal_proposal(twentieth, STANDARD, np.linspace(-11, 11, 801))
+    post = importance(STANDARD, best, key=jr.key(1), num_draws=20_000)
+    found = post.expectation(twentieth)
+    assert abs(float(found.value) - EXACT) < 4 * float(found.standard_error)
+    assert float(found.standard_error) < 0.001 * EXACT
 
 
 @pytest.mark.parametrize("proposal", [Normal(4.0, 1.0), Normal(0.0, 4.0)])

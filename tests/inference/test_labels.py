@@ -13,6 +13,7 @@ from tractable.inference.trust.labels import (
     equivalent_solutions,
     label_symmetry,
     match_components,
+    matched_distance,
     relabel,
 )
 
@@ -51,14 +52,15 @@ def test_matching_is_the_best_of_all_permutations(count, dim, seed):
     costs = {p: ((a - b[list(p)]) ** 2).sum() for p in itertools.permutations(range(count))}
     found = match_components(a, b)
     np.testing.assert_allclose(costs[tuple(found)], min(costs.values()), rtol=1e-12)
+    np.testing.assert_allclose(matched_distance(a, b), math.sqrt(min(costs.values()) / count), rtol=1e-12)
 
 
 def test_all_equivalent_solutions_are_at_distance_zero():
     rows = np.random.default_rng(2).normal(size=(4, 2))
     solutions = equivalent_solutions(rows)
     assert len({tuple(map(tuple, each)) for each in solutions}) == math.factorial(4)
-    for each in solutions:
-        np.testing.assert_array_equal(each[match_components(rows, each)], rows)
+    assert all(matched_distance(rows, each) == 0 for each in solutions)
+    assert matched_distance(rows, rows + 1) > 0
 
 
 def test_relabelling_undoes_switches():

@@ -1,12 +1,13 @@
 """Stacking weights against a constrained optimiser; the table of models."""
 
 import jax.numpy as jnp
+import jax.random as jr
 import numpy as np
 import pytest
 from scipy.optimize import minimize
 
 from tractable.inference.evidence.cross_validation import PredictiveFit
-from tractable.inference.evidence.stacking import compare, stack
+from tractable.inference.evidence.stacking import compare, pseudo_bma, stack
 
 RNG = np.random.default_rng(0)
 
@@ -48,6 +49,18 @@ def test_two_models_that_are_right_about_different_rows():
     """Half of the rows each: the weights are even by symmetry."""
     logs = np.where(np.arange(60)[:, None] % 2 == np.array([[0, 1]]), 0.0, -4.0)
     np.testing.assert_allclose(stack(logs).weights, [0.5, 0.5], atol=1e-6)
+
+
+def test_pseudo_averages():
+    logs = RNG.normal(size=(60, 4)) * 0.1
+    w = np.exp(logs.sum(0) - logs.sum(0).max())
+    np.testing.assert_allclose(pseudo_bma(logs), w / w.sum(), rtol=1e-10)
+    softened = pseudo_bma(logs, key=jr.key(0), num_bootstraps=4000)
+    rng = np.random.default_rng(1)
+    each = 60 * rng.dirichlet(np.ones(60), 4000) @ logs
+    each = np.exp(each - each.max(1, keepdims=True))
+    each = each / each.sum(1, keepdims=True)
+    np.testing.assert_allclose(softened, each.mean(0), atol=5 * each.std() * np.sqrt(2 / 4000))
 
 
 def test_the_table_is_sorted_and_paired():

@@ -5,8 +5,13 @@ import numpy as np
 import pytest
 
 from tests.kernels.registry import CASES, CLOSURES, ROWS
-from tractable.kernels.nonstationary import Wiener
+from tractable.kernels.base import Constant
+from tractable.kernels.nonstationary import Linear, Polynomial, Wiener
 from tractable.kernels.smoothness import (
+    increment_variance,
+    is_dot_product,
+    is_isotropic,
+    is_stationary,
     smoothness_report,
     trait_violations,
 )
@@ -34,6 +39,24 @@ def test_declared_classes_are_kept_under_their_moves(case):
             assert violation < 1e-12 * scale, name
         else:
             assert violation > 1e-3 * scale, name
+
+
+def test_predicates():
+    assert is_stationary(RBF([1.0, 2.0]))
+    assert not is_isotropic(RBF([1.0, 2.0]))
+    assert is_isotropic(2.0 * Matern32() + RBF())
+    assert is_dot_product(Polynomial(2) * Linear())
+    assert not is_stationary(Linear())
+    assert all(predicate(Constant(1.0)) for predicate in (is_stationary, is_isotropic, is_dot_product))
+
+
+def test_increments_of_a_stationary_kernel():
+    """E|f(x + h) - f(x)|^2 = 2(k(0) - k(h))."""
+    for kernel in (RBF(0.8), Matern12(0.8), 3.0 * RationalQuadratic(1.0, 0.5)):
+        for h in (0.5, 1e-3):
+            want = 2 * (float(kernel(0.0, 0.0)) - float(kernel(0.0, h)))
+            np.testing.assert_allclose(increment_variance(kernel, 0.7, h), want, rtol=1e-9)
+    np.testing.assert_allclose(increment_variance(Wiener(), 0.7, 0.1), 0.1, rtol=1e-12)
 
 
 @pytest.mark.parametrize(

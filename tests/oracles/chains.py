@@ -98,6 +98,12 @@ def mcse_quantile(chains, prob):
     return (high - low) / 2
 
 
+def mcse_sd(chains):
+    squares = (np.asarray(chains) - np.mean(chains)) ** 2
+    error_of_variance = math.sqrt((np.mean(squares**2) - np.mean(squares) ** 2) / size(split(squares)))
+    return error_of_variance / (2 * math.sqrt(np.mean(squares)))
+
+
 def variogram(chains):
     m, n = np.shape(chains)
     return [

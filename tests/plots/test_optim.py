@@ -5,9 +5,11 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
+from tractable.optim.autodiff import step_study
 from tractable.optim.gradient import GradientDescent
 from tractable.optim.minimise import trajectory
-from tractable.plots.optim import plot_bounds, plot_descent
+from tractable.optim.rates import verify_descent
+from tractable.plots.optim import plot_bounds, plot_descent, plot_rate, plot_step_study
 
 
 @pytest.fixture(autouse=True)
@@ -45,3 +47,13 @@ def test_bounds_enclose_the_function_and_touch_it():
     np.testing.assert_allclose(ax.lines[3].get_data()[1], [np.logaddexp(0, 0.5)], rtol=1e-12)
     with pytest.raises(ValueError, match="`low` must be below `high`"):
         plot_bounds(jnp.sin, 0.0, smoothness=1.0, low=1.0, high=0.0)
+
+
+def test_rates_and_step_errors_are_drawn_on_logarithmic_axes():
+    report = verify_descent(valley, np.array([1.0, 3.0]), np.zeros(2), smoothness=4.0, num_steps=20)
+    ax = plot_rate(report)
+    np.testing.assert_allclose(ax.lines[0].get_data()[1], report.gaps)
+    assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
+    study = step_study(np.sin, np.cos, 1.0)
+    ax = plot_step_study(study)
+    np.testing.assert_allclose(ax.lines[0].get_data()[1], study.errors["forward"])

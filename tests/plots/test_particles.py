@@ -3,12 +3,15 @@
 import dataclasses
 
 import jax.numpy as jnp
+import jax.random as jr
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
+from tractable.core.iterate import Status
 from tractable.inference.particles.filter import Filtered, History
-from tractable.plots.particles import plot_ess, plot_filter
+from tractable.inference.particles.smc import TemperedParticles
+from tractable.plots.particles import plot_ess, plot_filter, plot_temperatures
 
 
 @pytest.fixture(autouse=True)
@@ -48,3 +51,18 @@ def test_effective_shares_are_those_of_the_replicates(filtered):
     np.testing.assert_allclose(ax.lines[0].get_ydata(), np.array([101, 50, 20]) / 101)
     np.testing.assert_allclose(ax.lines[2].get_ydata(), np.array([101, 55, 15]) / 101)
     assert ax.get_title() == "least at time 2: 14.9%"
+
+
+def test_stages_show_temperature_and_acceptance():
+    found = TemperedParticles(
+        jr.normal(jr.key(0), (20,)), jnp.zeros(20), jnp.asarray(0.0), False,
+        jnp.array([0.0, 0.01, 0.2, 1.0]), jnp.array([0.5, 0.3, 0.2]),
+        stage_ess=jnp.full(3, 0.5), step_sizes=jnp.ones(3), num_ancestors=jnp.array([18, 12, 9]),
+        group_log_evidences=jnp.zeros(2), num_evaluations=60, code=jnp.asarray(int(Status.converged)),
+    )  # fmt: skip
+    ax = plot_temperatures(found)
+    np.testing.assert_array_equal(ax.lines[0].get_ydata(), [0.01, 0.2, 1.0])
+    assert ax.get_yscale() == "log"
+    beside = ax.figure.axes[1]
+    np.testing.assert_array_equal(beside.lines[0].get_ydata(), [0.5, 0.3, 0.2])
+    assert ax.get_title() == "3 stages to 1"

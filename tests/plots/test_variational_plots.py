@@ -2,13 +2,15 @@
 
 from types import SimpleNamespace
 
+import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
 from tractable.core.iterate import Status
 from tractable.inference.variational.families import MeanField
-from tractable.plots.variational import plot_bound, plot_contours
+from tractable.inference.variational.gradients import GradientEstimate, race
+from tractable.plots.variational import plot_bound, plot_contours, plot_race
 
 
 @pytest.fixture(autouse=True)
@@ -42,3 +44,15 @@ def test_contours_hold_the_named_masses():
         np.testing.assert_allclose(np.hypot(*path.vertices.T), radius, atol=0.06)
     with pytest.raises(ValueError, match="`low` must be two numbers below `high`"):
         plot_contours(family.log_prob, family, low=[1.0, 1.0], high=[0.0, 2.0])
+
+
+def test_race_bars_are_the_variances():
+    table = race(
+        {
+            "one": GradientEstimate(jnp.array([1.0, 3.0])),
+            "two": GradientEstimate(jnp.array([0.0, 4.0])),
+            "exact": GradientEstimate(jnp.array([2.0]), jnp.ones(1)),
+        }
+    )
+    ax = plot_race(table)
+    np.testing.assert_allclose([bar.get_width() for bar in ax.patches], [2.0, 8.0])

@@ -23,7 +23,7 @@ from tractable.core.types import Array, ArrayLike, Float, Scalar
 __all__ = [
     "angle", "change_of_basis", "condensed", "coordinates", "cosine", "euclidean", "euclidean_distances",
     "from_coordinates", "manhattan", "manhattan_distances", "pairwise", "project", "project_onto_span",
-    "residual", "signed_length", "squared_distances", "squared_euclidean",
+    "residual", "signed_length", "squared_distances", "squared_distances_from_gram", "squared_euclidean",
 ]  # fmt: skip
 
 
@@ -68,6 +68,13 @@ def manhattan_distances(x: ArrayLike, y: ArrayLike | None = None) -> Float[Array
     r"""$\sum_k |x_{ik} - y_{jk}|$ for all rows."""
     x, y, _ = _two_tables(x, y)
     return _manhattan_distances(x, y)
+
+
+def squared_distances_from_gram(gram: Float[Array, "n n"]) -> Float[Array, "n n"]:
+    r"""$D_{ij} = G_{ii} + G_{jj} - 2 G_{ij}$ for the Gram matrix $G_{ij} = x_i^\top x_j$."""
+    check_shape("gram", gram, (gram.shape[0], gram.shape[0]))
+    lengths = jnp.diag(gram)
+    return lengths[:, None] + lengths[None, :] - 2 * gram
 
 
 def condensed(distances: Float[Array, "n n"]) -> Float[Array, " pairs"]:

@@ -3,6 +3,8 @@ r"""Interventions: graph surgery, and effects from observational probabilities b
 Surgery.     $P(x \mid do(a)) = [x_a = a] \prod_{i \neq a} P(x_i \mid x_{pa(i)})$.
 Back door.   $P(y \mid do(x)) = \sum_z P(y \mid x, z) P(z)$ where $Z$ has no descendant of $x$ and blocks
              every trail from $x$ to $y$ that starts with an arrow into $x$.
+Front door.  $P(y \mid do(x)) = \sum_m P(m \mid x) \sum_{x'} P(y \mid m, x') P(x')$ where $M$ cuts every
+             directed way, and no open back door leads from $x$ to $M$, nor from $M$ to $y$ given $x$.
 Cost.        That of the queries; sets are searched by size.
 References.  Pearl (2009), "Causality", chapter 3.
 """
@@ -18,7 +20,9 @@ from tractable.distributions.table_axes import Names, as_names
 from tractable.distributions.tables import ConditionalTable, JointTable
 from tractable.graphs.dag import DAG
 
-__all__ = ["back_door_adjustment", "back_door_sets", "blocks_back_doors"]
+__all__ = [
+    "back_door_adjustment", "back_door_sets", "blocks_back_doors", "front_door_adjustment", "is_front_door",
+]  # fmt: skip
 
 
 def blocks_back_doors(dag: DAG, cause: str, effect: str, adjust: Names = ()) -> bool:
@@ -63,3 +67,37 @@ def back_door_adjustment(joint: JointTable, cause: str, effect: str, adjust: Nam
     probs = contract([((cause, effect, *names), known), (names, weights)], (cause, effect))
     axes = table.axes.select((cause, effect))
     return ConditionalTable(effect, cause, probs, axes.states, validate=False)
+
+
+def is_front_door(dag: DAG, cause: str, effect: str, between: Names) -> bool:
+    """The front-door criterion for the variables `between`."""
+    names = as_names(between)
+    rest = DAG({name: [p for p in dag.parents(name) if p not in names] for name in dag.names})
+    cuts = effect not in rest.descendants(cause)
+    into = all(blocks_back_doors(dag, cause, name) for name in names)
+    out = all(_open_only_through(dag, name, effect, cause, names) for name in names)
+    return cuts and into and out
+
+
+def front_door_adjustment(joint: JointTable, cause: str, effect: str, between: Names) -> ConditionalTable:
+    r"""$P(y \mid do(x)) = \sum_m P(m \mid x) \sum_{x'} P(y \mid m, x') P(x')$ from observations."""
+    names = as_names(between)
+    table = joint.marginal((cause, *names, effect))
+    last = table.probs.ndim - 1
+    means = conditional(table.probs.sum(last), tuple(range(1, last)))  # P(m | x)
+    outcomes = conditional(table.probs, (last,))  # P(y | m, x')
+    defined = not bool(jnp.isnan(means).any() | jnp.isnan(outcomes).any())
+    must = "seen in every joint state of cause and variables between"
+    check(defined, "joint", must, "a joint state of probability zero", error=ImpossibleEvidence)
+    share = table.probs.sum(tuple(range(1, last + 1)))
+    other = "another " + cause
+    parts = [((cause, *names), means), ((other, *names, effect), outcomes), ((other,), share)]
+    probs = contract(parts, (cause, effect))
+    axes = table.axes.select((cause, effect))
+    return ConditionalTable(effect, cause, probs, axes.states, validate=False)
+
+
+def _open_only_through(dag: DAG, name: str, effect: str, cause: str, between: tuple[str, ...]) -> bool:
+    """Whether the cause blocks every back door from one variable between to the effect."""
+    cut = DAG({n: [p for p in dag.parents(n) if p not in between] for n in dag.names})
+    return cut.d_separated(name, effect, given=[cause])

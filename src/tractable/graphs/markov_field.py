@@ -80,6 +80,14 @@ class MarkovField(Module, DiscreteQueries):
         self.axes = table_axes(list(known), tuple(map(len, known.values())), known)
 
     @classmethod
+    def from_energies(
+        cls, factors: Iterable[Any], states: Mapping[str, Any] | None = None, temperature: float = 1.0
+    ) -> "MarkovField":
+        r"""The Boltzmann distribution $\exp(-\sum_m E_m(x_m) / T)$ of pairs `(names, energies)`."""
+        check(temperature > 0, "temperature", "positive", temperature)
+        return cls([(names, -jnp.asarray(table) / temperature) for names, table in factors], states)
+
+    @classmethod
     def from_graph(
         cls,
         graph: UndirectedGraph,

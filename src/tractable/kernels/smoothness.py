@@ -22,7 +22,10 @@ from tractable.core.types import ArrayLike, Key, Scalar
 from tractable.core.verdict import Verdict
 from tractable.kernels.base import Kernel
 
-__all__ = ["Smoothness", "smoothness_report", "trait_violations"]
+__all__ = [
+    "Smoothness", "increment_variance", "is_dot_product", "is_isotropic", "is_stationary",
+    "smoothness_report", "trait_violations",
+]  # fmt: skip
 
 
 class Smoothness(Module):
@@ -45,6 +48,21 @@ class Smoothness(Module):
         words = "Mean-square continuous" if self.continuous else "Not mean-square continuous"
         said = f"{words}; {count} mean-square derivatives (declared {self.declared:g})."
         return Verdict(self.measured == min(orders, self.declared), said, {"measured": self.measured})
+
+
+def is_stationary(kernel: Kernel) -> bool:
+    """Whether the kernel is known to be a function of $x - x'$."""
+    return kernel.traits.stationary
+
+
+def is_isotropic(kernel: Kernel) -> bool:
+    """Whether the kernel is known to be a function of the distance."""
+    return kernel.traits.isotropic
+
+
+def is_dot_product(kernel: Kernel) -> bool:
+    """Whether the kernel is known to be a function of the inner product."""
+    return kernel.traits.dot_product
 
 
 def trait_violations(kernel: Kernel, X: ArrayLike, key: Key) -> dict[str, float]:
@@ -72,6 +90,16 @@ def trait_violations(kernel: Kernel, X: ArrayLike, key: Key) -> dict[str, float]
         name: float(np.abs(np.diag(np.asarray(kernel.gram(a, b))) - before).max())
         for name, (a, b) in change.items()
     }
+
+
+def increment_variance(kernel: Kernel, x: ArrayLike, h: ArrayLike) -> Scalar:
+    r"""$E|f(x + h) - f(x)|^2 = k(x + h, x + h) - 2k(x, x + h) + k(x, x)$.
+
+    >>> from tractable.kernels.stationary import Matern12
+    >>> round(float(increment_variance(Matern12(), 0.3, 0.1)), 9) == round(2 * (1 - math.exp(-0.1)), 9)
+    True
+    """
+    return _difference_variance(kernel, as_float("x", x), as_float("h", h), 1)
 
 
 def smoothness_report(

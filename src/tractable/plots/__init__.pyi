@@ -20,8 +20,13 @@ from tractable.plots.graphs import plot_model as plot_model
 from tractable.plots.kernels import KernelDisplay as KernelDisplay
 from tractable.plots.margins import MarginDisplay as MarginDisplay
 from tractable.plots.optim import plot_descent as plot_descent
+from tractable.plots.optim import plot_rate as plot_rate
+from tractable.plots.optim import plot_step_study as plot_step_study
 from tractable.plots.particles import plot_ess as plot_ess
 from tractable.plots.particles import plot_filter as plot_filter
+from tractable.plots.particles import plot_temperatures as plot_temperatures
+from tractable.plots.regression import EquivalentKernelDisplay as EquivalentKernelDisplay
+from tractable.plots.regression import EvidenceSurfaceDisplay as EvidenceSurfaceDisplay
 from tractable.plots.regression import PredictiveBandDisplay as PredictiveBandDisplay
 from tractable.plots.selection import BiasVarianceDisplay as BiasVarianceDisplay
 from tractable.plots.selection import LearningCurveDisplay as LearningCurveDisplay
@@ -30,3 +35,4 @@ from tractable.plots.trees import ImportanceDisplay as ImportanceDisplay
 from tractable.plots.trees import TreeDisplay as TreeDisplay
 from tractable.plots.variational import plot_bound as plot_bound
 from tractable.plots.variational import plot_contours as plot_contours
+from tractable.plots.variational import plot_race as plot_race

@@ -1,4 +1,4 @@
-"""Pictures of optimisation: a path over contours, bounds on a function."""
+"""Pictures of optimisation: a path over contours, bounds on a function, rates, errors of differences."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,9 +10,11 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from tractable.core.checks import check
+from tractable.optim.autodiff.differences import StepStudy
 from tractable.optim.minimise import Trajectory
+from tractable.optim.rates import DescentReport
 
-__all__ = ["plot_bounds", "plot_descent"]
+__all__ = ["plot_bounds", "plot_descent", "plot_rate", "plot_step_study"]
 
 
 def plot_descent(
@@ -66,5 +68,27 @@ def plot_bounds(
     ax.plot(x, line + 0.5 * smoothness * (x - point) ** 2, "--", color="C3", label="upper bound")
     ax.plot(x, line + 0.5 * strong_convexity * (x - point) ** 2, ":", color="C2", label="lower bound")
     ax.plot(point, float(value), "o", color="0.2")
+    ax.legend()
+    return ax
+
+
+def plot_rate(report: DescentReport, *, ax: Axes | None = None) -> Axes:
+    """The gap of a run of gradient descent beside its bounds, on logarithmic axes."""
+    ax = ax or plt.subplots(figsize=(5, 3), layout="constrained")[1]
+    times = np.arange(1, len(report.gaps) + 1)
+    ax.plot(times, np.where(report.gaps > 0, report.gaps, np.nan), color="C0", label="f - f*")
+    for name, bound in report.bounds.items():
+        ax.plot(times, bound, "--", label=name)
+    ax.set(xscale="log", yscale="log", xlabel="step")
+    ax.legend()
+    return ax
+
+
+def plot_step_study(study: StepStudy, *, ax: Axes | None = None) -> Axes:
+    """The error of each finite-difference scheme against its step: a U for all but the complex step."""
+    ax = ax or plt.subplots(figsize=(5, 3), layout="constrained")[1]
+    for name, errors in study.errors.items():
+        ax.plot(study.steps, np.where(errors > 0, errors, np.nan), "o-", ms=3, label=name)
+    ax.set(xscale="log", yscale="log", xlabel="step", ylabel="error")
     ax.legend()
     return ax

@@ -9,8 +9,9 @@ from matplotlib.axes import Axes
 from tractable.core.checks import check
 from tractable.core.types import ArrayLike
 from tractable.inference.particles.filter import Filtered
+from tractable.inference.particles.smc import TemperedParticles
 
-__all__ = ["plot_ess", "plot_filter"]
+__all__ = ["plot_ess", "plot_filter", "plot_temperatures"]
 
 
 def plot_filter(
@@ -48,6 +49,19 @@ def plot_ess(filtered: Filtered, *, ax: Axes | None = None) -> Axes:
     worst = int(shares.mean(0).argmin())
     title = f"least at time {worst}: {shares.mean(0)[worst]:.1%}"
     ax.set(xlabel="time", ylabel="effective share", ylim=(0, 1), title=title)
+    return ax
+
+
+def plot_temperatures(particles: TemperedParticles, *, ax: Axes | None = None) -> Axes:
+    """The temperature of each stage on a logarithmic axis, with the share of accepted moves beside it."""
+    ladder, rates = np.asarray(particles.temperatures)[1:], np.asarray(particles.acceptance)
+    stages = np.arange(1, len(ladder) + 1)
+    ax = ax or plt.subplots(figsize=(6, 3), layout="constrained")[1]
+    ax.semilogy(stages, ladder, "o-", ms=3, color="tab:blue")
+    ax.set(xlabel="stage", ylabel="temperature", title=f"{len(ladder)} stages to {ladder[-1]:.3g}")
+    beside = ax.twinx()
+    beside.plot(stages, rates, "s--", ms=3, lw=1, color="tab:orange")
+    beside.set(ylabel="share of moves accepted", ylim=(0, 1))
     return ax
 
 

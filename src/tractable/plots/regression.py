@@ -1,8 +1,10 @@
-"""Pictures of Bayesian regression: predictive bands."""
+"""Pictures of Bayesian regression: predictive bands, evidence surfaces, equivalent kernels."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import jax.random as jr
 import matplotlib.pyplot as plt
 import numpy as np
@@ -12,7 +14,7 @@ from matplotlib.figure import Figure
 from tractable.core.checks import check, check_length
 from tractable.core.types import ArrayLike
 
-__all__ = ["PredictiveBandDisplay"]
+__all__ = ["EquivalentKernelDisplay", "EvidenceSurfaceDisplay", "PredictiveBandDisplay"]
 
 
 class PredictiveBandDisplay:
@@ -69,6 +71,85 @@ class PredictiveBandDisplay:
         if self.data is not None:
             ax.plot(*self.data, "o", ms=3, color="0.2", label="data")
         ax.set(xlabel=self.xlabel, ylabel=self.ylabel)
+        ax.legend(fontsize="small")
+        self.ax_, self.figure_ = ax, _figure(ax)
+        return self
+
+
+class EvidenceSurfaceDisplay:
+    """The log evidence over two hyperparameters on logarithmic axes, below its maximum, with the best."""
+
+    ax_: Axes
+    figure_: Figure
+
+    def __init__(self, first: ArrayLike, second: ArrayLike, log_evidence: ArrayLike, *,
+                 names: tuple[str, str] = ("alpha", "beta"), best: tuple | None = None):  # fmt: skip
+        self.first, self.second = np.asarray(first, float), np.asarray(second, float)
+        self.log_evidence, self.names, self.best = np.asarray(log_evidence, float), names, best
+        shape = (len(self.first), len(self.second))
+        check(self.log_evidence.shape == shape, "log_evidence", f"of shape {shape}", self.log_evidence.shape)
+
+    @classmethod
+    def from_function(cls, log_evidence: Callable[[float, float], Any], first: ArrayLike,
+                      second: ArrayLike, *, names: tuple[str, str] = ("alpha", "beta"),
+                      ax: Axes | None = None):  # fmt: skip
+        """Evaluate a function of two numbers on the grid of `first` and `second`."""
+        a, b = np.asarray(first, float), np.asarray(second, float)
+        values = np.array([[float(log_evidence(u, v)) for v in b] for u in a])
+        i, j = np.unravel_index(np.nanargmax(values), values.shape)
+        return cls(a, b, values, names=names, best=(a[i], b[j])).plot(ax=ax)
+
+    @classmethod
+    def from_model(cls, fit: Any, *, num_points: int = 60, decades: float = 2.0, ax: Axes | None = None):
+        """The surface around the maximum of an `EvidenceFit`, so many `decades` to either side."""
+        best = float(fit.alpha), float(fit.noise_precision)
+        alphas, betas = (value * np.logspace(-decades, decades, num_points) for value in best)
+        surface = jax.vmap(jax.vmap(fit.spectrum.log_evidence, (None, 0)), (0, None))
+        values = surface(jnp.asarray(alphas), jnp.asarray(betas))
+        return cls(alphas, betas, values, best=best).plot(ax=ax)
+
+    def plot(self, ax: Axes | None = None, *, depth: float = 20.0) -> "EvidenceSurfaceDisplay":
+        """Draw contours down to `depth` nats below the maximum; `ax_` and `figure_` are set."""
+        ax = ax or plt.subplots(figsize=(5, 4), layout="constrained")[1]
+        below = self.log_evidence - np.nanmax(self.log_evidence)
+        levels = -depth * np.linspace(1, 0, 15) ** 2
+        filled = ax.contourf(self.first, self.second, below.T, levels=levels, extend="min", cmap="viridis")
+        _figure(ax).colorbar(filled, ax=ax, label="log evidence below its maximum")
+        if self.best is not None:
+            ax.plot(*self.best, "r+", ms=12, label="maximum")
+            ax.legend(fontsize="small")
+        ax.set(xscale="log", yscale="log", xlabel=self.names[0], ylabel=self.names[1])
+        self.ax_, self.figure_ = ax, _figure(ax)
+        return self
+
+
+class EquivalentKernelDisplay:
+    """How much each training target counts in the predictive mean at a few points."""
+
+    ax_: Axes
+    figure_: Figure
+
+    def __init__(self, x: ArrayLike, points: ArrayLike, kernel: ArrayLike):
+        self.x, self.points = np.asarray(x, float), np.asarray(points, float)
+        self.kernel = np.asarray(kernel, float)
+        shape = (len(self.points), len(self.x))
+        check(self.kernel.shape == shape, "kernel", f"of shape {shape}", self.kernel.shape)
+
+    @classmethod
+    def from_model(cls, model: Any, x: ArrayLike, points: ArrayLike, *, ax: Axes | None = None):
+        """Rows $k(x^*, x_n)$ of the equivalent kernel of a `BayesianLinear` model of one variable."""
+        x, points = np.asarray(x, float), np.asarray(points, float)
+        return cls(x, points, model.equivalent_kernel(points[:, None], x[:, None])).plot(ax=ax)
+
+    def plot(self, ax: Axes | None = None) -> "EquivalentKernelDisplay":
+        """Draw one curve per point; `ax_` and `figure_` are set."""
+        ax = ax or plt.subplots(figsize=(6, 3), layout="constrained")[1]
+        order = np.argsort(self.x)
+        for point, row in zip(self.points, self.kernel):
+            (line,) = ax.plot(self.x[order], row[order], label=f"at {point:.3g}")
+            ax.axvline(point, color=line.get_color(), lw=0.7, ls="--")
+        ax.axhline(0, color="0.7", lw=0.7)
+        ax.set(xlabel="training input", ylabel="weight of its target")
         ax.legend(fontsize="small")
         self.ax_, self.figure_ = ax, _figure(ax)
         return self

@@ -13,7 +13,7 @@ from tractable.core.checks import check
 from tractable.core.types import ArrayLike
 from tractable.inference.variational.gaussian_families import VariationalFamily
 
-__all__ = ["plot_bound", "plot_contours"]
+__all__ = ["plot_bound", "plot_contours", "plot_race"]
 
 
 def plot_bound(post: Any, *, ax: Axes | None = None, last: float = 1.0) -> Axes:
@@ -61,6 +61,18 @@ def plot_contours(
     ax.contourf(x, y, target, levels=[*_levels(target), target.max()], cmap="Blues", alpha=0.8)
     ax.contour(x, y, member, levels=_levels(member), colors="C3", linewidths=1.2)
     ax.set_title("target (filled) and approximation (lines)", fontsize=9)
+    return ax
+
+
+def plot_race(race: Any, *, ax: Axes | None = None) -> Axes:
+    """The variance per draw of each estimator of a gradient, on a logarithmic scale."""
+    totals = {name: float(jnp.sum(variance)) for name, variance in race.variances.items()}
+    shown = {name: value for name, value in totals.items() if value > 0}
+    ax = ax or plt.subplots(figsize=(5.5, 0.5 + 0.45 * len(shown)), layout="constrained")[1]
+    ax.barh(list(shown), list(shown.values()), color="C0")
+    ax.invert_yaxis()
+    ax.set_xscale("log")
+    ax.set_xlabel("variance per draw (summed over entries)")
     return ax
 
 

@@ -31,7 +31,7 @@ from tractable.inference.chains.finite_kernels import (
 )
 
 __all__ = [
-    "KernelReport", "check_kernel", "detailed_balance_error", "gibbs_kernel", "gibbs_matrix",
+    "KernelReport", "check_kernel", "detailed_balance_error", "gibbs_kernel", "gibbs_matrix", "is_aperiodic",
     "is_irreducible", "metropolis_matrix", "mixing_time", "period", "return_times", "stationary",
     "stationary_error", "total_variation_path",
 ]  # fmt: skip
@@ -96,6 +96,11 @@ def period(matrix: ArrayLike) -> int:
     """
     steps = _steps(matrix)
     return math.lcm(*(_class_period(steps[np.ix_(states, states)]) for states in _closed_classes(steps)))
+
+
+def is_aperiodic(matrix: ArrayLike) -> bool:
+    """Whether the period is one: the distribution settles."""
+    return period(matrix) == 1
 
 
 def stationary(matrix: ArrayLike) -> Float[Array, " n"]:

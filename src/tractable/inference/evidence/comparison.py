@@ -23,6 +23,7 @@ from tractable.core.numerics import log_softmax, safe_log, weighted_logsumexp
 from tractable.core.types import Array, ArrayLike, Float, Scalar
 from tractable.core.verdict import Verdict
 from tractable.distributions.base import Distribution
+from tractable.distributions.divergence import kl, kl_probs
 from tractable.distributions.gaussian import Gaussian
 from tractable.distributions.information import as_probabilities
 from tractable.distributions.mixture import Mixture
@@ -30,7 +31,7 @@ from tractable.distributions.regression_conjugate import linear_regression_log_e
 
 __all__ = [
     "BayesFactor", "ModelPosterior", "average_log_prob", "average_predictive", "bayes_factor",
-    "model_posterior", "polynomial_evidences",
+    "expected_log_bayes_factor", "model_posterior", "polynomial_evidences",
 ]  # fmt: skip
 
 # Kass and Raftery's scale for 2 log B
@@ -118,6 +119,17 @@ def bayes_factor(first: Any, second: Any) -> BayesFactor:
     """
     (a, a_error), (b, b_error) = _value_and_error(first), _value_and_error(second)
     return BayesFactor(a - b, jnp.hypot(a_error, b_error))
+
+
+def expected_log_bayes_factor(first: Distribution | ArrayLike, second: Distribution | ArrayLike) -> Array:
+    r"""$E_{D \sim M_1}[\log B_{12}] = \mathrm{KL}(p(D \mid M_1)\,\|\,p(D \mid M_2))$, never negative.
+
+    Each argument is the distribution of the data under a model, or an array of the log-evidences of all
+    possible data sets.
+    """
+    if isinstance(first, Distribution) and isinstance(second, Distribution):
+        return kl(first, second)
+    return kl_probs(jnp.exp(as_float("first", first)), jnp.exp(as_float("second", second)))
 
 
 def average_predictive(predictives: Sequence[Distribution], probs: ArrayLike | ModelPosterior) -> Mixture:

@@ -1,9 +1,11 @@
-r"""Weights for predictions of several models: stacking, and the table of models.
+r"""Weights for predictions of several models: stacking and pseudo-Bayesian averages, and the table of models.
 
 Stacking.    $\max_w \frac1n\sum_i \log\sum_k w_k\,p_k(y_i \mid y_{-i})$ over the simplex: concave.
 Fixed point. $w_k \leftarrow w_k\,g_k$, $g_k = \frac1n\sum_i p_{ik}/\sum_j w_j p_{ij}$: EM for a mixture's
              weights. It climbs, stays on the simplex, and has a certificate: the optimum is at most
              $\log\max_k g_k$ above the current value.
+Pseudo-BMA.  $w_k \propto e^{\mathrm{elpd}_k}$, averaged over Bayesian bootstraps of the rows, which takes the
+             uncertainty of the elpd into account.
 Cost.        $O(nK)$ per step.
 References.  Yao, Vehtari, Simpson and Gelman (2018); Vardi and Lee (1993).
 """
@@ -13,18 +15,19 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import jax.random as jr
 import numpy as np
 
-from tractable.core.checks import as_float, check, is_concrete
+from tractable.core.checks import as_float, check, check_count, is_concrete
 from tractable.core.estimate import Estimate
 from tractable.core.iterate import Run, run_until
 from tractable.core.module import Module, field
 from tractable.core.numerics import log_softmax, logsumexp
-from tractable.core.types import Array, ArrayLike, Float, Scalar
+from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
 from tractable.core.verdict import Verdict
 from tractable.inference.evidence.cross_validation import PredictiveFit
 
-__all__ = ["Comparison", "Stacked", "compare", "stack"]
+__all__ = ["Comparison", "Stacked", "compare", "pseudo_bma", "stack"]
 
 
 class Stacked(Run):
@@ -84,6 +87,16 @@ def stack(
     return _stack(logs, jnp.asarray(tol), max_steps)
 
 
+def pseudo_bma(
+    pointwise: ArrayLike | Mapping[str, PredictiveFit], *, key: Key | None = None, num_bootstraps: int = 1000
+) -> Array:
+    r"""$w_k \propto e^{\mathrm{elpd}_k}$; with a `key`, averaged over Bayesian bootstraps of the rows."""
+    logs = _as_pointwise(pointwise)
+    if key is None:
+        return jnp.exp(log_softmax(logs.sum(0)))
+    return _bootstrapped(logs, key, check_count("num_bootstraps", num_bootstraps))
+
+
 def compare(fits: Mapping[str, PredictiveFit]) -> Comparison:
     """The table of models, the best first: differences are paired over the rows, weights are stacked."""
     check(len(fits) > 0, "fits", "at least one model", "none")
@@ -139,3 +152,12 @@ def _stack_loop(logs: Array, tol: Scalar, max_steps: int) -> Stacked:
 
 
 _stack = jax.jit(_stack_loop, static_argnums=2)
+
+
+def _bootstrap_weights(logs: Array, key: Key, count: int) -> Array:
+    rows = logs.shape[0]
+    gaps = jr.exponential(key, (count, rows), logs.dtype)  # over their sum: uniform on the simplex
+    return jnp.exp(log_softmax(rows * (gaps / gaps.sum(1, keepdims=True)) @ logs)).mean(0)
+
+
+_bootstrapped = jax.jit(_bootstrap_weights, static_argnums=2)

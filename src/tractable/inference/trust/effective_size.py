@@ -5,8 +5,9 @@ Size.        $n_{\mathrm{eff}} = nm/\tau$ with $\tau = 1 + 2\sum_t\hat\rho_t$ ov
              chains that disagree are worth less. The sum ends by Geyer's rule; $\tau \ge 1/\log_{10}(nm)$.
 Kinds.       Bulk: of normal scores of the ranks. Quantile: of $1\{x \le \hat q_p\}$. Tail: the smaller of two
              quantile sizes, 5 % and 95 %.
-Errors.      Mean: $\mathrm{sd}/\sqrt{n_{\mathrm{eff}}}$. Quantile: half the distance of the order statistics
-             at the central 68 % of $\mathrm{Beta}(n_{\mathrm{eff}}p + 1, n_{\mathrm{eff}}(1 - p) + 1)$.
+Errors.      Mean: $\mathrm{sd}/\sqrt{n_{\mathrm{eff}}}$. Standard deviation: by the delta method from the
+             error of the variance. Quantile: half the distance of the order statistics at the central 68 %
+             of $\mathrm{Beta}(n_{\mathrm{eff}}p + 1, n_{\mathrm{eff}}(1 - p) + 1)$.
 Variogram.   $V_k = \frac{1}{m(n-k)}\sum_j\sum_{i>k}(\psi_{ij} - \psi_{i-k,j})^2$,
              $\hat\rho_k = 1 - V_k/(2\,\mathrm{VAR}^+)$, summed to the first odd $T$ with
              $\hat\rho_{T+1} + \hat\rho_{T+2} < 0$: noisier at long lags, and unbiased there.
@@ -35,7 +36,7 @@ from tractable.inference.trust.diagnostics import (
 )
 
 __all__ = [
-    "bulk_effective_size", "effective_size", "energy_information", "mcse_mean", "mcse_quantile",
+    "bulk_effective_size", "effective_size", "energy_information", "mcse_mean", "mcse_quantile", "mcse_sd",
     "quantile_effective_size", "tail_effective_size", "variogram", "variogram_effective_size",
 ]  # fmt: skip
 
@@ -79,6 +80,21 @@ def mcse_mean(chains: Any) -> Any:
     def error(block: np.ndarray) -> np.ndarray:
         spread = block.reshape(len(block), -1).std(-1, ddof=1)
         return spread / np.sqrt(size_of(halves_of(block)))
+
+    return each_variable(chains, error)
+
+
+def mcse_sd(chains: Any) -> Any:
+    r"""The standard error of the standard deviation.
+
+    $\sqrt{(E[c^4] - E[c^2]^2)/(4\,E[c^2]\,n_{\mathrm{eff}})}$ with $c$ the draws about their mean and the
+    effective size of $c^2$.
+    """
+
+    def error(block: np.ndarray) -> np.ndarray:
+        squares = (block - block.mean((1, 2), keepdims=True)) ** 2
+        level, excess = squares.mean((1, 2)), squares.var((1, 2))
+        return np.sqrt(excess / (4 * level * size_of(halves_of(squares))))
 
     return each_variable(chains, error)
 

@@ -28,7 +28,7 @@ from tractable.inference.trust.effective_size import effective_size
 
 __all__ = [
     "LabelSymmetry", "Relabelled", "co_clustering", "equivalent_solutions", "label_symmetry",
-    "match_components", "relabel",
+    "match_components", "matched_distance", "relabel",
 ]  # fmt: skip
 
 _SWITCHES = 20  # labellings that a share must be worth to say anything
@@ -98,6 +98,12 @@ def match_components(reference: Any, components: Any) -> np.ndarray:
     check(a.shape == b.shape, "components", f"of the shape of `reference` {a.shape}", f"shape {b.shape}")
     cost = ((a[:, None] - b[None]) ** 2).sum(-1)
     return linear_sum_assignment(cost)[1]
+
+
+def matched_distance(reference: Any, components: Any) -> float:
+    """The root mean square distance between two sets of components that does not depend on their order."""
+    a, b = _as_rows("reference", reference), _as_rows("components", components)
+    return float(np.sqrt(((a - b[match_components(a, b)]) ** 2).sum(1).mean()))
 
 
 def equivalent_solutions(components: Any) -> np.ndarray:

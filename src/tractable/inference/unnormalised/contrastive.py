@@ -35,7 +35,7 @@ from tractable.optim.minimise import Minimum, minimise
 
 __all__ = [
     "DensityRatio", "NoiseContrastiveFit", "density_ratio", "improper_objective", "nce_gradient",
-    "nce_logit", "nce_objective", "nce_objective_exact", "nce_posterior",
+    "nce_gradient_variance", "nce_logit", "nce_objective", "nce_objective_exact", "nce_posterior",
     "negative_sampling_objective", "noise_contrastive_fit", "optimal_ratio", "softmax_gradient",
 ]  # fmt: skip
 
@@ -139,6 +139,19 @@ def nce_gradient(scores: ArrayLike, probs: ArrayLike, noise_probs: ArrayLike, k:
 def softmax_gradient(scores: ArrayLike, probs: ArrayLike) -> Array:
     r"""$p - \mathrm{softmax}(s)$: the gradient of maximum likelihood, the limit of `nce_gradient`."""
     return as_float("probs", probs) - softmax(as_float("scores", scores))
+
+
+def nce_gradient_variance(
+    scores: ArrayLike, probs: ArrayLike, noise_probs: ArrayLike, k: ArrayLike
+) -> Scalar:
+    r"""The summed variance of the gradient from one observation and $k$ draws of noise.
+
+    $\sum_x [p a^2 - (p a)^2] + k\sum_x [q b^2 - (q b)^2]$ with $a = \sigma(-\Delta)$, $b = \sigma(\Delta)$.
+    """
+    s, p, q = _finite("scores", scores, probs, noise_probs)
+    delta = nce_logit(s, jnp.log(q), k)
+    a, b = sigmoid(-delta), sigmoid(delta)
+    return (p * a**2 - (p * a) ** 2).sum() + k * (q * b**2 - (q * b) ** 2).sum()
 
 
 def optimal_ratio(probs: ArrayLike, noise_probs: ArrayLike, k: ArrayLike = 1) -> tuple[Array, Minimum]:

@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import jax.random as jr
 
 from tractable.core.checks import as_float, check, check_count
+from tractable.core.estimate import Estimate
 from tractable.core.module import Module, field
 from tractable.core.numerics import log_softmax, one_hot, softmax
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
@@ -31,9 +32,10 @@ from tractable.inference.variational.gradients import (
     race,
     score_gradient,
 )
+from tractable.inference.weighted.weights import mean_estimate
 
 __all__ = [
-    "discrete_expectation", "discrete_expectation_gradient", "discrete_race",
+    "discrete_expectation", "discrete_expectation_gradient", "discrete_race", "gumbel_expectation",
     "reinforce_gradient", "relaxed_gradient",
 ]  # fmt: skip
 
@@ -53,6 +55,12 @@ def discrete_expectation_gradient(values: ArrayLike, logits: ArrayLike) -> Float
     f, mu = _pair(values, logits)
     p = softmax(mu)
     return p * (f - p @ f)
+
+
+def gumbel_expectation(key: Key, values: ArrayLike, logits: ArrayLike, num_draws: int) -> Estimate:
+    """The expectation from indices drawn by Gumbel noise, with its standard error."""
+    f, mu = _pair(values, logits)
+    return mean_estimate(f[gumbel_max(key, mu, (check_count("num_draws", num_draws, 2),))])
 
 
 def reinforce_gradient(

@@ -23,6 +23,7 @@ from tractable.core.numerics import safe_log
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
 from tractable.core.verdict import Verdict
 from tractable.distributions.base import Distribution, Univariate
+from tractable.distributions.inverse import Tabulated, tabulate
 from tractable.distributions.panels import expectation_rule
 from tractable.inference.weighted.pareto import k_verdict, smooth
 from tractable.inference.weighted.weights import (
@@ -35,7 +36,7 @@ from tractable.inference.weighted.weights import (
 )
 
 __all__ = [
-    "Proposal", "Weighted", "as_log_density", "importance", "monte_carlo",
+    "Proposal", "Weighted", "as_log_density", "importance", "monte_carlo", "optimal_proposal",
     "relative_variance",
 ]  # fmt: skip
 
@@ -170,6 +171,24 @@ def relative_variance(
     scalar = target.shape == () and (proposal is None or proposal.shape == ())
     check(scalar, "target", "of one number, as `proposal`", f"shape {target.shape}")
     return _relative_variance(function, target, target if proposal is None else proposal)
+
+
+def optimal_proposal(
+    function: Callable[[Array], Array],
+    log_density: Callable[[Array], Array] | Distribution,
+    points: ArrayLike,
+) -> Tabulated:
+    r"""$q^* \propto |f|\,p$ on the line, constant on each cell between `points`.
+
+    For $f \ge 0$ the weights times $f$ are then constant up to the cells: almost no variance is left.
+    """
+    log_p = as_log_density(log_density)
+
+    def density(x: Array) -> Array:
+        flat = x.reshape(-1)
+        return (jnp.abs(jax.vmap(function)(flat)) * jnp.exp(jax.vmap(log_p)(flat))).reshape(x.shape)
+
+    return tabulate(density, points)
 
 
 def as_log_density(target: Callable[..., Any] | Distribution) -> Callable[..., Any]:
