@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tractable.core.checks import check
+from tractable.core.host_random import generator
 
 __all__ = [
     "Table",
@@ -41,7 +42,7 @@ class Table:
     def split(self, test_fraction: float = 0.25, seed: int = 0) -> tuple["Table", "Table"]:
         """Two disjoint tables: rows to learn from, and rows held out."""
         check(0 < test_fraction < 1, "test_fraction", "between 0 and 1", test_fraction)
-        order = np.random.default_rng(seed).permutation(len(self))
+        order = generator(seed).permutation(len(self))
         held_out = round(test_fraction * len(self))
         return self.rows(order[held_out:]), self.rows(order[:held_out])
 
@@ -119,9 +120,9 @@ def eight_schools() -> Table:
 
 def noisy_line(num_rows: int = 100, noise: float = 0.3, seed: int = 0) -> Table:
     r"""$y = 1 + 2x + \epsilon$ with $x$ uniform on $[-1, 1]$ and $\epsilon \sim N(0, \mathrm{noise}^2)$."""
-    generator = np.random.default_rng(seed)
-    x = generator.uniform(-1, 1, num_rows)
-    return Table("noisy_line", x[:, None], 1 + 2 * x + noise * generator.normal(size=num_rows), ("x",), "y")
+    numbers = generator(seed)
+    x = numbers.uniform(-1, 1, num_rows)
+    return Table("noisy_line", x[:, None], 1 + 2 * x + noise * numbers.normal(size=num_rows), ("x",), "y")
 
 
 def noisy_sinusoid(num_rows: int = 25, noise: float = 0.3, seed: int = 0) -> Table:
@@ -129,9 +130,9 @@ def noisy_sinusoid(num_rows: int = 25, noise: float = 0.3, seed: int = 0) -> Tab
 
     The true conditional is $N(\sin 2\pi x, \mathrm{noise}^2)$: the band that a good fit shows.
     """
-    generator = np.random.default_rng(seed)
-    x = generator.uniform(0, 1, num_rows)
-    target = np.sin(2 * np.pi * x) + noise * generator.normal(size=num_rows)
+    numbers = generator(seed)
+    x = numbers.uniform(0, 1, num_rows)
+    target = np.sin(2 * np.pi * x) + noise * numbers.normal(size=num_rows)
     return Table("noisy_sinusoid", x[:, None], target, ("x",), "y")
 
 
@@ -153,19 +154,19 @@ def blobs(
     num_rows: int = 300, num_groups: int = 3, dim: int = 2, spread: float = 4.0, seed: int = 0
 ) -> Table:
     """Unit-variance Gaussian groups around centres drawn with standard deviation `spread`."""
-    generator = np.random.default_rng(seed)
-    centres = spread * generator.normal(size=(num_groups, dim))
+    numbers = generator(seed)
+    centres = spread * numbers.normal(size=(num_groups, dim))
     group = np.arange(num_rows) % num_groups
     names = tuple(f"x{i + 1}" for i in range(dim))
-    return Table("blobs", centres[group] + generator.normal(size=(num_rows, dim)), group, names, "group")
+    return Table("blobs", centres[group] + numbers.normal(size=(num_rows, dim)), group, names, "group")
 
 
 def two_moons(num_rows: int = 200, noise: float = 0.1, seed: int = 0) -> Table:
     """Two interlocking half-circles: no straight line separates them."""
-    generator = np.random.default_rng(seed)
+    numbers = generator(seed)
     moon = np.arange(num_rows) % 2
-    angle = generator.uniform(0, np.pi, num_rows)
+    angle = numbers.uniform(0, np.pi, num_rows)
     upper = np.stack([np.cos(angle), np.sin(angle)], axis=1)
     lower = np.stack([1 - np.cos(angle), 0.5 - np.sin(angle)], axis=1)
-    points = np.where(moon[:, None] == 0, upper, lower) + noise * generator.normal(size=(num_rows, 2))
+    points = np.where(moon[:, None] == 0, upper, lower) + noise * numbers.normal(size=(num_rows, 2))
     return Table("two_moons", points, moon, ("x1", "x2"), "moon")

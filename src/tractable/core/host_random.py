@@ -7,6 +7,7 @@ Cost.        About twenty microseconds per generator.
 References.  O'Neill (2015), "Developing a seed_seq alternative" (the mixing of entropy); NumPy, NEP 19.
 """
 
+from numbers import Integral
 from typing import Any
 
 import jax.random as jr
@@ -18,10 +19,11 @@ from tractable.core.types import Key
 __all__ = ["generator", "key_words", "seeds"]
 
 
-def generator(key: Key | int, *stream: int) -> np.random.Generator:
+def generator(key: Key | int | np.ndarray, *stream: int) -> np.random.Generator:
     """A NumPy generator that begins at a random key, or at the stream of it that has these numbers.
 
-    A whole number in place of the key is a choice that never changes, such as the order of a fixed split.
+    A whole number in place of the key is a choice that never changes, such as the order of a fixed split; an
+    array is the words of a key.
 
     >>> import jax.random as jr
     >>> bool(generator(jr.key(0)).random() == generator(jr.key(0)).random())
@@ -30,7 +32,7 @@ def generator(key: Key | int, *stream: int) -> np.random.Generator:
     return np.random.default_rng(_sequence(key, stream))
 
 
-def seeds(key: Key | int, count: int, *stream: int) -> np.ndarray:
+def seeds(key: Key | int | np.ndarray, count: int, *stream: int) -> np.ndarray:
     """Independent seeds of 64 bits from a random key, for `count` pieces of work."""
     return _sequence(key, stream).generate_state(count, np.uint64)
 
@@ -40,8 +42,9 @@ def key_words(key: Any) -> np.ndarray:
     return np.asarray(jr.key_data(key) if is_key(key) else key, np.uint32).reshape(-1)
 
 
-def _sequence(key: Key | int, stream: tuple[int, ...]) -> np.random.SeedSequence:
-    if isinstance(key, int):
-        return np.random.SeedSequence([key, *stream])
-    check(is_key(key), "key", "a random key, such as `jax.random.key(0)`", repr(key), error=TypeError)
+def _sequence(key: Key | int | np.ndarray, stream: tuple[int, ...]) -> np.random.SeedSequence:
+    if isinstance(key, Integral):
+        return np.random.SeedSequence([int(key), *stream])
+    if not isinstance(key, np.ndarray):
+        check(is_key(key), "key", "a random key, such as `jax.random.key(0)`", repr(key), error=TypeError)
     return np.random.SeedSequence([*key_words(key).tolist(), *stream])

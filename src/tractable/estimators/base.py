@@ -27,10 +27,7 @@ from tractable.core.types import Key
 from tractable.distributions.base import Distribution
 from tractable.distributions.categorical import Categorical
 
-__all__ = ["Classifier", "Estimator", "Regressor", "TrainingRows", "key_from"]
-
-
-TrainingRows = Rows
+__all__ = ["Classifier", "Estimator", "Regressor", "key_from"]
 
 
 def key_from(random_state: Any) -> Key:

@@ -10,7 +10,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from tractable.bijections.support import unconstrain
 from tractable.core.blas import one_blas_thread
 from tractable.core.checks import check
-from tractable.estimators.base import Classifier, TrainingRows
+from tractable.core.rows import Rows
+from tractable.estimators.base import Classifier
 from tractable.gp.classification import ClassificationProcess, fit_classification
 from tractable.gp.columns import narrowed_fit, resized, wide_rows, width_of
 from tractable.gp.hyperparameters import default_process
@@ -75,7 +76,7 @@ class GaussianProcessClassifier(Classifier):
             self.run_ = narrowed_fit(found, unconstrain(learnt)[1], width, dim)
         return self
 
-    def _learn_two(self, kernel: Kernel, rows: TrainingRows) -> None:
+    def _learn_two(self, kernel: Kernel, rows: Rows) -> None:
         process = ClassificationProcess(kernel, self.link)
         if self.learning_rows:
             few, spread = self._few(rows), self._spread()
@@ -83,7 +84,7 @@ class GaussianProcessClassifier(Classifier):
             process = self.run_.process
         self.model_ = process.posterior(*rows, method=self.method)
 
-    def _learn_several(self, kernel: Kernel, rows: TrainingRows) -> None:
+    def _learn_several(self, kernel: Kernel, rows: Rows) -> None:
         count, near = len(self.classes_), None
         if self.learning_rows:
             few = self._few(rows)
@@ -98,9 +99,9 @@ class GaussianProcessClassifier(Classifier):
     def _spread(self) -> float | None:
         return _SPREAD if self.kernel is None else None
 
-    def _few(self, rows: TrainingRows) -> TrainingRows:
+    def _few(self, rows: Rows) -> Rows:
         chosen = self._chosen(rows.y)
-        return TrainingRows(*(part[chosen] for part in rows))
+        return Rows(*(part[chosen] for part in rows))
 
     def _chosen(self, codes: np.ndarray) -> np.ndarray:
         """Rows at even steps when they are ordered by class, so that each class has its share."""

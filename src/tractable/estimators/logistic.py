@@ -9,7 +9,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import type_of_target
 
 from tractable.core.checks import check
-from tractable.estimators.base import Classifier, TrainingRows, key_from
+from tractable.core.rows import Rows
+from tractable.estimators.base import Classifier, key_from
 from tractable.supervised.logistic.bayes import fit_bayes_logistic, sample_logistic
 from tractable.supervised.logistic.bayes_softmax import fit_bayes_softmax
 from tractable.supervised.logistic.bayes_variational import variational_logistic
@@ -30,7 +31,7 @@ _STRENGTH = {
 class _Weighted(Classifier):
     """Weights per class, as factors of the weights of the rows."""
 
-    def _weighted_classes(self, X, y, sample_weight) -> TrainingRows:
+    def _weighted_classes(self, X, y, sample_weight) -> Rows:
         rows = self._training_classes(X, y, sample_weight)
         given = getattr(self, "class_weight", None)
         if given is None:
@@ -42,7 +43,7 @@ class _Weighted(Classifier):
             factors = counts.sum() / (len(counts) * counts)
         weights = rows.weights * factors[rows.y]
         keep = weights > 0
-        return TrainingRows(rows.X[keep], rows.y[keep], weights[keep])
+        return Rows(rows.X[keep], rows.y[keep], weights[keep])
 
     @property
     def _names(self):

@@ -12,9 +12,11 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from tractable.core.checks import check
+from tractable.core.host_random import generator
+from tractable.core.rows import Rows
 from tractable.distributions.base import Distribution
 from tractable.distributions.continuous import Laplace, Normal
-from tractable.estimators.base import Classifier, Regressor, TrainingRows
+from tractable.estimators.base import Classifier, Regressor
 from tractable.kernels.base import Kernel
 from tractable.kernels.nonstationary import Linear, Polynomial
 from tractable.kernels.stationary import RBF
@@ -130,7 +132,7 @@ def chosen_kernel(
     return float(gamma) ** degree * Polynomial(degree, offset / gamma)
 
 
-def merged(rows: TrainingRows, *, arranged: bool = False) -> tuple[TrainingRows, np.ndarray]:
+def merged(rows: Rows, *, arranged: bool = False) -> tuple[Rows, np.ndarray]:
     """Distinct rows with their summed weights, and where each first stood.
 
     With `arranged` their order does not depend on that of the table: for methods that go through rows in
@@ -142,13 +144,13 @@ def merged(rows: TrainingRows, *, arranged: bool = False) -> tuple[TrainingRows,
         first, weights = first[order], weights[order]
     elif len(first) == len(rows.y):
         return rows, first
-    return TrainingRows(rows.X[first], rows.y[first], weights), first
+    return Rows(rows.X[first], rows.y[first], weights), first
 
 
 def fold_of_rows(codes: np.ndarray, folds: int) -> np.ndarray:
     """The fold of each row: every class is spread over the folds, in an order drawn with a fixed seed."""
-    generator, fold = np.random.default_rng(0), np.empty(len(codes), int)
+    numbers, fold = generator(0), np.empty(len(codes), int)
     for code in np.unique(codes):
-        own = generator.permutation(np.flatnonzero(codes == code))
+        own = numbers.permutation(np.flatnonzero(codes == code))
         fold[own] = np.arange(len(own)) % folds
     return fold

@@ -8,7 +8,8 @@ from sklearn.utils._param_validation import Interval
 
 from tractable.core.blas import one_blas_thread
 from tractable.core.checks import check
-from tractable.estimators.base import TrainingRows
+from tractable.core.host_random import generator
+from tractable.core.rows import Rows
 from tractable.estimators.margins import (
     KERNEL_OPTIONS,
     POSITIVE,
@@ -95,7 +96,7 @@ class SupportVectorClassifier(MarginClassifier):
             self._calibrate(values, rows.y[chosen], rows.weights[chosen])
         return self
 
-    def _machine(self, kernel: Kernel, rows: TrainingRows, left_out: int) -> Any:
+    def _machine(self, kernel: Kernel, rows: Rows, left_out: int) -> Any:
         return fit_pairwise(
             rows.X,
             rows.y,
@@ -107,14 +108,14 @@ class SupportVectorClassifier(MarginClassifier):
             left_out=left_out,
         )
 
-    def _folds(self, kernel: Kernel, rows: TrainingRows) -> tuple[np.ndarray, np.ndarray]:
+    def _folds(self, kernel: Kernel, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
         """Decisions of machines that were fitted without the fold of each row."""
         count, fold = len(self.classes_), fold_of_rows(rows.y, int(self.folds or 5))
         least = int(np.bincount(rows.y).min())
         check(least > 1, "folds", "None where a class has one distinct row", self.folds)
         decisions = np.empty((len(rows.y), count * (count - 1) // 2))
         for test in (fold == f for f in np.unique(fold)):
-            part = TrainingRows(*[array[~test] for array in rows])
+            part = Rows(*[array[~test] for array in rows])
             decisions[test] = self._machine(kernel, part, 0)[0].decisions(rows.X[test])
         return np.arange(len(rows.y)), decisions
 
@@ -154,13 +155,13 @@ class LinearSupportVectorClassifier(MarginClassifier):
         self.coef_ = np.array([plane.weights for plane in self.model_])
         self.intercept_ = np.array([plane.bias for plane in self.model_])
         self.n_iter_ = max(plane.num_steps for plane in self.model_)
-        chosen = np.sort(np.random.default_rng(0).permutation(len(rows.y))[:_CALIBRATION_ROWS])
+        chosen = np.sort(generator(0).permutation(len(rows.y))[:_CALIBRATION_ROWS])
         left_out = self._left_out(rows, targets, chosen)
         values = left_out[:, 0] if left_out.shape[1] == 1 else left_out
         self._calibrate(values, rows.y[chosen], rows.weights[chosen])
         return self
 
-    def _left_out(self, rows: TrainingRows, targets: list[np.ndarray], chosen: np.ndarray) -> np.ndarray:
+    def _left_out(self, rows: Rows, targets: list[np.ndarray], chosen: np.ndarray) -> np.ndarray:
         """Decisions of planes that were fitted again without the fold of each row, from where they stand.
 
         The span rule would not do: it holds the sets on the margin and at the bound fixed, and with as few
@@ -233,7 +234,7 @@ class SupportVectorRegressor(ResidualRegressor):
         self._model_residuals(residuals, rows.weights)
         return self
 
-    def _changes(self, rows: TrainingRows) -> np.ndarray:
+    def _changes(self, rows: Rows) -> np.ndarray:
         """How far leaving a row out moves its own prediction."""
         beta = np.zeros(len(rows.y))
         beta[self.model_.support] = self.model_.coefficients

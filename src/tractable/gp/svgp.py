@@ -17,13 +17,13 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import jax.random as jr
 import numpy as np
 import optax
 
 from tractable.bijections.support import Rebuild, unconstrain
 from tractable.core.checks import as_float, check, check_count, check_length, has_values
 from tractable.core.factors import normal_log_density
+from tractable.core.host_random import generator
 from tractable.core.iterate import run
 from tractable.core.linalg import psd_factor
 from tractable.core.module import Module
@@ -115,9 +115,9 @@ def _checked(process: SparseProcess, X: ArrayLike, y: ArrayLike, weights: ArrayL
 
 def _batches(key: Key, num_rows: int, size: int, num_steps: int) -> np.ndarray:
     """Rows of each step: passes over all rows, each in a new order."""
-    generator = np.random.default_rng(np.asarray(jr.bits(key, (4,), np.uint32)))
+    numbers = generator(key)
     passes = -(-num_steps * size // num_rows)
-    order = np.concatenate([generator.permutation(num_rows) for _ in range(passes)])
+    order = np.concatenate([numbers.permutation(num_rows) for _ in range(passes)])
     return order[: num_steps * size].reshape(num_steps, size)
 
 

@@ -19,6 +19,7 @@ from typing import Any, no_type_check
 import numpy as np
 
 from tractable.core.checks import check, check_option
+from tractable.core.host_random import generator
 from tractable.messages.cost import Cost, cost_of_bags
 from tractable.messages.elimination_bags import Bags, bag_tree
 
@@ -90,10 +91,10 @@ def best_order(
         if not graph.last:
             band = _band_order(starts, flat, sizes)
             found.append(priced(bag_tree(*graph.in_order(band.tolist())), "band"))
-        generator = np.random.default_rng(0)  # the same plan in every process
+        numbers = generator(0)  # the same plan in every process
         for _ in range(NUM_RESTARTS):
             fewest = min(order.num_cells for order, _ in found)
-            again = graph.greedy("min_fill", generator.permutation(sizes.size).tolist(), 2 * fewest)
+            again = graph.greedy("min_fill", numbers.permutation(sizes.size).tolist(), 2 * fewest)
             found += [priced(bag_tree(*again), "min_fill")] if again[0].size == sizes.size else []
     return min(found, key=lambda entry: entry[0].num_cells)
 

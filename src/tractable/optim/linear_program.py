@@ -47,6 +47,7 @@ class LinearSolution(Module):
     equality_dual: Float[Array, " p"]
     value: Scalar
     dual_value: Scalar
+    num_steps: Int[Array, ""]
     code: Int[Array, ""]
 
     @property
@@ -190,11 +191,11 @@ def _certified(
     found: Any, c: np.ndarray, rows: Any, bounds: Any, equal: Any, target: Any, box: np.ndarray, sign: float
 ) -> LinearSolution:
     """SciPy's result in the signs of the pair; NaN where there is no solution."""
-    code = jnp.asarray(int(_OUTCOMES[int(found.status)]))
+    ending = (jnp.asarray(int(found.nit)), jnp.asarray(int(_OUTCOMES[int(found.status)])))
     if found.x is None or found.status != 0:
         worst = {2: sign * np.inf, 3: -sign * np.inf}.get(int(found.status), np.nan)
         column, row, level = (jnp.full(k, jnp.nan) for k in (c.size, len(bounds), len(target)))
-        ends = (jnp.asarray(worst), jnp.asarray(jnp.nan), code)
+        ends = (jnp.asarray(worst), jnp.asarray(jnp.nan), *ending)
         return LinearSolution(column, row, row, column, column, level, *ends)
     prices = -np.asarray(found.ineqlin.marginals)  # the minimum falls as a bound is loosened
     levels = -np.asarray(found.eqlin.marginals)
@@ -207,5 +208,5 @@ def _certified(
     x, price, slack = jnp.asarray(found.x), jnp.asarray(prices), jnp.asarray(bounds - rows @ found.x)
     cost, left, level = jnp.asarray(reduced), jnp.asarray(room), jnp.asarray(levels)
     return LinearSolution(
-        x, price, slack, cost, left, level, jnp.asarray(sign * found.fun), jnp.asarray(dual_value), code
+        x, price, slack, cost, left, level, jnp.asarray(sign * found.fun), jnp.asarray(dual_value), *ending
     )

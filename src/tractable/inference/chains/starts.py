@@ -16,6 +16,7 @@ import jax.random as jr
 import numpy as np
 
 from tractable.core.checks import check
+from tractable.core.host_random import generator
 from tractable.core.module import Module
 from tractable.inference.chains.threads import Whitened, evaluate, stream
 from tractable.inference.samplers.sampler import Sampler
@@ -56,9 +57,9 @@ def _scattered(
 ) -> Iterator[tuple[np.ndarray, Any]]:
     """Points about the `first`, each nearer to it until the density is positive there."""
     free = first[0]
-    generator = np.random.default_rng(stream(words, "scatter").ravel())
+    numbers = generator(stream(words, "scatter")[0])
     for _ in range(count):
-        noise = generator.uniform(-spread, spread, free.shape)
+        noise = numbers.uniform(-spread, spread, free.shape)
         tries = ((point, look(point)) for point in (free + noise * 0.5**k for k in range(_TRIES)))
         yield next((pair for pair in tries if _is_usable(pair[1])), first)
 

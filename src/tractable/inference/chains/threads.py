@@ -24,6 +24,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
+from tractable.core.host_random import seeds
 from tractable.core.iterate import run
 from tractable.core.module import Module
 from tractable.core.types import Array
@@ -52,8 +53,7 @@ def stream(words: np.ndarray, name: str, chain: int = 0, low: int = 0, count: in
 
     A stream is known by its name, and for steps by the number of the chain; all are independent.
     """
-    entropy = [*(int(w) for w in words), _STREAMS[name], chain]
-    generator = np.random.Philox(key=np.random.SeedSequence(entropy).generate_state(2, np.uint64))
+    generator = np.random.Philox(key=seeds(words, 2, _STREAMS[name], chain))
     generator.advance(low)  # one counter gives four words of 64 bits, of which the first is used
     return generator.random_raw(4 * count)[::4].copy().view(np.uint32).reshape((count, 2))
 

@@ -15,9 +15,9 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from tractable.core.factors import DiagonalPlusLowRank
+from tractable.core.host_random import generator
 from tractable.core.iterate import run
 from tractable.core.linalg import symmetrise
 from tractable.core.module import Module
@@ -224,7 +224,7 @@ def top_eigenpairs(product: Product, size: int, rank: int) -> tuple[Float[Array,
     """
     rank = min(rank, size)
     columns = min(size, rank + _OVERSAMPLING)
-    start = jnp.asarray(np.random.default_rng(0).normal(size=(size, columns)))
+    start = jnp.asarray(generator(0).normal(size=(size, columns)))
     many = jax.vmap(product, in_axes=1, out_axes=1)
 
     def sweep(basis, _):

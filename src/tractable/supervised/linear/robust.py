@@ -29,6 +29,7 @@ from tractable.core.verdict import Verdict
 from tractable.distributions.base import Distribution
 from tractable.distributions.continuous import Laplace, Normal
 from tractable.distributions.student import StudentT
+from tractable.optim.linear_program import linear_program
 from tractable.supervised.linear.solvers import least_squares, orthonormal_columns
 
 __all__ = ["RobustModel", "robust_regression"]
@@ -189,26 +190,22 @@ _LOSSES: dict[str, Callable[[float], Any]] = {"huber": _Huber, "absolute": _Abso
 
 def _linear_program(problem: _Problem) -> _Found:
     """The vertex that the dual program's prices give, recomputed from the rows that it passes through."""
-    from scipy.optimize import linprog
-
     Z, y, w = problem.Z, problem.target, problem.count
-    answer: Any = linprog(
-        -y, A_eq=Z.T, b_eq=np.zeros(Z.shape[1]), bounds=np.column_stack([-w, w]), method="highs"
-    )
-    if answer.status != 0:
+    answer = linear_program(y, equality=(Z.T, np.zeros(Z.shape[1])), low=-w, high=w, maximise=True)
+    if not answer.status.ok:
         return _Found(problem.start(), np.nan, np.ones(len(y)), 0, int(Status.exhausted))
-    theta = -np.asarray(answer.eqlin.marginals)
-    inside = np.flatnonzero(np.abs(answer.x) < w * (1 - 1e-9))
+    theta, x = np.asarray(answer.equality_dual), np.asarray(answer.x)
+    inside = np.flatnonzero(np.abs(x) < w * (1 - 1e-9))
     cost = w @ np.abs(y - Z @ theta)
     if len(inside) == Z.shape[1] and np.linalg.cond(Z[inside]) < 1e12:
         vertex = np.linalg.solve(Z[inside], y[inside])
         theta = vertex if w @ np.abs(y - Z @ vertex) <= cost * (1 + 1e-12) else theta
     residual = np.abs(y - Z @ theta)
     scale = _floor(_weighted_median(residual, w) / _LOG_2)
-    gap = w @ residual - y @ answer.x
-    settled = gap <= 1e-7 * (1 + w @ np.abs(y))
+    gap = w @ residual - y @ x
+    code = Status.converged if gap <= 1e-7 * (1 + w @ np.abs(y)) else Status.exhausted
     kept = np.minimum(1.0, scale / np.maximum(residual, scale))
-    return _Found(theta, scale, kept, int(answer.nit), int(Status.converged if settled else Status.exhausted))
+    return _Found(theta, scale, kept, int(answer.num_steps), int(code))
 
 
 def _reweighted(problem: _Problem, loss: Any, tol: float, max_steps: int) -> _Found:

@@ -15,6 +15,7 @@ import numpy as np
 from tractable.core.checks import check, check_length
 from tractable.core.module import Module
 from tractable.core.types import ArrayLike
+from tractable.optim.linear_program import linear_program
 from tractable.optim.quadratic_program import quadratic_program
 from tractable.supervised.svm.gram import as_rows, signs_of
 
@@ -45,8 +46,6 @@ def separability(X: ArrayLike, y: ArrayLike, *, bias: bool = True) -> Separabili
     >>> separability([[0.0, 0.0], [1.0, 1.0], [0.0, 1.0], [1.0, 0.0]], [1, 1, -1, -1]).sentence
     'not separable (weights of rows prove it)'
     """
-    from scipy.optimize import linprog
-
     rows, signs = as_rows("X", X), signs_of(y)
     check_length("y", signs, "X", rows)
     scale = np.abs(rows).max(0)
@@ -57,13 +56,14 @@ def separability(X: ArrayLike, y: ArrayLike, *, bias: bool = True) -> Separabili
     table = augmented((rows - centre) / spread) if bias else (rows - centre) / spread
     width = table.shape[1]
     left = np.column_stack([-signs[:, None] * table, np.ones(len(table))])
-    cost = np.r_[np.zeros(width), -1.0]
-    found = linprog(cost, A_ub=left, b_ub=np.zeros(len(table)), bounds=[(-1, 1)] * width + [(None, 1)])
-    check(found.status == 0, "X", "rows of moderate scale", found.message)
-    plane, reach = found.x[:width], float((signs * (table @ found.x[:width])).min())
+    objective, low = np.r_[np.zeros(width), 1.0], np.r_[-np.ones(width), -np.inf]
+    found = linear_program(objective, upper=(left, np.zeros(len(table))), low=low, high=1.0, maximise=True)
+    check(found.status.ok, "X", "rows of moderate scale", found.status.sentence)
+    plane = np.asarray(found.x)[:width]
+    reach = float((signs * (table @ plane)).min())
     normal = plane[: rows.shape[1]] / spread
     offset = float(plane[-1] - normal @ centre) if bias else 0.0
-    proof = np.maximum(-found.ineqlin.marginals, 0.0)
+    proof = np.maximum(np.asarray(found.dual), 0.0)
     separable = reach > 1e-9
     return Separability(separable, normal, offset, proof / proof.sum() if not separable else 0 * proof)
 

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tractable.core.checks import check, check_finite, namespace, offender
+from tractable.core.host_random import generator
 from tractable.core.types import ArrayLike
 from tractable.kernels.base import Kernel, Scaled
 from tractable.kernels.nonstationary import Linear, Polynomial
@@ -103,7 +104,7 @@ def row_marks(X: np.ndarray, y: np.ndarray) -> np.ndarray:
 
     Their order is that of a random projection: the same for every arrangement of the same table.
     """
-    keys = np.random.default_rng(0).uniform(0.5, 1.5, X.shape[1] + 1)
+    keys = generator(0).uniform(0.5, 1.5, X.shape[1] + 1)
     return (X * keys[:-1]).sum(1) + keys[-1] * np.asarray(y, float)
 
 

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from tractable.core.checks import check, check_length
+from tractable.core.host_random import generator
 from tractable.core.iterate import Ended, Status
 from tractable.core.module import Module, field
 from tractable.core.rows import points
@@ -230,7 +231,7 @@ def _chosen(num_rows: int, most: int) -> np.ndarray:
     """All rows, or as many as asked for, in an order that does not follow that of the table."""
     if num_rows <= most:
         return np.arange(num_rows)
-    return np.sort(np.random.default_rng(0).permutation(num_rows)[:most])
+    return np.sort(generator(0).permutation(num_rows)[:most])
 
 
 def _left_out(

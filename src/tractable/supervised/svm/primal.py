@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tractable.core.checks import as_float, check, check_count, check_finite, check_length, namespace
+from tractable.core.host_random import generator
 from tractable.core.iterate import Status
 from tractable.core.module import Module, field
 from tractable.core.rows import points
@@ -187,7 +188,7 @@ def ascend_dual(
     """
     _, signs, table = _tables(X, y, bias)
     bounds = C * weights_of(weights, len(signs))
-    table, order = np.ascontiguousarray(table), np.random.default_rng(seed).permutation(len(signs))
+    table, order = np.ascontiguousarray(table), generator(seed).permutation(len(signs))
     alpha = np.zeros(len(signs)) if start is None else np.array(start, float)
     check_length("start", alpha, "X", signs)
     inside = (alpha >= 0) & (alpha <= bounds)

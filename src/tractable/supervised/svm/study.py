@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tractable.core.checks import check
+from tractable.core.host_random import generator
 from tractable.core.module import Module
 from tractable.core.types import ArrayLike
 from tractable.kernels.stationary import RBF
@@ -42,18 +43,18 @@ class BandwidthStudy(Module):
 
 def rings(num_rows: int, *, seed: int = 0, noise: float = 0.15) -> tuple[np.ndarray, np.ndarray]:
     """Rows around circles of radius one (label -1) and two (label +1), in turn."""
-    generator = np.random.default_rng(seed)
+    numbers = generator(seed)
     signs = np.where(np.arange(num_rows) % 2 == 0, -1.0, 1.0)
-    angles = generator.uniform(0, 2 * np.pi, num_rows)
-    radius = 1.5 + 0.5 * signs + noise * generator.normal(size=num_rows)
+    angles = numbers.uniform(0, 2 * np.pi, num_rows)
+    radius = 1.5 + 0.5 * signs + noise * numbers.normal(size=num_rows)
     return np.column_stack([radius * np.cos(angles), radius * np.sin(angles)]), signs
 
 
 def xor(num_rows: int, *, seed: int = 0, noise: float = 0.2) -> tuple[np.ndarray, np.ndarray]:
     """Rows around the corners of a square; opposite corners have the same label."""
-    generator = np.random.default_rng(seed)
+    numbers = generator(seed)
     corners = np.array([[1.0, 1.0], [-1.0, -1.0], [1.0, -1.0], [-1.0, 1.0]])[np.arange(num_rows) % 4]
-    return corners + noise * generator.normal(size=(num_rows, 2)), np.where(corners.prod(1) > 0, 1.0, -1.0)
+    return corners + noise * numbers.normal(size=(num_rows, 2)), np.where(corners.prod(1) > 0, 1.0, -1.0)
 
 
 def bandwidth_study(
