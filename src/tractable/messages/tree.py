@@ -24,6 +24,7 @@ import numpy as np
 from tractable.core.checks import ImpossibleEvidence, check, check_shape, is_concrete
 from tractable.distributions.table_axes import Event, TableAxes
 from tractable.distributions.tables import JointTable
+from tractable.messages.evidence import read_evidence
 from tractable.messages.potentials import Table, as_tables, multiplied, normalised, summed
 from tractable.messages.semirings import Semiring, SumProduct, as_semiring, namespace
 
@@ -186,8 +187,8 @@ def propagate(
     """Both passes over a forest of factors, from the leaves to `root` (any variable or factor) and back.
 
     `factors`: `Table`s, probability tables or pairs of names and log-potentials, by name or in a list.
-    `evidence` maps variables to a state, a set or list of states, or a predicate; `likelihoods` to one
-    non-negative number per state.
+    `evidence` as for `read_evidence`: a state, a set of states, a predicate or a likelihood of each variable;
+    `likelihoods` may also be traced, one number per state.
 
     >>> chain = {"f": (("a", "b"), np.log([[0.3, 0.2], [0.1, 0.4]])), "g": (("b",), np.log([0.5, 1.0]))}
     >>> beliefs = propagate(chain)
@@ -227,13 +228,13 @@ def joint_by_clamping(
         check(name in states, "names", f"among {tuple(states)}", repr(name))
     check(first != second, "second", f"another variable than {first!r}", repr(second))
     axes = TableAxes((first, second), (states[first], states[second]))
-    allowed = _mask(first, states, (evidence or {}).get(first))
+    known = _log_evidence(states, {first: (evidence or {}).get(first)}).get(first, np.zeros(axes.shape[0]))
     rows = []
-    for state, open_ in zip(states[first], allowed):
+    for state, log_value in zip(states[first], known.tolist()):
         run = propagate(tables, {**(evidence or {}), first: [state]}, root=second, **options)
         others = [run.total_at(r) for r in run.plan.roots if r != run.plan.component[second]]
         belief = run._product([run.belief(second), *others])
-        rows.append(belief if open_ else belief - np.inf)
+        rows.append(belief + log_value)
     return normalised(axes, namespace(*rows).stack(rows))
 
 
@@ -284,21 +285,22 @@ def local_potentials(
         check(not unknown, given, f"about variables among {tuple(states)}", unknown)
     kind = namespace(*(t.log_values for t in tables.values()))
     dtype = np.result_type(*(t.log_values.dtype for t in tables.values()))
+    seen = _log_evidence(states, evidence)
     local = {}
     for name, own in states.items():
-        log_values = kind.zeros(len(own), dtype)
-        if name in evidence:
-            log_values = kind.where(_mask(name, states, evidence[name]), log_values, -np.inf)
+        log_values = kind.asarray(seen.get(name, np.zeros(len(own))), dtype)
         if name in likelihoods:
             log_values = log_values + _log_likelihood(name, likelihoods[name], len(own))
         local[name] = semiring.lift(log_values)
     return local
 
 
-def _mask(name: str, states: dict, event: Any) -> np.ndarray:
-    if event is None:
-        return np.ones(len(states[name]), bool)
-    return TableAxes((name,), (states[name],)).mask(name, event)
+def _log_evidence(states: dict, evidence: Event) -> dict[str, np.ndarray]:
+    """The logarithm of what the evidence says of each variable that it names; None says nothing."""
+    axes = TableAxes(tuple(states), tuple(states.values()))
+    read = read_evidence(axes, {name: event for name, event in evidence.items() if event is not None})
+    clamped = (((i,), np.where(np.arange(axes.shape[i]) == at, 0.0, -np.inf)) for i, at in read.hard.items())
+    return {axes.names[i]: log_values for (i,), log_values in (*read.log_factors, *clamped)}
 
 
 def _log_likelihood(name: str, values: Any, size: int) -> Any:
