@@ -113,7 +113,7 @@ def test_likelihoods_multiply_and_events_restrict():
     as_evidence = propagate(FACTORS, {"x2": [0, 1], "x4": {0: 0.2, 1: 3.0}})
     assert_close(as_evidence.total, beliefs.total, 1e-14)
     joint = joint_by_clamping(FACTORS, "x4", "x1", {"x4": np.array([0.2, 3.0])})
-    assert_close(joint.probs, marginal(weighted, (0, 3)).T / weighted.sum(), 1e-14)
+    assert_close(joint.probs, marginal(weighted, (0, 3)).T, 1e-14)
 
 
 def test_the_max_plus_chain():
