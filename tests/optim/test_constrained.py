@@ -117,7 +117,7 @@ def test_trees_and_dependent_constraints_are_welcome():
 def test_impossible_constraints_and_endless_descent_are_said_so():
     impossible = minimise_constrained(lambda x: x**2, 0.0, inequality=lambda x: jnp.stack([x - 2.0, 3.0 - x]))
     assert impossible.status is Outcome.infeasible
-    assert "primal feasibility, inequality" in impossible.report.verdict
+    assert "primal feasibility, inequality" in impossible.report.verdict.sentence
     assert "FAILS" in repr(impossible)
     endless = minimise_constrained(lambda x: x, 0.0, inequality=lambda x: x - 2.0)
     assert endless.status is Outcome.unbounded
@@ -129,7 +129,7 @@ def test_report_names_what_fails():
     assert good.ok
     assert "holds" in repr(good)
     negative = kkt_report(lambda x: x**2, 2.0, inequality_multipliers=[3.0, -1.0], **options)
-    assert "dual feasibility" in negative.verdict
+    assert "dual feasibility" in negative.verdict.sentence
     np.testing.assert_allclose([negative.dual, negative.complementarity], [1.0, 3.0])
     outside = kkt_report(lambda x: x**2, 1.0, inequality_multipliers=[2.0, 0.0], **options)
     np.testing.assert_allclose([outside.inequality, outside.stationarity], [1.0, 0.0])

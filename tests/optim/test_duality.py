@@ -113,11 +113,11 @@ def test_slater_condition():
 def test_report_with_slater_is_a_proof():
     report = SQUARE.report(2.0, 4.0)
     assert report.ok
-    assert "Slater's condition holds" in report.verdict
+    assert "Slater's condition holds" in report.verdict.sentence
     assert "Slater margin" in repr(report)
     wrong = SQUARE.report(2.5, 4.0)
     assert not wrong.ok
-    assert "complementarity" in wrong.verdict
+    assert "complementarity" in wrong.verdict.sentence
 
 
 def test_solve_agrees_with_the_enumeration(exact):

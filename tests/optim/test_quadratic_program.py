@@ -142,7 +142,7 @@ def test_support_vector_machine_and_its_conditions():
     np.testing.assert_allclose(primal({"w": weights, "xi": slack}), -float(dual.value), rtol=1e-6)
     wrong = kkt_report(primal, candidate, inequality=margins, inequality_multipliers=np.r_[alpha, alpha])
     assert not wrong.ok
-    assert "stationarity" in wrong.verdict
+    assert "stationarity" in wrong.verdict.sentence
 
 
 def test_bad_input_is_named():

@@ -132,7 +132,7 @@ def test_stochastic_gradients_follow_the_exact_moments_and_the_inverse_root():
     times = np.unique(np.geomspace(200, 2000, 40).astype(int))
     np.testing.assert_allclose(fit_power(times, exact[times - 1]).slope, -0.5, atol=0.02)
     np.testing.assert_allclose(found.fit.slope, -0.5, atol=0.08)
-    assert "E|x - x*|^2 ~ t^(-0." in repr(found)
+    assert "slope=-0." in repr(found)
 
 
 def test_inverse_time_gives_the_faster_rate():

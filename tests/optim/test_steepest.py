@@ -18,7 +18,7 @@ def test_search_over_unit_directions_finds_the_negative_gradient():
     np.testing.assert_allclose(report.predicted, -gradient / 5, rtol=1e-14)
     np.testing.assert_allclose(report.found, -gradient / 5, atol=2 * np.pi / 10_000)
     assert report.angle < 2 * np.pi / 10_000
-    assert "angle=" in repr(report)
+    assert "angle" in repr(report)
 
 
 def test_random_directions_come_close_in_more_dimensions():

@@ -24,11 +24,12 @@ import numpy as np
 from jax.core import Tracer
 from jax.flatten_util import ravel_pytree
 
-from tractable.core.checks import as_float, check, check_count, check_finite, has_values
+from tractable.core.checks import as_float, check, check_count, check_finite
 from tractable.core.iterate import run, run_until
 from tractable.core.module import Module
 from tractable.core.types import Array, ArrayLike, Bool, Float, Int, PyTree, Scalar
-from tractable.optim.kkt import KKTReport, Outcome, constraint_values, kkt_report, kkt_residual
+from tractable.core.verdict import Verdict
+from tractable.optim.kkt import KKTReport, Outcome, Solved, constraint_values, kkt_report, kkt_residual
 from tractable.optim.objective import Objective
 from tractable.optim.quasi_newton import LBFGS
 
@@ -41,7 +42,7 @@ _LARGEST_PENALTY = 1e10
 Function = Callable[..., Any]
 
 
-class ConstrainedMinimum(Module):
+class ConstrainedMinimum(Solved, Module):
     """The point, its multipliers, and the KKT conditions as a report."""
 
     state: PyTree
@@ -54,14 +55,10 @@ class ConstrainedMinimum(Module):
     code: Int[Array, ""]
 
     @property
-    def status(self) -> Outcome:
-        return Outcome(int(self.code))
-
-    @property
-    def verdict(self) -> str:
+    def verdict(self) -> Verdict:
         """How the search ended; a solution is one of the conditions, which convexity makes the minimum."""
         ended = f"The conditions were met in {int(self.num_steps)} round(s)."
-        return ended if self.status.ok else self.status.sentence
+        return Verdict(self.status.ok, ended if self.status.ok else self.status.sentence)
 
     @property
     def active(self) -> Bool[Array, " m"]:
@@ -72,14 +69,6 @@ class ConstrainedMinimum(Module):
     def prices(self) -> Float[Array, " p"]:
         r"""$\partial f^\star/\partial c$ for $h(x) = c$: how much the minimum rises per unit of each."""
         return -self.equality_multipliers
-
-    def __repr__(self) -> str:
-        """Value, active constraints, the report and the verdict."""
-        if not has_values(self) or np.ndim(self.code):
-            return "ConstrainedMinimum(...)"
-        active = int(np.asarray(self.active).sum())
-        head = f"value={float(self.value):.8g}, {active} of {self.active.size} inequalities active"
-        return f"ConstrainedMinimum({head})\n{self.report}\n  {self.verdict}"
 
 
 def minimise_constrained(

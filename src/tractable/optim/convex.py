@@ -19,8 +19,9 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
 from tractable.core.checks import as_float
-from tractable.core.module import Module
+from tractable.core.module import Module, field
 from tractable.core.types import Array, ArrayLike, Bool, Float, PyTree, Scalar
+from tractable.core.verdict import Verdict
 from tractable.optim.constrained import ConstrainedMinimum, minimise_constrained, unconstrained_minimum
 from tractable.optim.kkt import KKTReport, constraint_values, kkt_report
 
@@ -47,16 +48,21 @@ class SlaterPoint(Module):
 
     point: PyTree
     margin: Scalar
-    search: ConstrainedMinimum
+    search: ConstrainedMinimum = field(show=False)
 
     @property
     def holds(self) -> bool:
         """Whether the point is strictly feasible."""
         return bool(self.margin > 1e-7) and float(self.search.report.equality) <= 1e-6
 
-    def __repr__(self) -> str:
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the condition holds, and how the search for the point ended."""
         words = "holds" if self.holds else "was not met"
-        return f"Slater's condition {words}: margin {float(self.margin):.3g}. {self.search.status.sentence}"
+        sentence = (
+            f"Slater's condition {words}: margin {float(self.margin):.3g}. {self.search.status.sentence}"
+        )
+        return Verdict(self.holds, sentence, {"margin": self.margin})
 
 
 class ConvexProgram(Module):

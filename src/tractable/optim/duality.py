@@ -21,19 +21,19 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from tractable.core.checks import as_float, check_count, has_values
+from tractable.core.checks import as_float, check_count
 from tractable.core.iterate import run_until
 from tractable.core.module import Module
 from tractable.core.types import Array, Float, Int, PyTree, Scalar
 from tractable.optim.convex import ConvexProgram
-from tractable.optim.kkt import KKTReport, Outcome, constraint_counts, constraint_values, kkt_report
+from tractable.optim.kkt import KKTReport, Outcome, Solved, constraint_counts, constraint_values, kkt_report
 from tractable.optim.minimise import minimise
 from tractable.optim.projected import Box, ProjectedGradient
 
 __all__ = ["DualSolution", "dual_ascent", "saddle_point"]
 
 
-class DualSolution(Module):
+class DualSolution(Solved, Module):
     """A primal point and multipliers, the two values that enclose the optimum, and the KKT report."""
 
     state: PyTree
@@ -46,20 +46,9 @@ class DualSolution(Module):
     code: Int[Array, ""]
 
     @property
-    def status(self) -> Outcome:
-        return Outcome(int(self.code))
-
-    @property
     def gap(self) -> Scalar:
         r"""$f(x) - d(\lambda)$: an upper bound on the error of both values once $x$ is feasible."""
         return self.primal_value - self.dual_value
-
-    def __repr__(self) -> str:
-        """The two values, the report and the verdict."""
-        if not has_values(self) or np.ndim(self.code):
-            return "DualSolution(...)"
-        values = f"primal {float(self.primal_value):.8g}, dual {float(self.dual_value):.8g}"
-        return f"DualSolution({values}, {int(self.num_steps)} steps)\n{self.report}\n  {self.status.sentence}"
 
 
 def dual_ascent(

@@ -24,8 +24,17 @@ from jax.flatten_util import ravel_pytree
 from tractable.core.checks import as_float, check
 from tractable.core.module import Module, field
 from tractable.core.types import Array, ArrayLike, Float, PyTree, Scalar
+from tractable.core.verdict import Verdict
 
-__all__ = ["KKTReport", "Outcome", "constraint_counts", "constraint_values", "kkt_report", "kkt_residual"]
+__all__ = [
+    "KKTReport",
+    "Outcome",
+    "Solved",
+    "constraint_counts",
+    "constraint_values",
+    "kkt_report",
+    "kkt_residual",
+]
 
 Function = Callable[..., Any]
 
@@ -59,6 +68,16 @@ _SENTENCES = {
 }
 
 
+class Solved:
+    """What a result with such a `code` has: how the problem ended."""
+
+    code: Any
+
+    @property
+    def status(self) -> Outcome:
+        return Outcome(int(self.code))
+
+
 class KKTReport(Module):
     """How far a point and its multipliers are from the conditions; zero everywhere at a solution.
 
@@ -90,17 +109,21 @@ class KKTReport(Module):
         return all(float(value) <= self.tol for value in self.rows.values())
 
     @property
-    def verdict(self) -> str:
+    def verdict(self) -> Verdict:
         """What follows from the residuals."""
         failed = [name for name, value in self.rows.items() if not float(value) <= self.tol]
-        if failed:
-            return f"Not a KKT point: {', '.join(failed)} above {self.tol:.1g}."
         margin = float(self.slater)
-        if np.isnan(margin):
-            return "A KKT point. Optimal if the problem is convex and Slater's condition holds (not tested)."
-        if margin > 0:
-            return "A KKT point, and Slater's condition holds: optimal if the problem is convex."
-        return "A KKT point; no strictly feasible point was found: optimal if the problem is convex."
+        if failed:
+            sentence = f"Not a KKT point: {', '.join(failed)} above {self.tol:.1g}."
+        elif np.isnan(margin):
+            sentence = (
+                "A KKT point. Optimal if the problem is convex and Slater's condition holds (not tested)."
+            )
+        elif margin > 0:
+            sentence = "A KKT point, and Slater's condition holds: optimal if the problem is convex."
+        else:
+            sentence = "A KKT point; no strictly feasible point was found: optimal if the problem is convex."
+        return Verdict(not failed, sentence, {**self.rows, "slater margin": margin})
 
     def __repr__(self) -> str:
         """The residuals as a table, and the verdict."""

@@ -18,7 +18,7 @@ import numpy as np
 from tractable.core.checks import as_float, check, check_finite, check_shape
 from tractable.core.module import Module, field
 from tractable.core.types import Array, ArrayLike, Float, Int, Scalar
-from tractable.optim.kkt import Outcome
+from tractable.optim.kkt import Outcome, Solved
 
 __all__ = ["LinearProgram", "LinearSolution", "linear_program"]
 
@@ -31,7 +31,7 @@ _OUTCOMES = {
 }
 
 
-class LinearSolution(Module):
+class LinearSolution(Solved, Module):
     """The point, the dual point, and the checks of strong duality and complementary slackness.
 
     `dual` has a price per row of the constraints, in the sign of the pair: zero or positive. `reduced_costs`
@@ -51,10 +51,6 @@ class LinearSolution(Module):
     code: Int[Array, ""]
 
     @property
-    def status(self) -> Outcome:
-        return Outcome(int(self.code))
-
-    @property
     def gap(self) -> float:
         """The difference of the two optimal values: zero by strong duality."""
         return abs(float(self.value) - float(self.dual_value))
@@ -66,13 +62,6 @@ class LinearSolution(Module):
         rows = np.abs(np.asarray(self.dual) * np.asarray(self.slack)).max(initial=0.0)
         columns = np.abs(np.asarray(self.room) * np.asarray(self.reduced_costs)).max(initial=0.0)
         return float(max(rows, columns))
-
-    def __repr__(self) -> str:
-        """Values, checks and the verdict in two lines."""
-        if not self.status.ok:
-            return f"LinearSolution\n  {self.status.sentence}"
-        numbers = f"value={float(self.value):.8g}, gap={self.gap:.1e}, slackness={self.slackness:.1e}"
-        return f"LinearSolution({numbers})\n  {self.status.sentence}"
 
 
 class LinearProgram(Module):

@@ -23,6 +23,7 @@ from tractable.core.checks import as_float, check, check_count, check_option, is
 from tractable.core.iterate import Run, Status, is_close, run, run_until
 from tractable.core.module import Module, field
 from tractable.core.types import Array, Float, Int, Scalar
+from tractable.core.verdict import Verdict
 from tractable.optim.objective import Iterate, Method, Objective
 from tractable.optim.quasi_newton import LBFGS
 
@@ -45,12 +46,12 @@ class Minimum(Run):
     evaluations: Int[Array, ""]
     stop: str = field(static=True, default="gradient")
 
-    def __repr__(self) -> str:
-        """One line that never hides the verdict."""
-        where = f"value={float(self.value):.6g}, gradient_norm={float(self.gradient_norm):.2g}"
+    @property
+    def verdict(self) -> Verdict:
+        """How the search ended, and by which rule where it converged."""
         status = self.status
-        verdict = _CONVERGED[self.stop] if status is Status.converged else status.sentence
-        return f"Minimum({where}, num_steps={int(self.num_steps)}: {verdict})"
+        sentence = _CONVERGED[self.stop] if status is Status.converged else status.sentence
+        return Verdict(status.ok, sentence, {"value": self.value, "gradient_norm": self.gradient_norm})
 
 
 def minimise(

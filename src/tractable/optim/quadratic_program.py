@@ -28,7 +28,6 @@ from tractable.core.checks import (
     check_count,
     check_finite,
     check_shape,
-    has_values,
     is_concrete,
 )
 from tractable.core.iterate import Status, run_until
@@ -36,7 +35,7 @@ from tractable.core.linalg import symmetrise
 from tractable.core.module import Module
 from tractable.core.support import psd
 from tractable.core.types import Array, ArrayLike, Float, Int, Scalar
-from tractable.optim.kkt import Outcome
+from tractable.optim.kkt import Outcome, Solved
 
 __all__ = ["QuadraticProgram", "QuadraticSolution", "quadratic_program"]
 
@@ -69,7 +68,7 @@ class QuadraticProgram(Module):
         return self.P @ x + self.q + self.G.T @ z + self.A.T @ y
 
 
-class QuadraticSolution(Module):
+class QuadraticSolution(Solved, Module):
     """The point, the multipliers, and what certifies them (or the absence of a solution)."""
 
     x: Float[Array, " n"]
@@ -83,23 +82,9 @@ class QuadraticSolution(Module):
     code: Int[Array, ""]
 
     @property
-    def status(self) -> Outcome:
-        return Outcome(int(self.code))
-
-    @property
     def gap(self) -> Scalar:
         """Primal minus dual value: what the value may still be off by."""
         return self.value - self.dual_value
-
-    def __repr__(self) -> str:
-        """Values, gap and verdict in two lines."""
-        if not has_values(self) or np.ndim(self.code):
-            return "QuadraticSolution(...)"
-        if not self.status.ok:
-            return f"QuadraticSolution({int(self.num_steps)} steps)\n  {self.status.sentence}"
-        quality = f"gap={float(self.gap):.1e}, residual={float(self.residual):.1e}"
-        head = f"value={float(self.value):.8g}, {quality}, {int(self.num_steps)} steps"
-        return f"QuadraticSolution({head})\n  {self.status.sentence}"
 
 
 def quadratic_program(

@@ -172,12 +172,6 @@ class StochasticRate(Module):
     standard_error: Float[Array, " steps"]
     fit: PowerFit
 
-    def __repr__(self) -> str:
-        """The fitted rate."""
-        last = float(self.squared_distance[-1])
-        fitted = f"t^({self.fit.slope:.3f} +- {self.fit.standard_error:.3f})"
-        return f"StochasticRate(E|x - x*|^2 ~ {fitted}, {last:.3g} after {len(self.squared_distance)} steps)"
-
 
 def stochastic_rate(
     curvatures: ArrayLike,

@@ -30,10 +30,6 @@ class SteepestDirection(Module):
     predicted: Float[Array, " n"]
     angle: Scalar
 
-    def __repr__(self) -> str:
-        """One line."""
-        return f"SteepestDirection(found={self.found}, predicted={self.predicted}, angle={self.angle:.2g})"
-
 
 def steepest_direction(
     fun: Callable[..., Any],
