@@ -254,7 +254,7 @@ def test_a_fit_to_some_rows_shortens_the_search_for_all():
     assert float(found.log_evidence) == pytest.approx(
         float(multiclass_posterior(found.kernel, X[::2], LABELS[::2], 3).log_evidence), abs=1e-7
     )
-    assert "MulticlassFit(log-evidence" in repr(found)
+    assert found.run.status.sentence in repr(found)
 
 
 def test_newton_reaches_the_mode_of_a_stiff_prior():

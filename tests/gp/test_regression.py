@@ -317,7 +317,8 @@ def test_evidence_in_three_parts():
     assert float(report.fit) == pytest.approx(-0.5 * y @ np.linalg.solve(K_y, y), rel=1e-12)
     assert float(report.complexity) == pytest.approx(-0.5 * np.log(np.linalg.det(K_y)), rel=1e-12)
     assert float(report.constant) == pytest.approx(-np.log(2 * np.pi), rel=1e-12)
-    assert "fit -0.5118, complexity -0.0360, constant -1.8379" in repr(report)
+    for name in ("total", "fit", "complexity", "constant"):
+        assert f"{name}={float(getattr(report, name)):.6g}" in repr(report)
 
 
 def test_gradient_is_half_the_trace_and_does_not_need_the_factor(rows):

@@ -17,13 +17,13 @@ import jax
 import numpy as np
 
 from tractable.bijections.support import Rebuild, unconstrain
-from tractable.core.checks import check, check_option, has_values, to_device
+from tractable.core.checks import check, check_option, to_device
 from tractable.core.iterate import Run
 from tractable.core.module import Module, field
 from tractable.core.types import Array, ArrayLike, Float, Scalar
 from tractable.distributions.gaussian import Learned
 from tractable.gp.ascent import ascend
-from tractable.gp.latent import LatentPosterior
+from tractable.gp.latent import LatentPosterior, Searched
 from tractable.gp.links import Link, as_link
 from tractable.gp.means import Mean, as_mean
 from tractable.gp.points import Observed, observe
@@ -78,14 +78,14 @@ class ClassificationProcess(Module):
         return self.posterior(X, y, weights, method=method).log_evidence
 
 
-class ClassificationPosterior(LatentPosterior):
+class ClassificationPosterior(Searched, LatentPosterior):
     """A classifying process after seeing labels."""
 
     process: ClassificationProcess
-    observed: Observed
-    q: SiteGaussian
+    observed: Observed = field(show=False)
+    q: SiteGaussian = field(show=False)
     log_evidence: Scalar
-    run: Run
+    run: Run = field(show=False)
     method: str = field(static=True)
 
     @property
@@ -104,27 +104,13 @@ class ClassificationPosterior(LatentPosterior):
         """The probability of class 1 at each row."""
         return self.process.link.probability(*self.moments(X))
 
-    def __repr__(self) -> str:
-        if not has_values(self):
-            return "ClassificationPosterior(...)"
-        kind = "lower bound" if self.method == "variational" else "approximation"
-        found = f"log-evidence {float(self.log_evidence):.4f} ({kind}, {self.method})"
-        verdict = self.run.status.sentence
-        return f"ClassificationPosterior({self.observed.num_rows} rows, {found}; {verdict})"
 
-
-class ClassificationFit(Module):
+class ClassificationFit(Searched, Module):
     """The process with the hyperparameters found, and how the search went."""
 
     process: ClassificationProcess
     log_evidence: Scalar
-    run: Minimum
-
-    def __repr__(self) -> str:
-        if not has_values(self):
-            return "ClassificationFit(...)"
-        found = f"log-evidence {float(self.log_evidence):.4f}, {self.process.kernel!r}"
-        return f"ClassificationFit({found}; {self.run.status.sentence})"
+    run: Minimum = field(show=False)
 
 
 def fit_classification(

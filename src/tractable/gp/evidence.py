@@ -14,7 +14,6 @@ References.  Rasmussen and Williams (2006) sections 2.3 and 5.4.1.
 import jax
 import jax.numpy as jnp
 
-from tractable.core.checks import has_values
 from tractable.core.factors import normal_log_density, positive_definite_factor
 from tractable.core.module import Module
 from tractable.core.types import Array, Float, Scalar
@@ -33,16 +32,12 @@ class EvidenceReport(Module):
     complexity: Scalar
     constant: Scalar
 
+    _shown = ("total", "fit", "complexity", "constant")
+
     @property
     def total(self) -> Scalar:
         """The log-evidence."""
         return self.fit + self.complexity + self.constant
-
-    def __repr__(self) -> str:
-        if not has_values(self):
-            return "EvidenceReport(...)"
-        parts = f"fit {float(self.fit):.4f}, complexity {float(self.complexity):.4f}"
-        return f"EvidenceReport({float(self.total):.4f} = {parts}, constant {float(self.constant):.4f})"
 
 
 @jax.custom_jvp

@@ -20,7 +20,7 @@ import numpy as np
 from tractable.bijections.elementwise import Exp
 from tractable.bijections.support import Rebuild
 from tractable.core.checks import check, check_count
-from tractable.core.module import Module
+from tractable.core.module import Module, field
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
 from tractable.distributions.base import Distribution
 from tractable.distributions.continuous import Normal
@@ -40,8 +40,8 @@ class HyperparameterPosterior(Module):
     """Draws of the hyperparameters with their verdict, and some of them kept as processes for predictions."""
 
     draws: Posterior
-    processes: GaussianProcess  # stacked
-    observed: Observed
+    processes: GaussianProcess = field(show=False)  # stacked
+    observed: Observed = field(show=False)
 
     def predict_dist(self, X: ArrayLike) -> Mixture:
         """A new target at each row: an equal mixture of the normals of the kept draws."""
@@ -56,9 +56,6 @@ class HyperparameterPosterior(Module):
         loc, scale = _moments(self.processes, self.observed, pad_points(rows), noisy)
         loc, scale = (jnp.asarray(np.asarray(a)[:, : len(rows)]) for a in (loc, scale))
         return Mixture(np.full(len(loc), 1 / len(loc)), Normal(loc, scale))
-
-    def __repr__(self) -> str:
-        return f"HyperparameterPosterior({self.draws!r})"
 
 
 def sample_hyperparameters(

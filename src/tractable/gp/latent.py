@@ -13,12 +13,24 @@ import jax.numpy as jnp
 
 from tractable.core.module import Module
 from tractable.core.types import Array, ArrayLike, Float
+from tractable.core.verdict import Verdict
 from tractable.distributions.continuous import Normal
 from tractable.distributions.gaussian import Gaussian
 from tractable.gp.blocks import rowwise
 from tractable.gp.prior import covariance, means, prior_variances
 
 __all__ = ["LatentPosterior", "joint_moments"]
+
+
+class Searched:
+    """What a result with the `run` of a search has: how that ended."""
+
+    run: Any
+
+    @property
+    def verdict(self) -> Verdict:
+        status = self.run.status
+        return Verdict(status.ok, status.sentence, {"num_steps": self.run.num_steps})
 
 
 class LatentPosterior(Module):

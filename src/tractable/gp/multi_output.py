@@ -84,13 +84,13 @@ class MultiOutputPosterior(Module):
 
     def latent(self, X: ArrayLike) -> Normal:
         """Each output at each row: parameters of shape `(n, m)`."""
-        return self._shown(X, False)
+        return self._normal(X, False)
 
     def predict_dist(self, X: ArrayLike) -> Normal:
         """A new target of each output at each row."""
-        return self._shown(X, True)
+        return self._normal(X, True)
 
-    def _shown(self, X: ArrayLike, noisy: bool) -> Normal:
+    def _normal(self, X: ArrayLike, noisy: bool) -> Normal:
         rows = as_points("X", X, self.X.shape[1])
         mean, variance = rowwise(_moments, self, rows, rows.shape[1])
         return Normal(mean, jnp.sqrt(variance + noisy * self.process.noise[None]))

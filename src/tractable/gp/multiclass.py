@@ -19,10 +19,11 @@ from scipy.special import ndtri
 from tractable.bijections.support import Rebuild, unconstrain
 from tractable.core.checks import check, check_count, has_values, to_device
 from tractable.core.iterate import Run
-from tractable.core.module import Module
+from tractable.core.module import Module, field
 from tractable.core.types import Array, ArrayLike, Float, Scalar
 from tractable.gp.ascent import ascend
 from tractable.gp.blocks import rowwise
+from tractable.gp.latent import Searched
 from tractable.gp.points import Observed, observe
 from tractable.gp.softmax_mode import (
     Mode,
@@ -42,15 +43,15 @@ _POINTS = 512
 _SHORT = 1e-6  # a Newton step, relative to the largest value, after which there is none
 
 
-class MulticlassPosterior(Module):
+class MulticlassPosterior(Searched, Module):
     """One function per class after seeing labels."""
 
     kernel: Any
-    observed: Observed
-    mode: Mode
-    parts: Parts
+    observed: Observed = field(show=False)
+    mode: Mode = field(show=False)
+    parts: Parts = field(show=False)
     log_evidence: Scalar
-    run: Run
+    run: Run = field(show=False)
 
     def latent(self, X: ArrayLike) -> tuple[Array, Array]:
         """The mean `(n, c)` and covariance `(n, c, c)` of the functions at each row."""
@@ -61,28 +62,15 @@ class MulticlassPosterior(Module):
         found = rowwise(_probability, self, X, self.observed.X.shape[1])
         return np.asarray(found) if has_values(found) else found
 
-    def __repr__(self) -> str:
-        if not has_values(self):
-            return "MulticlassPosterior(...)"
-        size = f"{self.mode.value.shape[0]} classes, {self.observed.num_rows} rows"
-        found = f"log-evidence {float(self.log_evidence):.4f} (Laplace)"
-        return f"MulticlassPosterior({size}, {found}; {self.run.status.sentence})"
 
-
-class MulticlassFit(Module):
+class MulticlassFit(Searched, Module):
     """The kernel found, the functions at the rows that it was found from, and how the search went."""
 
     kernel: Any
     log_evidence: Scalar
-    run: Minimum
-    X: Float[Array, "n d"]  # padded
-    mode: Mode
-
-    def __repr__(self) -> str:
-        if not has_values(self):
-            return "MulticlassFit(...)"
-        found = f"log-evidence {float(self.log_evidence):.4f}, {self.kernel!r}"
-        return f"MulticlassFit({found}; {self.run.status.sentence})"
+    run: Minimum = field(show=False)
+    X: Float[Array, "n d"] = field(show=False)  # padded
+    mode: Mode = field(show=False)
 
 
 def multiclass_posterior(

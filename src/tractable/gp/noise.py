@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tractable.core.checks import check, has_values
+from tractable.core.checks import check
 from tractable.core.module import Module, field
 from tractable.core.support import nonnegative, positive, real
 from tractable.core.types import Array, Float
@@ -44,10 +44,6 @@ class ConstantNoise(Noise):
 
     def at(self, X: Array) -> Array:
         return jnp.full(X.shape[0], self.variance + self.floor, X.dtype)
-
-    def __repr__(self) -> str:
-        floor = f", floor={self.floor:g}" if self.floor else ""
-        return f"ConstantNoise(variance={float(self.variance):.6g}{floor})" if has_values(self) else "noise"
 
 
 class LogLinearNoise(Noise):

@@ -28,7 +28,7 @@ from tractable.core.support import positive, real
 from tractable.core.types import Array, ArrayLike, Bool, Float, Scalar
 from tractable.distributions.continuous import Normal
 from tractable.distributions.gaussian import Learned
-from tractable.gp.latent import LatentPosterior
+from tractable.gp.latent import LatentPosterior, Searched
 from tractable.gp.links import Link, as_link
 from tractable.gp.means import Mean, ZeroMean, as_mean
 from tractable.gp.points import Observed, as_observed, as_points, pad_points
@@ -145,18 +145,12 @@ class InducingPosterior(LatentPosterior):
         return f"InducingPosterior({size}, {bound}, jitter {self.process.jitter:g} of the variance)"
 
 
-class SparseFit(Module):
+class SparseFit(Searched, Module):
     """The process with the hyperparameters and inducing points found, and how the search went."""
 
     process: SparseProcess
-    log_evidence: Scalar
-    run: Minimum
-
-    def __repr__(self) -> str:
-        if not has_values(self):
-            return "SparseFit(...)"
-        found = f"log-evidence at least {float(self.log_evidence):.4f}, {self.process.kernel!r}"
-        return f"SparseFit({found}; {self.run.status.sentence})"
+    log_evidence: Scalar  # a lower bound
+    run: Minimum = field(show=False)
 
 
 class RowSums(Module):

@@ -21,13 +21,14 @@ import numpy as np
 import optax
 
 from tractable.bijections.support import Rebuild, unconstrain
-from tractable.core.checks import as_float, check, check_count, check_length, has_values
+from tractable.core.checks import as_float, check, check_count, check_length
 from tractable.core.factors import normal_log_density
 from tractable.core.host_random import generator
 from tractable.core.iterate import run
 from tractable.core.linalg import psd_factor
-from tractable.core.module import Module
+from tractable.core.module import Module, field
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
+from tractable.core.verdict import Verdict
 from tractable.gp.links import average
 from tractable.gp.points import as_points, observe
 from tractable.gp.prior import means, prior_variances
@@ -40,17 +41,18 @@ class StochasticFit(Module):
     """The posterior found, and the estimate of the bound at each step."""
 
     posterior: InducingPosterior
-    trace: Float[Array, " steps"]
+    trace: Float[Array, " steps"] = field(show=False)
 
-    def __repr__(self) -> str:
-        if not has_values(self):
-            return "StochasticFit(...)"
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the bound still rises over the last quarter of the steps."""
         quarter = np.asarray(self.trace)[-max(1, self.trace.size // 4) :]
         half = len(quarter) // 2
         rise = quarter[half:].mean() - quarter[:half].mean() if half else np.nan
         error = quarter.std() * 2 / max(len(quarter), 1) ** 0.5
-        verdict = "still rising: take more steps" if rise > 3 * error else "level: settled up to batch noise"
-        return f"StochasticFit({self.posterior!r}; {self.trace.size} steps, the bound is {verdict})"
+        rising = bool(rise > 3 * error)
+        words = "still rising: take more steps" if rising else "level: settled up to batch noise"
+        return Verdict(not rising, f"After {self.trace.size} steps the bound is {words}.", {"rise": rise})
 
 
 class _Rows(Module):
