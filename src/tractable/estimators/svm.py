@@ -254,15 +254,8 @@ class SupportVectorRegressor(ResidualRegressor):
         return self.model_.predict(rows)
 
 
-class LeastSquaresSupportVectorClassifier(MarginClassifier):
-    r"""Ridge on labels among the features of a kernel, with a free bias: one linear system per class.
-
-    Several classes one against the rest. Leave-one-out decisions are exact here, and give the probabilities.
-
-    >>> fitted = LeastSquaresSupportVectorClassifier().fit([[0.0], [1.0], [3.0], [4.0]], [0, 0, 1, 1])
-    >>> fitted.predict([[0.5]]).tolist()
-    [0]
-    """
+class _LeastSquares:
+    """The settings of the machines that a linear system gives."""
 
     _parameter_constraints: ClassVar[dict] = {"C": [POSITIVE], **KERNEL_OPTIONS}
 
@@ -273,9 +266,23 @@ class LeastSquaresSupportVectorClassifier(MarginClassifier):
         self.degree = degree
         self.coef0 = coef0
 
+    def _chosen_kernel(self, rows: Rows) -> Kernel:
+        return chosen_kernel(self.kernel, self.gamma, self.degree, self.coef0, rows.X, rows.weights)
+
+
+class LeastSquaresSupportVectorClassifier(_LeastSquares, MarginClassifier):
+    r"""Ridge on labels among the features of a kernel, with a free bias: one linear system per class.
+
+    Several classes one against the rest. Leave-one-out decisions are exact here, and give the probabilities.
+
+    >>> fitted = LeastSquaresSupportVectorClassifier().fit([[0.0], [1.0], [3.0], [4.0]], [0, 0, 1, 1])
+    >>> fitted.predict([[0.5]]).tolist()
+    [0]
+    """
+
     def fit(self, X, y, sample_weight=None):
         rows, _ = merged(self._training_classes(X, y, sample_weight))
-        kernel = chosen_kernel(self.kernel, self.gamma, self.degree, self.coef0, rows.X, rows.weights)
+        kernel = self._chosen_kernel(rows)
         self.model_ = tuple(
             LeastSquaresMachine.fit(rows.X, signs, kernel, float(self.C), weights=rows.weights)
             for signs in self._targets(rows.y)
@@ -289,7 +296,7 @@ class LeastSquaresSupportVectorClassifier(MarginClassifier):
         return values[:, 0] if values.shape[1] == 1 else values
 
 
-class LeastSquaresSupportVectorRegressor(ResidualRegressor):
+class LeastSquaresSupportVectorRegressor(_LeastSquares, ResidualRegressor):
     r"""Kernel ridge with a free bias, $\lambda = 1/C$; residuals from exact leave-one-out predictions.
 
     >>> fitted = LeastSquaresSupportVectorRegressor(C=1e6).fit([[0.0], [1.0], [2.0]], [5.0, 6.0, 5.0])
@@ -297,18 +304,9 @@ class LeastSquaresSupportVectorRegressor(ResidualRegressor):
     [6.0]
     """
 
-    _parameter_constraints: ClassVar[dict] = {"C": [POSITIVE], **KERNEL_OPTIONS}
-
-    def __init__(self, C=1.0, *, kernel="rbf", gamma="scale", degree=3, coef0=1.0):
-        self.C = C
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-
     def fit(self, X, y, sample_weight=None):
         rows, _ = merged(self._training_rows(X, y, sample_weight, y_numeric=True))
-        kernel = chosen_kernel(self.kernel, self.gamma, self.degree, self.coef0, rows.X, rows.weights)
+        kernel = self._chosen_kernel(rows)
         self.model_ = LeastSquaresMachine.fit(rows.X, rows.y, kernel, float(self.C), weights=rows.weights)
         self._model_residuals(rows.y - self.model_.left_out, rows.weights)
         return self
