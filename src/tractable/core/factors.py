@@ -12,6 +12,8 @@ Cost.        $O(d^3/3)$ for a dense factor, $O(d k^2)$ for low rank $k$; $O(d^2)
 References.  Golub and Van Loan (2013) sections 2.1.4 and 4.2; Rasmussen and Williams (2006) section 3.4.3.
 """
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import jax.scipy.linalg as jsl
@@ -172,11 +174,11 @@ def schur_complement(
     return 0.5 * (left + jnp.swapaxes(left, -1, -2))
 
 
-def normal_log_density(squares: ArrayLike, log_det: ArrayLike, count: ArrayLike) -> Array:
+def normal_log_density(squares: Any, log_det: Any, count: Any) -> Any:
     r"""$-\frac12(q + \log|S| + n\log 2\pi)$: the log-density of $n$ Gaussian numbers whose residual has
     $q = r^\top S^{-1} r$; the evidence of every linear-Gaussian model.
     """
-    return -0.5 * (squares + log_det + count * _LOG_2PI)  # pyright: ignore[reportOperatorIssue, reportReturnType]
+    return -0.5 * (squares + log_det + count * _LOG_2PI)
 
 
 def _rows(scale: Float[Array, " d"], b: Float[Array, "d *k"]) -> Float[Array, "d *k"]:
