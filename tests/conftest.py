@@ -1,7 +1,8 @@
 """Suite settings: float64, no silent broadcasting, compiled programs kept, families by their first member.
 
 Kinds.       By default a test with parameters runs on the first member of its family; the others are marked
-             `thorough`, unless the test says that it is cheap (`@pytest.mark.cheap`). `slow` are long
+             `thorough`, unless the test says that it is cheap (`@pytest.mark.cheap`), and so are the tests
+             of `tests/long.txt`, which `tools/long_tests.py` chooses by their measured cost. `slow` are long
              statistical runs. `pytest -m ""` runs all three kinds, and so does `.ci/run`. A test that is
              named on the command line (`file.py::test`) runs on all members.
 Checks.      With `TRACTABLE_CHECKED=1` types are checked at run time and no key may be used twice; `.ci/run`
@@ -9,12 +10,15 @@ Checks.      With `TRACTABLE_CHECKED=1` types are checked at run time and no key
 """
 
 import os
+import resource
 from collections import Counter
 from importlib import metadata
 from pathlib import Path
 
 _ROOT = Path(__file__).resolve().parent.parent
 _CHECKED = os.environ.get("TRACTABLE_CHECKED") == "1"
+_MEASURE = os.environ.get("TRACTABLE_MEASURE", "")
+_LONG = frozenset((_ROOT / "tests" / "long.txt").read_text(encoding="utf-8").split())
 
 os.environ.setdefault("MPLBACKEND", "agg")
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(_ROOT / ".cache" / "compiled"))
@@ -51,15 +55,34 @@ hypothesis.settings.load_profile("suite")
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
-    """Mark all but the first member of each family of parameters as `thorough`."""
+    """Mark all but the first member of each family of parameters, and the long tests, as `thorough`."""
     if any("::" in argument for argument in config.args):
         return
     seen = Counter()
     for item in items:
-        if hasattr(item, "callspec") and item.get_closest_marker("cheap") is None:
-            seen[item.parent.nodeid, item.originalname] += 1
-            if seen[item.parent.nodeid, item.originalname] > 1:
-                item.add_marker(pytest.mark.thorough)
+        function = item.nodeid.split("[")[0]
+        seen[function] += 1
+        further = seen[function] > 1 and item.get_closest_marker("cheap") is None
+        if further or function in _LONG:
+            item.add_marker(pytest.mark.thorough)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item, nextitem):
+    """With `TRACTABLE_MEASURE` set to a folder, write what each test costs there."""
+    before = _cpu_seconds()
+    try:
+        return (yield)
+    finally:
+        if _MEASURE:
+            worker = os.environ.get("PYTEST_XDIST_WORKER", "main")
+            with Path(_MEASURE, worker).open("a", encoding="utf-8") as file:
+                file.write(f"{item.nodeid}\t{_cpu_seconds() - before:.3f}\n")
+
+
+def _cpu_seconds() -> float:
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
 
 
 @pytest.fixture(autouse=True)
