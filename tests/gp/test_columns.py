@@ -16,11 +16,12 @@ def test_wide_models_are_the_narrow_ones():
     process = ClassificationProcess(4.0 * RBF([1.0, 2.0]))
     narrow = process.posterior(X, Y)
     wide = resized(process, 2, 8).posterior(wide_rows(X, 8), Y)
-    assert float(wide.log_evidence) == float(narrow.log_evidence)
-    np.testing.assert_array_equal(wide.probability(wide_rows(X[:5], 8)), narrow.probability(X[:5]))
+    # to the last digits: programs of two widths may add in another order
+    np.testing.assert_allclose(wide.log_evidence, narrow.log_evidence, rtol=1e-14)
+    np.testing.assert_allclose(wide.probability(wide_rows(X[:5], 8)), narrow.probability(X[:5]), rtol=1e-14)
     back = resized(wide, 8, 2)
     assert repr(back.process.kernel) == repr(process.kernel)
-    np.testing.assert_array_equal(back.probability(X[:5]), narrow.probability(X[:5]))
+    np.testing.assert_allclose(back.probability(X[:5]), narrow.probability(X[:5]), rtol=1e-14)
 
 
 def test_free_numbers_of_the_columns_that_stay():

@@ -39,7 +39,7 @@ class Link(Module):
         """The log-probability of one sign."""
 
     @abstractmethod
-    def _probability(self, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
+    def _probability(self, mean: np.ndarray, variance: np.ndarray) -> Any:
         """`probability` where there are values."""
 
     def probability(self, mean: ArrayLike, variance: ArrayLike) -> Any:
@@ -65,7 +65,7 @@ class Logistic(Link):
     def log_prob(self, sign: Scalar, value: Scalar) -> Scalar:
         return log_sigmoid(sign * value)
 
-    def _probability(self, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
+    def _probability(self, mean: np.ndarray, variance: np.ndarray) -> Any:
         return moderated_probability(mean, variance)
 
 
@@ -75,7 +75,7 @@ class Probit(Link):
     def log_prob(self, sign: Scalar, value: Scalar) -> Scalar:
         return log_ndtr(sign * value)
 
-    def _probability(self, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
+    def _probability(self, mean: np.ndarray, variance: np.ndarray) -> Any:
         return ndtr(mean / np.sqrt(1 + variance))
 
 

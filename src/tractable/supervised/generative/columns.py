@@ -37,7 +37,7 @@ class ColumnFamily(Module):
     """
 
     @abstractmethod
-    def statistics(self, rows: np.ndarray, weights: np.ndarray) -> Arrays:
+    def statistics(self, rows: Values, weights: Values) -> Arrays:
         """Sums over the rows of one class."""
 
     @abstractmethod
@@ -56,11 +56,11 @@ class ColumnFamily(Module):
         """The part of the log-density that no class changes, of each row."""
         return namespace(rows).zeros(len(rows))
 
-    def prepared(self, rows: np.ndarray, columns: np.ndarray) -> "ColumnFamily":
+    def prepared(self, rows: Values, columns: Values) -> "ColumnFamily":
         """The family for these rows, whose entries are checked; errors name the column."""
         return self
 
-    def check(self, rows: np.ndarray, columns: np.ndarray) -> None:
+    def check(self, rows: Values, columns: Values) -> None:
         """Refuse entries that have no place in the family."""
 
     def add(self, first: Arrays, second: Arrays) -> Arrays:
@@ -216,13 +216,13 @@ def gammaln(x: Values) -> Values:
     return jax.scipy.special.gammaln(x) if namespace(x) is jnp else scipy.special.gammaln(x)
 
 
-def _grown(values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+def _grown(values: Values, shape: tuple[int, ...]) -> Values:
     """`values` with zeros at the ends of its axes, where `shape` is longer: categories not seen before."""
     extra = [(0, max(0, want - have)) for have, want in zip(values.shape, shape)]
     return np.pad(values, extra) if any(after for _, after in extra) else values
 
 
-def check_entries(rows: np.ndarray, columns: np.ndarray, ok: np.ndarray, words: str) -> None:
+def check_entries(rows: Values, columns: Values, ok: Values, words: str) -> None:
     """Check that entries which are not missing are ok; the error names the column and the row."""
     bad = ~(ok | np.isnan(rows))
     if bad.any():

@@ -178,7 +178,7 @@ class NaiveBayes(Module):
                 return block, int(np.flatnonzero(block.columns == column)[0])
         raise AssertionError("every column is in a block")
 
-    def _check(self, rows: np.ndarray) -> None:
+    def _check(self, rows: Values) -> None:
         for block in self.blocks:
             block.family.check(_own(rows, block.columns), block.columns)
 

@@ -16,7 +16,7 @@ from tractable.core.checks import check, check_count, check_option, namespace
 from tractable.core.module import Module, field
 from tractable.core.neighbours import Neighbours, nearest
 from tractable.core.rows import points
-from tractable.core.types import ArrayLike
+from tractable.core.types import ArrayLike, Values
 
 __all__ = ["NearestNeighbours"]
 
@@ -39,7 +39,7 @@ class NearestNeighbours(Module):
         got = f"{self.num_neighbours} neighbours of {len(self.rows)} sample(s)"
         check(self.num_neighbours <= total * (1 + 1e-12), "num_neighbours", must, got, fix)
 
-    def votes(self, X: ArrayLike, *, leave_one_out: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    def votes(self, X: ArrayLike, *, leave_one_out: bool = False) -> tuple[Values, Values]:
         """Indices of the neighbours of each row and their shares, which sum to one.
 
         With `leave_one_out` the rows of `X` are the training rows, and one unit of weight of each is kept
@@ -56,12 +56,12 @@ class NearestNeighbours(Module):
             shares = shares * votes
         return found.indices, shares / shares.sum(1, keepdims=True)
 
-    def regression(self, X: ArrayLike, *, leave_one_out: bool = False) -> np.ndarray:
+    def regression(self, X: ArrayLike, *, leave_one_out: bool = False) -> Values:
         """The average of the neighbours' targets."""
         indices, shares = self.votes(X, leave_one_out=leave_one_out)
         return (shares * namespace(shares).asarray(self.targets)[indices]).sum(1)
 
-    def shares(self, X: ArrayLike, num_classes: int | None = None) -> np.ndarray:
+    def shares(self, X: ArrayLike, num_classes: int | None = None) -> Values:
         """The share of each class 0, 1, ... among the neighbours."""
         codes = self.targets.astype(np.int64)
         num_classes = int(codes.max()) + 1 if num_classes is None else num_classes
@@ -96,7 +96,7 @@ class NearestNeighbours(Module):
         parts: Any = (lengths, indices)
         return Neighbours(*parts), jnp.asarray(self.weights)[indices]
 
-    def _search(self, queries: np.ndarray, leave_one_out: bool) -> tuple[Neighbours, np.ndarray]:
+    def _search(self, queries: Values, leave_one_out: bool) -> tuple[Neighbours, Values]:
         """Enough neighbours for the weight asked for, with the weights that they bring."""
         own = np.arange(len(queries))[:, None]
         count = min(self.num_neighbours + leave_one_out, len(self.rows))

@@ -23,7 +23,7 @@ from tractable.core.checks import check, check_count, check_length, namespace
 from tractable.core.iterate import Ended, Status, run
 from tractable.core.module import Module, field
 from tractable.core.rows import points
-from tractable.core.types import Array, ArrayLike
+from tractable.core.types import Array, ArrayLike, Values
 from tractable.kernels.base import Kernel
 from tractable.supervised.perceptrons.separability import augmented, margin
 from tractable.supervised.svm.gram import as_rows, expand_kernel, kernel_matrix, signs_of, weights_of
@@ -78,18 +78,18 @@ class Perceptron(Ended, Module):
         mean = mean if bias else np.append(mean, 0.0)
         return cls(plane, offset, mean, int(mistakes.sum()), mistakes, int(_status(mistakes)))
 
-    def decision(self, X: ArrayLike) -> np.ndarray:
+    def decision(self, X: ArrayLike) -> Values:
         """$w^\\top x + b$."""
         xp = namespace(self, X)
         return points(X, self.weights.shape[0]) @ xp.asarray(self.weights) + self.bias
 
-    def averaged_decision(self, X: ArrayLike) -> np.ndarray:
+    def averaged_decision(self, X: ArrayLike) -> Values:
         """The decision of the averaged plane, which mistakes late in a run hardly move."""
         xp = namespace(self, X)
         average = xp.asarray(self.average)
         return points(X, len(average) - 1) @ average[:-1] + average[-1]
 
-    def predict(self, X: ArrayLike) -> np.ndarray:
+    def predict(self, X: ArrayLike) -> Values:
         """The sign of the decision: -1, 0 or 1."""
         return namespace(self, X).sign(self.decision(X)).astype(int)
 
@@ -130,15 +130,15 @@ class KernelPerceptron(Ended, Module):
         return cls(kernel, rows, counts * signs, mistakes, int(_status(mistakes)))
 
     @property
-    def counts(self) -> np.ndarray:
+    def counts(self) -> Values:
         """$a_n$: how often each row was mistaken (times its weight)."""
         return np.abs(np.asarray(self.coefficients))
 
-    def decision(self, X: ArrayLike) -> np.ndarray:
+    def decision(self, X: ArrayLike) -> Values:
         """$\\sum_n a_n y_n k(x_n, x)$."""
         return expand_kernel(self.kernel, points(X, self.rows.shape[1]), self.rows, self.coefficients)
 
-    def predict(self, X: ArrayLike) -> np.ndarray:
+    def predict(self, X: ArrayLike) -> Values:
         """The sign of the decision: -1, 0 or 1."""
         return namespace(self, X).sign(self.decision(X)).astype(int)
 

@@ -22,7 +22,7 @@ from scipy.special import expit, log_expit, softmax
 
 from tractable.core.checks import check, check_finite, check_length, namespace
 from tractable.core.module import Module
-from tractable.core.types import ArrayLike
+from tractable.core.types import ArrayLike, Values
 from tractable.supervised.svm.gram import signs_of, weights_of
 
 __all__ = [
@@ -39,7 +39,7 @@ class TwoSidedSigmoid(Module):
     below: float
     above: float
 
-    def __call__(self, decisions: ArrayLike) -> np.ndarray:
+    def __call__(self, decisions: ArrayLike) -> Values:
         xp, f = _values(self, decisions)
         return _sigmoid(xp, xp.where(f < 0, self.below, self.above) * f)
 
@@ -50,7 +50,7 @@ class PlattSigmoid(Module):
     slope: float
     shift: float
 
-    def __call__(self, decisions: ArrayLike) -> np.ndarray:
+    def __call__(self, decisions: ArrayLike) -> Values:
         xp, f = _values(self, decisions)
         return _sigmoid(xp, self.slope * f + self.shift)
 
@@ -61,7 +61,7 @@ class IsotonicCurve(Module):
     decisions: np.ndarray
     probs: np.ndarray
 
-    def __call__(self, decisions: ArrayLike) -> np.ndarray:
+    def __call__(self, decisions: ArrayLike) -> Values:
         xp, f = _values(self, decisions)
         return xp.interp(f, xp.asarray(self.decisions), xp.asarray(self.probs))
 
@@ -71,7 +71,7 @@ class ScoreTemperature(Module):
 
     slope: float
 
-    def __call__(self, scores: ArrayLike) -> np.ndarray:
+    def __call__(self, scores: ArrayLike) -> Values:
         xp, s = _values(self, scores)
         odds = xp.exp(self.slope * (s - s.max(1, keepdims=True)))
         return odds / odds.sum(1, keepdims=True)

@@ -14,7 +14,7 @@ import numpy as np
 
 from tractable.core.checks import check, check_finite, namespace, offender
 from tractable.core.host_random import generator
-from tractable.core.types import ArrayLike
+from tractable.core.types import ArrayLike, Values
 from tractable.kernels.base import Kernel, Scaled
 from tractable.kernels.nonstationary import Linear, Polynomial
 from tractable.kernels.stationary import RBF
@@ -37,11 +37,11 @@ class DirectKernel(NamedTuple):
     numbers: np.ndarray
     scale: np.ndarray
 
-    def points(self, X: np.ndarray, centre: np.ndarray) -> np.ndarray:
+    def points(self, X: Values, centre: Values) -> Values:
         """The rows in the units of the kernel; only distances may be taken about a centre."""
         return (X - centre) / self.scale if self.kind == GAUSSIAN else X / self.scale
 
-    def of_products(self, products: np.ndarray, x: np.ndarray, z: np.ndarray) -> np.ndarray:
+    def of_products(self, products: Values, x: Values, z: Values) -> Values:
         """The kernel from the inner products of points, in place."""
         if self.kind == GAUSSIAN:
             _exponentials(products, (x * x).sum(1), (z * z).sum(1))

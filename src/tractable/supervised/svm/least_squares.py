@@ -21,7 +21,7 @@ import scipy.linalg as sl
 from tractable.core.checks import check, check_length
 from tractable.core.module import Module
 from tractable.core.rows import points
-from tractable.core.types import ArrayLike
+from tractable.core.types import ArrayLike, Values
 from tractable.kernels.base import Kernel
 from tractable.kernels.stationary import RBF
 from tractable.supervised.svm.gram import as_rows, expand_kernel, kernel_matrix, signs_of, weights_of
@@ -70,11 +70,11 @@ class LeastSquaresMachine(Module):
             left_out = targets - beta / inverse_diagonal
         return cls(kernel, rows, beta, bias, left_out, float(error))
 
-    def multipliers(self, y: ArrayLike) -> np.ndarray:
+    def multipliers(self, y: ArrayLike) -> Values:
         """$\\alpha_i = \\beta_i y_i = \\gamma e_i$ of a machine fitted to the labels `y`; of either sign."""
         return np.asarray(self.coefficients) * signs_of(y)
 
-    def decision(self, X: ArrayLike) -> np.ndarray:
+    def decision(self, X: ArrayLike) -> Values:
         """$\\sum_i\\beta_i k(x_i, x) + b$."""
         rows = points(X, self.rows.shape[1])
         return expand_kernel(self.kernel, rows, self.rows, self.coefficients) + self.bias
@@ -101,17 +101,17 @@ class AsymmetricMachine(Module):
         alpha, beta, b1, b2 = solve_asymmetric(np.asarray(kernel.gram(rows, rows)), signs, gamma)
         return cls(kernel, rows, beta * signs, alpha * signs, b1, b2)
 
-    def source_decision(self, X: ArrayLike) -> np.ndarray:
+    def source_decision(self, X: ArrayLike) -> Values:
         """$f_s(x) = \\sum_i\\beta_i y_i k(x, x_i) + b_1$: the point first."""
         table = np.asarray(self.kernel.gram(as_rows("X", X), np.asarray(self.rows)))
         return table @ np.asarray(self.source_coefficients) + self.source_bias
 
-    def target_decision(self, X: ArrayLike) -> np.ndarray:
+    def target_decision(self, X: ArrayLike) -> Values:
         """$f_t(x) = \\sum_i\\alpha_i y_i k(x_i, x) + b_2$: the point second."""
         table = np.asarray(self.kernel.gram(np.asarray(self.rows), as_rows("X", X)))
         return np.asarray(self.target_coefficients) @ table + self.target_bias
 
-    def predict(self, X: ArrayLike) -> np.ndarray:
+    def predict(self, X: ArrayLike) -> Values:
         """The sign of the mean of the two functions."""
         return np.where(self.source_decision(X) + self.target_decision(X) >= 0, 1, -1)
 

@@ -21,7 +21,7 @@ from tractable.core.checks import check, check_length, namespace
 from tractable.core.iterate import Ended
 from tractable.core.module import Module, field
 from tractable.core.rows import points
-from tractable.core.types import ArrayLike
+from tractable.core.types import ArrayLike, Values
 from tractable.kernels.base import Kernel
 from tractable.kernels.nonstationary import Linear
 from tractable.optim.kkt import KKTReport
@@ -41,7 +41,7 @@ class MarginRoles(Module):
     wrong: np.ndarray  # alpha = C, slack > 1: on the wrong side
 
     @property
-    def support(self) -> np.ndarray:
+    def support(self) -> Values:
         """All support vectors."""
         return np.sort(np.concatenate([self.margin, self.inside, self.wrong]))
 
@@ -117,7 +117,7 @@ class SupportVectorMachine(Ended, Module):
 
     @classmethod
     def from_dual(
-        cls, kernel: Kernel, X: np.ndarray, signs: np.ndarray, bounds: np.ndarray, found: DualSolution
+        cls, kernel: Kernel, X: Values, signs: Values, bounds: Values, found: DualSolution
     ) -> "SupportVectorMachine":
         """The machine of a solved dual, with primal and dual value."""
         beta, has_bias = found.coefficients, len(found.multipliers) == 1
@@ -150,7 +150,7 @@ class SupportVectorMachine(Ended, Module):
         return self.value - self.dual_value
 
     @property
-    def multipliers(self) -> np.ndarray:
+    def multipliers(self) -> Values:
         """$\\alpha_i \\ge 0$ of every training row."""
         alpha = np.zeros(self.num_rows)
         alpha[np.asarray(self.support)] = np.abs(np.asarray(self.coefficients))
@@ -168,22 +168,22 @@ class SupportVectorMachine(Ended, Module):
         return 2.0 / self.norm if self.norm > 0 else np.inf
 
     @property
-    def primal_weights(self) -> np.ndarray:
+    def primal_weights(self) -> Values:
         """$w = \\sum_i\\alpha_i y_i x_i$ of the linear kernel."""
         fix = "Other kernels have no weights on the columns."
         check(type(self.kernel) is Linear, "kernel", "linear to have weights", repr(self.kernel), fix)
         return np.asarray(self.coefficients) @ np.asarray(self.support_vectors)
 
-    def decision(self, X: ArrayLike) -> np.ndarray:
+    def decision(self, X: ArrayLike) -> Values:
         """$f(x) = \\sum_i\\alpha_i y_i k(x_i, x) + b$ of each row."""
         rows = points(X, self.support_vectors.shape[1])
         return expand_kernel(self.kernel, rows, self.support_vectors, self.coefficients) + self.bias
 
-    def predict(self, X: ArrayLike) -> np.ndarray:
+    def predict(self, X: ArrayLike) -> Values:
         """$+1$ where $f(x) \\ge 0$, and $-1$."""
         return namespace(self, X).where(self.decision(X) >= 0, 1, -1)
 
-    def slack(self, X: ArrayLike, y: ArrayLike) -> np.ndarray:
+    def slack(self, X: ArrayLike, y: ArrayLike) -> Values:
         """$\\xi_i = (1 - y_i f(x_i))_+$, the hinge loss: above one exactly on the wrong side."""
         return np.maximum(1.0 - signs_of(y) * self.decision(X), 0.0)
 

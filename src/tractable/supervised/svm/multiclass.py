@@ -23,7 +23,7 @@ from tractable.core.host_random import generator
 from tractable.core.iterate import Ended, Status
 from tractable.core.module import Module, field
 from tractable.core.rows import points
-from tractable.core.types import ArrayLike
+from tractable.core.types import ArrayLike, Values
 from tractable.kernels.base import Kernel
 from tractable.supervised.svm.bounds import leave_one_out_changes
 from tractable.supervised.svm.gram import as_rows, expand_kernel, kernel_matrix, weights_of
@@ -52,16 +52,16 @@ class PairwiseMachine(Ended, Module):
     num_classes: int = field(static=True)
     code: int = field(static=True)
 
-    def decisions(self, X: ArrayLike) -> np.ndarray:
+    def decisions(self, X: ArrayLike) -> Values:
         """One column per pair of classes (0, 1), (0, 2), ..., (1, 2), ...; positive for the second."""
         rows = points(X, self.support_vectors.shape[1])
         return expand_kernel(self.kernel, rows, self.support_vectors, self.coefficients) + self.biases[None]
 
-    def scores(self, X: ArrayLike) -> np.ndarray:
+    def scores(self, X: ArrayLike) -> Values:
         """One column per class: votes, and a fraction that breaks ties."""
         return class_scores(self.decisions(X), self.num_classes)
 
-    def predict(self, X: ArrayLike) -> np.ndarray:
+    def predict(self, X: ArrayLike) -> Values:
         """The code of the winning class."""
         decisions = self.decisions(X)
         two = self.num_classes == 2
@@ -146,7 +146,7 @@ class _Pairs:
             self._spread(lambda chosen: [self._alone(int(p), coefficients, report) for p in chosen], rest)
         return coefficients, report
 
-    def _spread(self, solve: Callable[[np.ndarray], Any], pairs: np.ndarray) -> None:
+    def _spread(self, solve: Callable[[np.ndarray], Any], pairs: Values) -> None:
         """Pairs over threads: the loops release the interpreter's lock."""
         if self.workers == 1:
             solve(pairs)
@@ -154,7 +154,7 @@ class _Pairs:
         with ThreadPoolExecutor(self.workers) as pool:
             list(pool.map(solve, [pairs[start :: self.workers].copy() for start in range(self.workers)]))
 
-    def _together(self, coefficients: np.ndarray, report: np.ndarray) -> np.ndarray:
+    def _together(self, coefficients: Values, report: Values) -> Values:
         """Pairs with views of one kernel matrix, in one call per thread; which are left to be finished."""
         gradients, outcome = np.zeros_like(coefficients), np.zeros_like(report)
         self._spread(
@@ -171,7 +171,7 @@ class _Pairs:
         report[:] = np.column_stack([-slope, minimum, np.maximum(violation, 0.0), steps, status])
         return np.flatnonzero((kind == UNSOLVED) | ~np.isfinite(slope))
 
-    def _loop(self, chosen: np.ndarray, *results: np.ndarray) -> None:
+    def _loop(self, chosen: Values, *results: np.ndarray) -> None:
         """Room for one thread, and its pairs."""
         from tractable.supervised.svm.pair_loops import solve_pairs  # numba, then what it compiles
 
@@ -184,7 +184,7 @@ class _Pairs:
         options = (True, self.options["tol"], self.options["max_steps"] or max(10_000_000, 100 * size))
         solve_pairs(self.members, chosen, self.bounds, work, store, system, options, *results)
 
-    def _alone(self, pair: int, coefficients: np.ndarray, report: np.ndarray) -> None:
+    def _alone(self, pair: int, coefficients: Values, report: Values) -> None:
         """One pair with a copy of its part, or rows of the kernel that are computed when they are needed."""
         (a, b), (c, d) = self.members[pair]
         own, signs = np.r_[a:b, c:d], np.repeat([-1.0, 1.0], [b - a, d - c])

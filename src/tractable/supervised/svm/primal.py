@@ -24,7 +24,7 @@ from tractable.core.host_random import generator
 from tractable.core.iterate import Status
 from tractable.core.module import Module, field
 from tractable.core.rows import points
-from tractable.core.types import ArrayLike, Key
+from tractable.core.types import ArrayLike, Key, Values
 from tractable.optim.gradient import GradientDescent
 from tractable.optim.kkt import Outcome
 from tractable.optim.quadratic_program import quadratic_program
@@ -62,17 +62,17 @@ class LinearMachine(Module):
         return float(2.0 / np.linalg.norm(np.asarray(self.weights)))
 
     @property
-    def support(self) -> np.ndarray:
+    def support(self) -> Values:
         """Rows with a positive multiplier (beyond rounding)."""
         alpha = np.asarray(self.multipliers)
         return np.flatnonzero(alpha > 1e-6 * max(float(alpha.max(initial=0.0)), 1e-300))
 
-    def decision(self, X: ArrayLike) -> np.ndarray:
+    def decision(self, X: ArrayLike) -> Values:
         """$w^\\top x + b$."""
         xp = namespace(self, X)
         return points(X, self.weights.shape[0]) @ xp.asarray(self.weights) + self.bias
 
-    def predict(self, X: ArrayLike) -> np.ndarray:
+    def predict(self, X: ArrayLike) -> Values:
         """$+1$ where the decision is at least zero, and $-1$."""
         return namespace(self, X).where(self.decision(X) >= 0, 1, -1)
 

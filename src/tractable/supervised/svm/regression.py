@@ -18,7 +18,7 @@ from tractable.core.checks import as_float, check, check_finite, check_length
 from tractable.core.iterate import Ended
 from tractable.core.module import Module, field
 from tractable.core.rows import points
-from tractable.core.types import ArrayLike
+from tractable.core.types import ArrayLike, Values
 from tractable.kernels.base import Kernel
 from tractable.kernels.nonstationary import Linear
 from tractable.optim.quadratic_program import quadratic_program
@@ -91,9 +91,9 @@ class SupportVectorRegression(Ended, Module):
     def from_dual(
         cls,
         kernel: Kernel,
-        X: np.ndarray,
-        targets: np.ndarray,
-        bounds: np.ndarray,
+        X: Values,
+        targets: Values,
+        bounds: Values,
         found: DualSolution,
         bias: float,
         epsilon: float,
@@ -125,12 +125,12 @@ class SupportVectorRegression(Ended, Module):
         return self.value - self.dual_value
 
     @property
-    def primal_weights(self) -> np.ndarray:
+    def primal_weights(self) -> Values:
         """$w = \\sum_i\\beta_i x_i$ of the linear kernel."""
         check(type(self.kernel) is Linear, "kernel", "linear to have weights", repr(self.kernel))
         return np.asarray(self.coefficients) @ np.asarray(self.support_vectors)
 
-    def predict(self, X: ArrayLike) -> np.ndarray:
+    def predict(self, X: ArrayLike) -> Values:
         """$\\sum_i\\beta_i k(x_i, x) + b$."""
         rows = points(X, self.support_vectors.shape[1])
         return expand_kernel(self.kernel, rows, self.support_vectors, self.coefficients) + self.bias

@@ -23,6 +23,7 @@ import scipy.linalg as sl
 from tractable.core.checks import check
 from tractable.core.iterate import Ended, Status
 from tractable.core.module import Module, field
+from tractable.core.types import Values
 from tractable.kernels.base import Kernel
 from tractable.supervised.svm import steps
 from tractable.supervised.svm.gram import direct_kernel, expand_kernel, kernel_diagonal, kernel_matrix
@@ -119,7 +120,7 @@ class _Work:
         self.gradient = self.product(start) - target
         self.everything()
 
-    def product(self, beta: np.ndarray) -> np.ndarray:
+    def product(self, beta: Values) -> Values:
         """$K\\beta$, from the support vectors alone."""
         held = np.flatnonzero(beta)
         if len(held) == 0:
@@ -144,7 +145,7 @@ class _Work:
         self.form = None if whole or self.direct is None else self._form(self.points.T)
         self.state = self._state()
 
-    def _form(self, columns: np.ndarray) -> tuple:
+    def _form(self, columns: Values) -> tuple:
         """The numbers of a kernel whose rows the loops fill themselves."""
         assert self.direct is not None
         from tractable.supervised.svm.row_loops import exponents
@@ -246,7 +247,7 @@ class _Work:
         self.everything()
 
     @property
-    def free(self) -> np.ndarray:
+    def free(self) -> Values:
         """The coefficients strictly inside their bounds and not at the kink."""
         inside = (self.beta > self.low) & (self.beta < self.high)
         return np.flatnonzero(inside & (self.beta != 0))
@@ -272,7 +273,7 @@ class _Work:
         self.state = self._state()
         return exact
 
-    def _correction(self, free: np.ndarray, slopes: np.ndarray) -> np.ndarray:
+    def _correction(self, free: Values, slopes: Values) -> Values:
         """What the free coefficients lack: equal slopes, unchanged sums; of all solutions the smallest."""
         whole = self.gram is not None
         table = self.gram[np.ix_(free, free)] if whole else kernel_matrix(self.kernel, self.X[free])

@@ -19,7 +19,7 @@ from tractable.core.checks import check_count, check_option, namespace
 from tractable.core.iterate import Ended, Status
 from tractable.core.module import Module, field
 from tractable.core.rows import Rows, points
-from tractable.core.types import ArrayLike, Float
+from tractable.core.types import ArrayLike, Float, Values
 from tractable.supervised.trees.growth import Columns, Growth, Sample, code_columns, grow_tree, sample_of
 from tractable.supervised.trees.splits import CRITERIA
 from tractable.supervised.trees.tree import Tree
@@ -38,20 +38,20 @@ class Boosted(Ended, Module):
     the vote so far."""
 
     trees: tuple[Tree, ...] = field(show=False)
-    alphas: Float[np.ndarray, " m"]
-    errors: Float[np.ndarray, " m"]
-    training_errors: Float[np.ndarray, " m"]
-    prior: Float[np.ndarray, " k"]
+    alphas: Float[Values, " m"]
+    errors: Float[Values, " m"]
+    training_errors: Float[Values, " m"]
+    prior: Float[Values, " k"]
     code: int = field(static=True)
     num_features: int = field(static=True)
 
     @property
-    def bounds(self) -> Float[np.ndarray, " m"]:
+    def bounds(self) -> Float[Values, " m"]:
         """The bound on the training error after each round."""
         rest = np.sqrt(max(len(self.prior) - 1, 1))
         return np.cumprod(np.sqrt(self.errors * (1 - self.errors)) * (rest + 1 / rest))
 
-    def votes(self, X: ArrayLike, num_rounds: int | None = None) -> Float[np.ndarray, "n k"]:
+    def votes(self, X: ArrayLike, num_rounds: int | None = None) -> Float[Values, "n k"]:
         """$V_k$ of each row after all rounds, or the first of them; a tree without errors decides alone."""
         rows = points(X, self.num_features, gaps=True)
         xp = namespace(self, rows)
@@ -60,7 +60,7 @@ class Boosted(Ended, Module):
             found = found + xp.where(tree.predict(rows)[:, None] == classes, alpha, 0.0)
         return found
 
-    def probabilities(self, X: ArrayLike) -> Float[np.ndarray, "n k"]:
+    def probabilities(self, X: ArrayLike) -> Float[Values, "n k"]:
         r"""$p_k \propto e^{2 V_k}$; without any useful tree, the class shares of the training rows."""
         votes, xp = self.votes(X), namespace(self, X)
         if not self.trees:
@@ -70,11 +70,11 @@ class Boosted(Ended, Module):
         odds = xp.exp(2 * (finite - finite.max(1, keepdims=True)))
         return xp.where(decided, votes == np.inf, odds / odds.sum(1, keepdims=True))
 
-    def predict(self, X: ArrayLike) -> np.ndarray:
+    def predict(self, X: ArrayLike) -> Values:
         """The code of the class with most votes; of equals the first."""
         return self.probabilities(X).argmax(1) if not self.trees else self.votes(X).argmax(1)
 
-    def feature_importance(self) -> Float[np.ndarray, " d"]:
+    def feature_importance(self) -> Float[Values, " d"]:
         """The importance of each column in the trees, by their votes."""
         if not self.trees:
             return np.zeros(self.num_features)

@@ -24,7 +24,7 @@ from tractable.core.chunks import bucket_size
 from tractable.core.host_random import seeds
 from tractable.core.module import field
 from tractable.core.rows import Rows, points
-from tractable.core.types import ArrayLike, Float, Int, Key
+from tractable.core.types import ArrayLike, Float, Int, Key, Values
 from tractable.inference.trust.uncertainty import UncertaintySplit, split_entropy, split_variance
 from tractable.supervised.trees.growth import (
     Columns,
@@ -52,9 +52,9 @@ class Forest(Nodes):
     did).
     """
 
-    roots: Int[np.ndarray, " t"] = field(show=False)
-    out_of_bag: Float[np.ndarray, "n k"] | None = field(show=False)
-    out_of_bag_error: Float[np.ndarray, ""]
+    roots: Int[Values, " t"] = field(show=False)
+    out_of_bag: Float[Values, "n k"] | None = field(show=False)
+    out_of_bag_error: Float[Values, ""]
     criterion: str = field(static=True)
     num_features: int = field(static=True)
 
@@ -73,7 +73,7 @@ class Forest(Nodes):
             self.weight[part], self.impurity[part], self.criterion, self.num_features,
         )  # fmt: skip
 
-    def values(self, X: ArrayLike, num_threads: int | None = None) -> Float[np.ndarray, "n k"]:
+    def values(self, X: ArrayLike, num_threads: int | None = None) -> Float[Values, "n k"]:
         """The mean over trees of the class shares of each row, or of its mean in one column."""
         rows = points(X, self.num_features, gaps=True)
         answer = lambda block: sum_leaf_values(self, block, self.roots)  # noqa: E731
@@ -82,11 +82,11 @@ class Forest(Nodes):
         blocks = [rows[i : i + _BLOCK] for i in range(0, len(rows), _BLOCK)]
         return np.concatenate(list(in_threads(answer, blocks, num_threads))) / self.num_trees
 
-    def predict(self, X: ArrayLike) -> np.ndarray:
+    def predict(self, X: ArrayLike) -> Values:
         """The mean of each row, or the code of its most probable class."""
         return answers(self.values(X), self.criterion)
 
-    def leaves(self, X: ArrayLike) -> Int[np.ndarray, "t n"]:
+    def leaves(self, X: ArrayLike) -> Int[Values, "t n"]:
         """The leaf of each row in each tree, as an index of the forest's nodes."""
         return walk(self, points(X, self.num_features, gaps=True), self.roots)
 
@@ -108,7 +108,7 @@ class Forest(Nodes):
             found = split_entropy(self.value[leaves])
         return UncertaintySplit(found.aleatoric[:count], found.epistemic[:count])
 
-    def feature_importance(self) -> Float[np.ndarray, " d"]:
+    def feature_importance(self) -> Float[Values, " d"]:
         """The mean over trees of the decrease of impurity that each column brought."""
         return np.mean([self.tree(t).feature_importance() for t in range(self.num_trees)], axis=0)
 
@@ -180,7 +180,7 @@ def fit_forest(
     return _gather(parts, votes, sample, growth, present[order], num_rows, num_features)
 
 
-def canonical_order(columns: Columns, targets: np.ndarray) -> Int[np.ndarray, " n"]:
+def canonical_order(columns: Columns, targets: np.ndarray) -> Int[Values, " n"]:
     """An order of rows that depends on their contents alone, by a hash; equal rows come next to each
     other."""
     mixed = (targets + 0.0).view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
@@ -190,7 +190,7 @@ def canonical_order(columns: Columns, targets: np.ndarray) -> Int[np.ndarray, " 
     return np.argsort(mixed, kind="stable")
 
 
-def draw_rows(weights: np.ndarray, seed: Any, share: float = 1.0) -> Float[np.ndarray, " n"]:
+def draw_rows(weights: np.ndarray, seed: Any, share: float = 1.0) -> Float[Values, " n"]:
     r"""How often each row is drawn in $\max(n, W)$ draws (times `share`) in proportion to weight.
 
     A draw is a place on the line of weights, so a row of weight two is drawn where its two copies would be.

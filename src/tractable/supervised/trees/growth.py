@@ -23,7 +23,7 @@ from scipy.special import entr
 from tractable.core.checks import check, check_count, check_option
 from tractable.core.host_random import seeds
 from tractable.core.rows import Rows
-from tractable.core.types import ArrayLike, Key
+from tractable.core.types import ArrayLike, Key, Values
 from tractable.supervised.trees.splits import (
     CRITERIA,
     ENTROPY,
@@ -100,7 +100,7 @@ class Sample(NamedTuple):
     weights: np.ndarray
     num_values: int
 
-    def take(self, index: np.ndarray) -> "Sample":
+    def take(self, index: Values) -> "Sample":
         """Some of the rows, or all of them in another order."""
         return self._replace(
             labels=self.labels[index], targets=self.targets[index], weights=self.weights[index]
@@ -203,7 +203,7 @@ class _Rounds:
         self.num_nodes = np.ones(count, np.int64)
         self.opened: list[dict[str, np.ndarray]] = []
 
-    def grow(self, starts: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    def grow(self, starts: Values) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """All nodes, in the order in which they were opened, and the leaf of each absent row."""
         count, limit = len(starts), self.growth.max_leaves
         zeros = np.zeros(count, np.int64)
@@ -236,7 +236,7 @@ class _Rounds:
         return nodes, leaves[np.lexsort([self.absent, self.absent_tree])]  # by tree and row again
 
     def _open(
-        self, tree: np.ndarray, span: np.ndarray, key: np.ndarray, depth: np.ndarray, number: np.ndarray
+        self, tree: Values, span: Values, key: Values, depth: Values, number: Values
     ) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """Stores new nodes with their best splits; and which of them have one."""
         growth = self.growth
@@ -262,7 +262,7 @@ class _Rounds:
         self.opened.append(made)
         return made, splits
 
-    def _best(self, waiting: dict[str, np.ndarray], limit: int) -> np.ndarray:
+    def _best(self, waiting: dict[str, np.ndarray], limit: int) -> Values:
         """The node of largest gain of each tree that may have more leaves; of equals the oldest."""
         order = np.lexsort([waiting["ident"], -waiting["gain"], waiting["tree"]])
         tree = waiting["tree"][order]

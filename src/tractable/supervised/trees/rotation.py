@@ -17,7 +17,7 @@ from tractable.core.checks import check_count, check_option, namespace
 from tractable.core.host_random import seeds
 from tractable.core.module import Module
 from tractable.core.rows import Rows, points
-from tractable.core.types import ArrayLike, Float, Key
+from tractable.core.types import ArrayLike, Float, Key, Values
 from tractable.supervised.trees.forests import canonical_order, draw_rows, in_threads
 from tractable.supervised.trees.growth import Growth, code_columns, grow_tree, sample_of
 from tractable.supervised.trees.splits import CRITERIA
@@ -30,10 +30,10 @@ class RotationForest(Module):
     """Trees with the maps `rotations[t]` from columns to the axes that tree `t` splits."""
 
     trees: tuple[Tree, ...]
-    rotations: Float[np.ndarray, "t d d"]
-    training_error: Float[np.ndarray, ""]
+    rotations: Float[Values, "t d d"]
+    training_error: Float[Values, ""]
 
-    def values(self, X: ArrayLike, num_threads: int | None = None) -> Float[np.ndarray, "n k"]:
+    def values(self, X: ArrayLike, num_threads: int | None = None) -> Float[Values, "n k"]:
         """The mean over trees of the class shares of each row (or of its mean)."""
         rows = points(X, self.rotations.shape[1])
         xp, answer = namespace(self, rows), lambda pair: pair[0].values(_rotate(rows, pair[1]))
@@ -41,7 +41,7 @@ class RotationForest(Module):
         found = in_threads(answer, pairs, num_threads) if xp is np else map(answer, pairs)
         return xp.mean(xp.stack(list(found)), axis=0)
 
-    def predict(self, X: ArrayLike) -> np.ndarray:
+    def predict(self, X: ArrayLike) -> Values:
         """The code of the most probable class, or the mean."""
         return answers(self.values(X), self.trees[0].criterion)
 
@@ -101,7 +101,7 @@ def fit_rotation_forest(
 
 def principal_rotation(
     rows: np.ndarray, drawn: np.ndarray, subsets: list[np.ndarray], weights: np.ndarray | None = None
-) -> Float[np.ndarray, "d d"]:
+) -> Float[Values, "d d"]:
     """$D^{-1} R$: standardise by the spread of all rows, rotate each subset to the axes of the drawn ones."""
     weights = np.ones(len(rows)) if weights is None else weights
     centre = np.average(rows, axis=0, weights=weights)

@@ -24,7 +24,7 @@ from scipy.special import entr
 from tractable.core.checks import as_float, check, check_option, namespace, offender
 from tractable.core.module import Module, field
 from tractable.core.rows import points
-from tractable.core.types import ArrayLike, Bool, Float, Int
+from tractable.core.types import ArrayLike, Bool, Float, Int, Values
 
 __all__ = [
     "Nodes",
@@ -53,13 +53,13 @@ class Nodes(Module):
     that of its rows.
     """
 
-    feature: Int[np.ndarray, " m"] = field(show=False)
-    threshold: Float[np.ndarray, " m"] = field(show=False)
-    left: Int[np.ndarray, " m"] = field(show=False)
-    missing_left: Bool[np.ndarray, " m"] = field(show=False)
-    value: Float[np.ndarray, "m k"] = field(show=False)
-    weight: Float[np.ndarray, " m"] = field(show=False)
-    impurity: Float[np.ndarray, " m"] = field(show=False)
+    feature: Int[Values, " m"] = field(show=False)
+    threshold: Float[Values, " m"] = field(show=False)
+    left: Int[Values, " m"] = field(show=False)
+    missing_left: Bool[Values, " m"] = field(show=False)
+    value: Float[Values, "m k"] = field(show=False)
+    weight: Float[Values, " m"] = field(show=False)
+    impurity: Float[Values, " m"] = field(show=False)
 
 
 class Tree(Nodes):
@@ -69,7 +69,7 @@ class Tree(Nodes):
     num_features: int = field(static=True)
 
     @property
-    def right(self) -> Int[np.ndarray, " m"]:
+    def right(self) -> Int[Values, " m"]:
         return np.where(self.left >= 0, self.left + 1, -1)
 
     @property
@@ -77,33 +77,33 @@ class Tree(Nodes):
         return int((self.feature < 0).sum())
 
     @property
-    def parent(self) -> Int[np.ndarray, " m"]:
+    def parent(self) -> Int[Values, " m"]:
         found, inner = np.full(len(self.left), -1), np.flatnonzero(self.left >= 0)
         found[self.left[inner]] = found[self.left[inner] + 1] = inner
         return found
 
     @property
-    def depths(self) -> Int[np.ndarray, " m"]:
+    def depths(self) -> Int[Values, " m"]:
         """The number of questions above each node."""
         found = np.zeros(len(self.left), np.int64)
         for node in np.flatnonzero(self.left >= 0):  # parents come before their children
             found[self.left[node]] = found[self.left[node] + 1] = found[node] + 1
         return found
 
-    def apply(self, X: ArrayLike) -> Int[np.ndarray, " n"]:
+    def apply(self, X: ArrayLike) -> Int[Values, " n"]:
         """The leaf of each row."""
         return walk(self, points(X, self.num_features, gaps=True), np.zeros(1, np.int32))[0]
 
-    def values(self, X: ArrayLike) -> Float[np.ndarray, "n k"]:
+    def values(self, X: ArrayLike) -> Float[Values, "n k"]:
         """The class shares of each row's leaf; for a regression tree, its mean in one column."""
         return take(self.value, self.apply(X))
 
-    def predict(self, X: ArrayLike) -> np.ndarray:
+    def predict(self, X: ArrayLike) -> Values:
         """The mean of each row's leaf, or the code of its most frequent class (of equals the first)."""
         found = self.values(X)
         return answers(found, self.criterion)
 
-    def variances(self, X: ArrayLike) -> Float[np.ndarray, " n"]:
+    def variances(self, X: ArrayLike) -> Float[Values, " n"]:
         r"""The variance of the targets in each row's leaf, with one pseudo-row that has the root's variance:
         $(W v + v_0)/(W + 1)$. A leaf of one row does not promise certainty."""
         leaf = self.apply(X)
@@ -118,7 +118,7 @@ class Tree(Nodes):
             path.append(int(parent[path[-1]]))
         return path[::-1]
 
-    def feature_importance(self) -> Float[np.ndarray, " d"]:
+    def feature_importance(self) -> Float[Values, " d"]:
         """The decrease of impurity that each column brought, as shares that sum to 1 (zeros without
         splits)."""
         inner = np.flatnonzero(self.left >= 0)
@@ -187,9 +187,9 @@ class Tree(Nodes):
 class PruningPath(Module):
     """The nested optimal subtrees: from each `alphas` on, `num_leaves` remain, with training risk `risks`."""
 
-    alphas: Float[np.ndarray, " p"]
-    num_leaves: Int[np.ndarray, " p"]
-    risks: Float[np.ndarray, " p"]
+    alphas: Float[Values, " p"]
+    num_leaves: Int[Values, " p"]
+    risks: Float[Values, " p"]
 
     @property
     def verdict(self) -> str:
@@ -276,7 +276,7 @@ def prune(tree: Tree, alpha: float | int, removed: np.ndarray | None = None) -> 
 
 def prune_places(
     tree: Tree, alpha: float | int, removed: np.ndarray | None = None
-) -> tuple[Tree, Int[np.ndarray, " m"]]:
+) -> tuple[Tree, Int[Values, " m"]]:
     """The pruned tree, and the node of it in which each node of the whole one is now."""
     parent = tree.parent
     if removed is None:
