@@ -23,7 +23,7 @@ def generator(key: Key | int | np.ndarray, *stream: int) -> np.random.Generator:
     """A NumPy generator that begins at a random key, or at the stream of it that has these numbers.
 
     A whole number in place of the key is a choice that never changes, such as the order of a fixed split; an
-    array is the words of a key.
+    array of `uint32` is the words of a key.
 
     >>> import jax.random as jr
     >>> bool(generator(jr.key(0)).random() == generator(jr.key(0)).random())
@@ -45,6 +45,8 @@ def key_words(key: Any) -> np.ndarray:
 def _sequence(key: Key | int | np.ndarray, stream: tuple[int, ...]) -> np.random.SeedSequence:
     if isinstance(key, Integral):
         return np.random.SeedSequence([int(key), *stream])
-    if not isinstance(key, np.ndarray):
-        check(is_key(key), "key", "a random key, such as `jax.random.key(0)`", repr(key), error=TypeError)
+    words = isinstance(key, np.ndarray) and key.dtype == np.uint32
+    check(
+        words or is_key(key), "key", "a random key, such as `jax.random.key(0)`", repr(key), error=TypeError
+    )
     return np.random.SeedSequence([*key_words(key).tolist(), *stream])
