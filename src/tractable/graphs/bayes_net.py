@@ -17,7 +17,6 @@ import numpy as np
 
 from tractable.core.checks import check, check_count, is_concrete
 from tractable.core.host_random import generator
-from tractable.core.types import Key
 from tractable.distributions.table_axes import Names, TableAxes, as_names
 from tractable.distributions.tables import ConditionalTable, JointTable
 from tractable.graphs.dag import DAG
@@ -155,7 +154,7 @@ class BayesNet(DiscreteQueries):
         r"""$\log P(e)$; minus infinity for impossible evidence."""
         return self._exact(evidence, ()).log_total
 
-    def sample(self, key: Key, num_draws: int, evidence: Observations = None) -> Any:
+    def sample(self, key: Any, num_draws: int, evidence: Observations = None) -> Any:
         """Independent draws as a pandas DataFrame: ancestral, or given evidence of the exact posterior."""
         if evidence:
             return super().sample(key, num_draws, evidence)
