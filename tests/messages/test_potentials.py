@@ -68,7 +68,7 @@ def test_probability_tables_are_potentials():
         as_tables({"a": rain, "b": Table.from_values("rain", [1.0, 2.0])})
     with pytest.raises(ValueError, match="`factors` must be named differently from the variables"):
         as_tables({"rain": rain})
-    with pytest.raises(TypeError, match="`factors` must be `Table`s"):
+    with pytest.raises(TypeError, match="`factors` must be a `Table`, a probability table"):
         as_tables([3.0])
     with pytest.raises(ValueError, match="`factors` must be at least one potential; got none"):
         as_tables([])
