@@ -213,5 +213,6 @@ def test_fit_is_the_verb(overlapping):
     assert int(run.num_steps) == 5
     with pytest.raises(TypeError, match="`algorithm` must be an option object"):
         fit(start(), overlapping, "em")
-    with pytest.raises(ValueError, match="`model` must be one with `e_step` and `m_step`"):
-        fit(Normal(0.0, 1.0), overlapping)
+    assert float(fit(Normal(0.0, 1.0), overlapping).loc) == pytest.approx(np.mean(overlapping), abs=1e-12)
+    with pytest.raises(TypeError, match="`model` must be one with `fit`, with `e_step` and `m_step`"):
+        fit(3.0, overlapping)
