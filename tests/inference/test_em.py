@@ -188,11 +188,13 @@ def test_long_runs_in_memory_hear_ctrl_c_and_give_the_same_numbers(overlapping, 
     monkeypatch.setattr(sys.modules["tractable.inference.expectation_maximisation.em"], "_LONG", 1)
     slow = EM(tol=0.0, max_steps=12).fit(start(-1.0, 1.0), overlapping)
     np.testing.assert_allclose(slow.values, quick.values, rtol=1e-13)
+    many = np.tile(overlapping, 500)  # steps so long that the signal comes before the end
+    EM(tol=0.0, max_steps=12).fit(start(-1.0, 1.0), many)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     timer = threading.Timer(0.5, signal.raise_signal, (signal.SIGINT,))
     try:
         timer.start()
-        stopped = EM(tol=0.0, max_steps=1_000_000).fit(start(-1.0, 1.0), overlapping)
+        stopped = EM(tol=0.0, max_steps=1_000_000).fit(start(-1.0, 1.0), many)
     finally:
         timer.cancel()
         signal.signal(signal.SIGINT, before)
