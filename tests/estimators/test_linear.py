@@ -1,7 +1,6 @@
 """Linear estimators: scikit-learn's answers to 1e-6, pipelines, streams, files."""
 
 import pickle
-import time
 
 import numpy as np
 import pytest
@@ -110,15 +109,6 @@ def test_clones_and_copies_predict_alike(estimator):
     again = clone(model).fit(X, Y)
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict(X), model.predict(X))
-
-
-@pytest.mark.parametrize("estimator", ALL)
-def test_a_fit_of_200_rows_is_quick_for_new_row_counts(estimator):
-    rows, targets = np.resize(X, (200, 5)) + np.arange(200)[:, None] % 7, np.resize(Y, 200)
-    estimator().fit(rows, targets)
-    start = time.process_time()
-    estimator().fit(rows[:170], targets[:170])
-    assert time.process_time() - start < 0.3
 
 
 def test_longley_through_the_estimator(oracles):

@@ -1,7 +1,6 @@
 """Logistic, probit and Bayesian classifiers as scikit-learn estimators."""
 
 import pickle
-import time
 
 import numpy as np
 import pytest
@@ -128,11 +127,3 @@ def test_bayesian_probabilities_are_moderated_and_evidence_prefers_signal():
     np.testing.assert_allclose(fitted.predict_dist(x).probs, fitted.predict_proba(x), rtol=1e-10)
     with pytest.raises(ValueError, match=r"`method` must be 'laplace' for more than two classes; got mcmc"):
         BayesianLogisticClassifier("mcmc").fit(*table(classes=3))
-
-
-@pytest.mark.parametrize("kind", ALL)
-def test_a_refit_is_quick_and_compiles_nothing(kind):
-    kind().fit(*table())
-    begun = time.process_time()
-    kind().fit(*table(203, seed=1))
-    assert time.process_time() - begun < 0.3

@@ -1,7 +1,6 @@
 """Trees as estimators: scikit-learn's checks, pipelines, distributions, files."""
 
 import pickle
-import time
 
 import numpy as np
 import pytest
@@ -105,11 +104,3 @@ def test_pipelines_searches_clones_and_pickles():
     np.testing.assert_array_equal(
         clone(forest).fit(ROWS, LABELS).predict_proba(ROWS), forest.predict_proba(ROWS)
     )
-
-
-def test_a_fit_on_a_small_table_is_quick():
-    TreeClassifier().fit(ROWS, LABELS)
-    for estimator in (TreeClassifier(), AdaBoostClassifier(), ForestClassifier(random_state=0)):
-        start = time.process_time()
-        estimator.fit(ROWS[:180], LABELS[:180])
-        assert time.process_time() - start < 0.3
