@@ -8,16 +8,15 @@ from tractable.distributions import (
     Normal,
     PointMass,
     StudentT,
-    forward_kl_fit,
     jensen_shannon,
     kl,
     optimal_transport,
-    reverse_kl_fit,
     sinkhorn,
     wasserstein,
 )
 from tractable.distributions.divergence import kl_estimate
 from tractable.distributions.transport import transport_cost
+from tractable.inference import forward_kl_fit, reverse_kl_fit
 
 
 def main() -> None:

@@ -2,10 +2,10 @@
 
 import numpy as np
 
+from tractable.core.iterate import Status
 from tractable.optim.constrained import minimise_constrained
 from tractable.optim.convex import ConvexProgram
 from tractable.optim.duality import dual_ascent, saddle_point
-from tractable.optim.kkt import Outcome
 from tractable.optim.linear_program import LinearProgram
 from tractable.optim.quadratic_program import quadratic_program
 
@@ -21,7 +21,7 @@ def main() -> None:
     )
     price = float(portfolio.inequality_multipliers[3])
     print(portfolio, "shares", np.round(np.asarray(portfolio.x), 4), "price of return", price)
-    assert portfolio.status is Outcome.optimal
+    assert portfolio.status is Status.converged
     assert abs(float(more.value - portfolio.value) / 1e-4 - price) < 0.01 * price
 
     # x^2 with x at least 2: the dual is 2 m - m^2/4, largest at m = 4.
@@ -41,7 +41,7 @@ def main() -> None:
     assert np.allclose(np.asarray(nearest.state), 1.0, atol=1e-6)
     nothing = quadratic_program([[2.0]], [0.0], [[-1.0], [1.0]], [-2.0, 1.0])
     print(nothing)
-    assert nothing.status is Outcome.infeasible
+    assert nothing.status is Status.infeasible
 
 
 if __name__ == "__main__":

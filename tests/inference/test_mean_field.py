@@ -7,8 +7,8 @@ from tests.oracles.variational import mean_field_sweeps
 from tractable.core.iterate import Status
 from tractable.distributions.continuous import Normal
 from tractable.distributions.gaussian import Gaussian
-from tractable.distributions.kl_fit import forward_kl_fit, reverse_kl_fit
 from tractable.distributions.mixture import Mixture
+from tractable.inference.variational.kl_fit import forward_kl_fit, reverse_kl_fit
 from tractable.inference.variational.mean_field import (
     inclusive_mean_field,
     inclusive_mean_field_table,

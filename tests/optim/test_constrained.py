@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from tractable.core.iterate import count_traces
+from tractable.core.iterate import Status, count_traces
 from tractable.optim.constrained import minimise_constrained, proportions
-from tractable.optim.kkt import Outcome, kkt_report
+from tractable.optim.kkt import kkt_report
 
 
 def test_worked_lagrange_multiplier():
@@ -15,7 +15,7 @@ def test_worked_lagrange_multiplier():
     np.testing.assert_allclose(found.state, [0.5, 0.5], atol=1e-10)
     np.testing.assert_allclose(found.prices, [1.0], atol=1e-10)  # grad f = alpha grad g with alpha = 1
     np.testing.assert_allclose(found.value, 0.5, atol=1e-10)
-    assert found.status is Outcome.optimal
+    assert found.status is Status.converged
 
 
 def loss(theta, counts):
@@ -79,7 +79,7 @@ def test_inequality_is_active_or_inactive(bound, solution, multiplier, active):
     found = minimise_constrained(bowl, 0.0, inequality=cap, args=(bound,))
     np.testing.assert_allclose(found.state, solution, atol=1e-7)
     np.testing.assert_allclose(found.inequality_multipliers, [multiplier], atol=1e-7)
-    assert found.status is Outcome.optimal
+    assert found.status is Status.converged
     if active is not None:
         assert bool(found.active[0]) is active
 
@@ -109,18 +109,18 @@ def test_trees_and_dependent_constraints_are_welcome():
         {"a": np.ones(2), "b": 0.0},
         equality=lambda p: jnp.stack([p["a"].sum() - p["b"], 2 * p["a"].sum() - 2 * p["b"]]),
     )
-    assert found.status is Outcome.optimal
+    assert found.status is Status.converged
     np.testing.assert_allclose(found.state["b"], 2 / 3, atol=1e-8)
     np.testing.assert_allclose(found.state["a"], 1 / 3, atol=1e-8)
 
 
 def test_impossible_constraints_and_endless_descent_are_said_so():
     impossible = minimise_constrained(lambda x: x**2, 0.0, inequality=lambda x: jnp.stack([x - 2.0, 3.0 - x]))
-    assert impossible.status is Outcome.infeasible
+    assert impossible.status is Status.infeasible
     assert "primal feasibility, inequality" in impossible.report.verdict.sentence
     assert "FAILS" in repr(impossible)
     endless = minimise_constrained(lambda x: x, 0.0, inequality=lambda x: x - 2.0)
-    assert endless.status is Outcome.unbounded
+    assert endless.status is Status.unbounded
 
 
 def test_report_names_what_fails():

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from tests.oracles.active_sets import quadratic_minimum
+from tractable.core.iterate import Status
 from tractable.optim.convex import ConvexProgram
 from tractable.optim.duality import dual_ascent, saddle_point
-from tractable.optim.kkt import Outcome
 
 # minimise x^2 with x at least 2
 SQUARE = ConvexProgram(lambda x: x**2, lambda x: 2.0 - x)
@@ -48,7 +48,7 @@ def test_worked_dual_function():
 
 def test_worked_dual_ascent():
     found = dual_ascent(SQUARE, 0.0)
-    assert found.status is Outcome.optimal
+    assert found.status is Status.converged
     np.testing.assert_allclose(found.inequality_multipliers, [4.0], atol=1e-6)
     np.testing.assert_allclose(
         [found.state, found.primal_value, found.dual_value], [2.0, 4.0, 4.0], atol=1e-6
@@ -58,7 +58,7 @@ def test_worked_dual_ascent():
 
 def test_worked_saddle_point():
     found = saddle_point(SQUARE, 0.0)
-    assert found.status is Outcome.optimal
+    assert found.status is Status.converged
     np.testing.assert_allclose(found.state, 2.0, atol=1e-6)
     np.testing.assert_allclose(found.inequality_multipliers, [4.0], atol=1e-6)
     np.testing.assert_allclose(found.gap, 0.0, atol=1e-6)
@@ -73,7 +73,7 @@ def exact():
 def test_both_solvers_meet_the_enumeration(solver, exact):
     found = solver(PROGRAM, jnp.zeros(3))
     x, z, y = exact
-    assert found.status is Outcome.optimal, found
+    assert found.status is Status.converged, found
     np.testing.assert_allclose(found.state, x, atol=1e-5)
     np.testing.assert_allclose(found.inequality_multipliers, z, atol=1e-4)
     np.testing.assert_allclose(found.equality_multipliers, y, atol=1e-4)

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 from scipy.sparse import csr_array
 
-from tractable.optim.kkt import Outcome, kkt_report
+from tractable.core.iterate import Status
+from tractable.optim.kkt import kkt_report
 from tractable.optim.linear_program import LinearProgram, linear_program
 
 GAME = np.array([[2.0, 1.0, 3.0], [3.0, 2.0, 1.0], [1.0, 3.0, 2.0]])  # rock, paper, scissors, shifted by 2
@@ -94,8 +95,8 @@ def test_general_form_meets_the_conditions():
 
 def test_infeasible_and_unbounded_are_each_others_duals():
     impossible = LinearProgram([1.0], [[1.0]], [-1.0])
-    assert impossible.solve().status is Outcome.infeasible
-    assert impossible.dual().solve().status is Outcome.unbounded
+    assert impossible.solve().status is Status.infeasible
+    assert impossible.dual().solve().status is Status.unbounded
     assert float(impossible.solve().value) == -np.inf
     assert "Infeasible" in repr(impossible.solve())
 
@@ -125,7 +126,7 @@ def test_boxes_and_sparse_rows_keep_strong_duality(maximise):
     found = linear_program(cost, upper=pair, **options)
     sparse = linear_program(cost, upper=(csr_array(pair[0]), pair[1]), **options)
     best = linprog(-cost if maximise else cost, pair[0], pair[1], *equality, bounds=np.stack([low, high], 1))
-    assert found.status is Outcome.optimal
+    assert found.status is Status.converged
     np.testing.assert_allclose(found.value, -best.fun if maximise else best.fun, rtol=1e-12)
     np.testing.assert_allclose(sparse.x, found.x, atol=1e-12)
     assert found.gap < 1e-12

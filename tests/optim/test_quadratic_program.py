@@ -7,7 +7,8 @@ import pytest
 from scipy.optimize import linprog
 
 from tests.oracles.active_sets import quadratic_minimum
-from tractable.optim.kkt import Outcome, kkt_report
+from tractable.core.iterate import Status
+from tractable.optim.kkt import kkt_report
 from tractable.optim.quadratic_program import quadratic_program
 
 
@@ -25,7 +26,7 @@ def test_solution_and_multipliers_meet_the_enumeration(seed):
     data = problem(seed)
     found = quadratic_program(*data)
     x, z, y = quadratic_minimum(*data)
-    assert found.status is Outcome.optimal
+    assert found.status is Status.converged
     np.testing.assert_allclose(found.x, x, atol=1e-6)
     np.testing.assert_allclose(found.inequality_multipliers, z, atol=1e-5)
     np.testing.assert_allclose(found.equality_multipliers, y, atol=1e-5)
@@ -65,7 +66,7 @@ def test_bad_scales_and_no_interior_are_solved_too():
         found = quadratic_program(P, generator.normal(size=4), G, h, A, A @ inside)
         outcomes.append(found.status)
         assert (G @ np.asarray(found.x) <= h + 1e-6 * np.abs(G).max()).all()
-    assert set(outcomes) == {Outcome.optimal}
+    assert set(outcomes) == {Status.converged}
 
 
 def test_no_curvature_is_a_linear_program():
@@ -74,7 +75,7 @@ def test_no_curvature_is_a_linear_program():
     h = np.r_[np.abs(generator.normal(size=5)) + 0.5, np.ones(6)]
     found = quadratic_program(np.zeros((3, 3)), cost, G, h)
     oracle = linprog(cost, G, h, bounds=(None, None))
-    assert found.status is Outcome.optimal
+    assert found.status is Status.converged
     np.testing.assert_allclose(found.value, oracle.fun, rtol=1e-7)
     np.testing.assert_allclose(found.inequality_multipliers, -oracle.ineqlin.marginals, atol=1e-6)
 
@@ -88,17 +89,17 @@ def test_equalities_alone_take_one_solve():
 
 def test_redundant_equalities_do_no_harm():
     found = quadratic_program(2 * np.eye(2), [0.0, 0.0], A=[[1.0, 1.0], [2.0, 2.0]], b=[1.0, 2.0])
-    assert found.status is Outcome.optimal
+    assert found.status is Status.converged
     np.testing.assert_allclose(found.x, [0.5, 0.5], atol=1e-7)
 
 
 @pytest.mark.parametrize(
     ("data", "outcome"),
     [
-        (([[2.0]], [0.0], [[-1.0], [1.0]], [-2.0, 1.0]), Outcome.infeasible),
-        ((np.eye(2), [0.0, 0.0], None, None, [[1.0, 1.0], [1.0, 1.0]], [1.0, 2.0]), Outcome.infeasible),
-        (([[0.0]], [1.0], [[1.0]], [1.0]), Outcome.unbounded),
-        ((np.diag([1.0, 0.0]), [0.0, -1.0], [[1.0, 0.0]], [1.0]), Outcome.unbounded),
+        (([[2.0]], [0.0], [[-1.0], [1.0]], [-2.0, 1.0]), Status.infeasible),
+        ((np.eye(2), [0.0, 0.0], None, None, [[1.0, 1.0], [1.0, 1.0]], [1.0, 2.0]), Status.infeasible),
+        (([[0.0]], [1.0], [[1.0]], [1.0]), Status.unbounded),
+        ((np.diag([1.0, 0.0]), [0.0, -1.0], [[1.0, 0.0]], [1.0]), Status.unbounded),
     ],
     ids=["box", "parallel lines", "line", "valley"],
 )
@@ -106,7 +107,7 @@ def test_impossible_problems_are_proved_so(data, outcome):
     found = quadratic_program(*data)
     assert found.status is outcome
     assert outcome.sentence in repr(found)
-    if outcome is Outcome.infeasible:  # Farkas: z >= 0, G'z + A'y = 0, h'z + b'y < 0
+    if outcome is Status.infeasible:  # Farkas: z >= 0, G'z + A'y = 0, h'z + b'y < 0
         n = len(data[1])
         G, h = (data[2], data[3]) if data[2] is not None else (np.zeros((0, n)), np.zeros(0))
         A, b = data[4:] if len(data) > 4 else (np.zeros((0, n)), np.zeros(0))

@@ -32,6 +32,8 @@ class Status(enum.IntEnum):
     interrupted = 4
     stalled = 5
     decreased = 6
+    infeasible = 7
+    unbounded = 8
 
     @property
     def sentence(self) -> str:
@@ -54,6 +56,9 @@ _SENTENCES = {
     "look at the gradient.",
     Status.decreased: "The objective fell where it can only rise: the steps disagree with the objective. "
     "Do not use the result.",
+    Status.infeasible: "Infeasible: no point that meets all constraints was found; "
+    "in a convex problem there is none.",
+    Status.unbounded: "Unbounded: the objective falls without end where the constraints hold.",
     Status.interrupted: "Interrupted: the state is that after the last whole step or block; resume to go on.",
 }
 

@@ -46,8 +46,6 @@ from tractable.distributions.huffman import huffman as huffman
 from tractable.distributions.information import cross_entropy as cross_entropy
 from tractable.distributions.information import entropy as entropy
 from tractable.distributions.kdpp import KDPP as KDPP
-from tractable.distributions.kl_fit import forward_kl_fit as forward_kl_fit
-from tractable.distributions.kl_fit import reverse_kl_fit as reverse_kl_fit
 from tractable.distributions.linear_gaussian import LinearGaussian as LinearGaussian
 from tractable.distributions.linear_gaussian import joint as joint
 from tractable.distributions.linear_gaussian import product as product

@@ -88,6 +88,8 @@ from tractable.inference.variational.gaussian_families import FullRank as FullRa
 from tractable.inference.variational.gaussian_families import MeanField as MeanField
 from tractable.inference.variational.gradients import pathwise_gradient as pathwise_gradient
 from tractable.inference.variational.gradients import score_gradient as score_gradient
+from tractable.inference.variational.kl_fit import forward_kl_fit as forward_kl_fit
+from tractable.inference.variational.kl_fit import reverse_kl_fit as reverse_kl_fit
 from tractable.inference.variational.pathfinder import pathfinder as pathfinder
 from tractable.inference.variational.vi import VariationalPosterior as VariationalPosterior
 from tractable.inference.variational.vi import vi as vi

@@ -25,11 +25,10 @@ from jax.core import Tracer
 from jax.flatten_util import ravel_pytree
 
 from tractable.core.checks import as_float, check, check_count, check_finite
-from tractable.core.iterate import run, run_until
+from tractable.core.iterate import Status, run, run_until
 from tractable.core.module import Module
 from tractable.core.types import Array, ArrayLike, Bool, Float, Int, PyTree, Scalar
-from tractable.core.verdict import Verdict
-from tractable.optim.kkt import KKTReport, Outcome, Solved, constraint_values, kkt_report, kkt_residual
+from tractable.optim.kkt import KKTReport, Solved, constraint_values, kkt_report, kkt_residual
 from tractable.optim.objective import Objective
 from tractable.optim.quasi_newton import LBFGS
 
@@ -53,12 +52,6 @@ class ConstrainedMinimum(Solved, Module):
     report: KKTReport
     num_steps: Int[Array, ""]
     code: Int[Array, ""]
-
-    @property
-    def verdict(self) -> Verdict:
-        """How the search ended; a solution is one of the conditions, which convexity makes the minimum."""
-        ended = f"The conditions were met in {int(self.num_steps)} round(s)."
-        return Verdict(self.status.ok, ended if self.status.ok else self.status.sentence)
 
     @property
     def active(self) -> Bool[Array, " m"]:
@@ -233,12 +226,12 @@ def _values(fun: Function, constraints: tuple, x: PyTree, args: tuple) -> tuple[
     return fun(x, *args), *constraint_values(constraints, x, args)
 
 
-def _outcome(value: float, size: float, report: KKTReport) -> Outcome:
+def _outcome(value: float, size: float, report: KKTReport) -> Status:
     violation = max(float(report.inequality), float(report.equality))
     if not (np.isfinite(value) and np.isfinite(violation)):
-        return Outcome.not_finite
+        return Status.not_finite
     if report.ok:
-        return Outcome.optimal
+        return Status.converged
     if violation > 1e-4:
-        return Outcome.infeasible
-    return Outcome.unbounded if value < -1e6 * size else Outcome.exhausted
+        return Status.infeasible
+    return Status.unbounded if value < -1e6 * size else Status.exhausted

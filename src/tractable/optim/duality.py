@@ -22,11 +22,11 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from tractable.core.checks import as_float, check_count
-from tractable.core.iterate import run_until
+from tractable.core.iterate import Status, run_until
 from tractable.core.module import Module
 from tractable.core.types import Array, Float, Int, PyTree, Scalar
 from tractable.optim.convex import ConvexProgram
-from tractable.optim.kkt import KKTReport, Outcome, Solved, constraint_counts, constraint_values, kkt_report
+from tractable.optim.kkt import KKTReport, Solved, constraint_counts, constraint_values, kkt_report
 from tractable.optim.minimise import minimise
 from tractable.optim.projected import Box, ProjectedGradient
 
@@ -151,5 +151,5 @@ def _certified(
         tol=100 * max(tol, 1e-10) * (1 + abs(float(primal))),
     )
     finite = np.isfinite(float(primal)) and np.isfinite(float(dual))
-    outcome = Outcome.optimal if report.ok else Outcome.exhausted if finite else Outcome.not_finite
+    outcome = Status.converged if report.ok else Status.exhausted if finite else Status.not_finite
     return DualSolution(x, lam, nu, primal, dual, report, steps, jnp.asarray(int(outcome)))

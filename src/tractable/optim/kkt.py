@@ -1,4 +1,4 @@
-r"""The Karush-Kuhn-Tucker conditions: one residual, one report, one vocabulary of outcomes.
+r"""The Karush-Kuhn-Tucker conditions: one residual, one report.
 
 Problem.     $\min_x f(x)$ with $g(x) \le 0$ and $h(x) = 0$; $L = f + \lambda^\top g + \nu^\top h$.
 Conditions.  Stationarity $\nabla_x L = 0$; primal feasibility $g \le 0$, $h = 0$; dual feasibility
@@ -10,7 +10,6 @@ Cost.        One gradient and the Jacobians of the constraints.
 References.  Boyd and Vandenberghe (2004) sections 5.5 and 5.2.3; Nocedal and Wright (2006) section 12.3.
 """
 
-import enum
 from collections.abc import Callable
 from typing import Any
 
@@ -22,13 +21,13 @@ from jax.core import Tracer
 from jax.flatten_util import ravel_pytree
 
 from tractable.core.checks import as_float, check
+from tractable.core.iterate import Ended
 from tractable.core.module import Module, field
 from tractable.core.types import Array, ArrayLike, Float, PyTree, Scalar
 from tractable.core.verdict import Verdict
 
 __all__ = [
     "KKTReport",
-    "Outcome",
     "Solved",
     "constraint_counts",
     "constraint_values",
@@ -39,43 +38,14 @@ __all__ = [
 Function = Callable[..., Any]
 
 
-class Outcome(enum.IntEnum):
-    """How a constrained problem ended; each member knows the sentence that a person should read."""
-
-    optimal = 0
-    exhausted = 1
-    infeasible = 2
-    unbounded = 3
-    not_finite = 4
+class Solved(Ended):
+    """The solution of a constrained problem: how the search ended, in the words of the conditions."""
 
     @property
-    def sentence(self) -> str:
-        return _SENTENCES[self]
-
-    @property
-    def ok(self) -> bool:
-        """Whether the solution may be used."""
-        return self is Outcome.optimal
-
-
-_SENTENCES = {
-    Outcome.optimal: "Optimal: the conditions hold within the tolerance.",
-    Outcome.exhausted: "Stopped at max_steps before the conditions were met; raise max_steps, or rescale.",
-    Outcome.infeasible: "Infeasible: no point that meets all constraints was found; "
-    "in a convex problem there is none.",
-    Outcome.unbounded: "Unbounded: the objective falls without end where the constraints hold.",
-    Outcome.not_finite: "The objective or a constraint became NaN or infinite; look at their scale.",
-}
-
-
-class Solved:
-    """What a result with such a `code` has: how the problem ended."""
-
-    code: Any
-
-    @property
-    def status(self) -> Outcome:
-        return Outcome(int(self.code))
+    def verdict(self) -> Verdict:
+        status = self.status
+        optimal = "Optimal: the conditions hold within the tolerance."
+        return Verdict(status.ok, optimal if status.ok else status.sentence)
 
 
 class KKTReport(Module):

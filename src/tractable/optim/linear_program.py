@@ -16,18 +16,19 @@ import jax.numpy as jnp
 import numpy as np
 
 from tractable.core.checks import as_float, check, check_finite, check_shape
+from tractable.core.iterate import Status
 from tractable.core.module import Module, field
 from tractable.core.types import Array, ArrayLike, Float, Int, Scalar
-from tractable.optim.kkt import Outcome, Solved
+from tractable.optim.kkt import Solved
 
 __all__ = ["LinearProgram", "LinearSolution", "linear_program"]
 
 _OUTCOMES = {
-    0: Outcome.optimal,
-    1: Outcome.exhausted,
-    2: Outcome.infeasible,
-    3: Outcome.unbounded,
-    4: Outcome.not_finite,
+    0: Status.converged,
+    1: Status.exhausted,
+    2: Status.infeasible,
+    3: Status.unbounded,
+    4: Status.not_finite,
 }
 
 

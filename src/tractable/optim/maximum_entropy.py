@@ -214,8 +214,7 @@ def _multipliers(data: tuple[Array, Array], start: Array, count: int, max_steps:
     found = minimise_constrained(_dual, start, inequality=below, args=data, max_steps=max_steps, tol=1e-10)
     held = jnp.where(found.active, 0.0, jnp.minimum(found.state[count:], 0.0))
     state = jnp.concatenate([found.state[:count], held])
-    code = Status.converged if found.status.ok else Status.exhausted
-    return Run(state, jnp.zeros(0), found.num_steps, jnp.asarray(int(code)))
+    return Run(state, jnp.zeros(0), found.num_steps, found.code)
 
 
 def _dual(multipliers: Array, centred: Array, log_base: Array) -> Scalar:

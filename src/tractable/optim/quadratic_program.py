@@ -35,7 +35,7 @@ from tractable.core.linalg import symmetrise
 from tractable.core.module import Module
 from tractable.core.support import psd
 from tractable.core.types import Array, ArrayLike, Float, Int, Scalar
-from tractable.optim.kkt import Outcome, Solved
+from tractable.optim.kkt import Solved
 
 __all__ = ["QuadraticProgram", "QuadraticSolution", "quadratic_program"]
 
@@ -114,7 +114,7 @@ class _Point(Module):
     s: Float[Array, " m"]
     z: Float[Array, " m"]
     y: Float[Array, " p"]
-    verdict: Int[Array, ""]
+    code: Int[Array, ""]
 
 
 def _program(P: Any, q: Any, G: Any, h: Any, A: Any, b: Any) -> QuadraticProgram:
@@ -161,13 +161,13 @@ def _solve(given: QuadraticProgram, tol: Array, max_steps: int) -> QuadraticSolu
         return judged, _residual(program, judged)
 
     def settled(point, value, before):
-        return point.verdict != int(Outcome.exhausted)
+        return point.code != int(Status.exhausted)
 
     run = run_until(step, _first(program), max_steps=max_steps, tol=tol, settled=settled)
     p = _unscaled(run.state, *sizes)
     value, dual = given.primal(p.x), given.dual(p.x, p.z, p.y)
-    broken = (run.code == int(Status.not_finite)) & (p.verdict == int(Outcome.exhausted))
-    code = jnp.where(broken, int(Outcome.not_finite), p.verdict)
+    broken = (run.code == int(Status.not_finite)) & (p.code == int(Status.exhausted))
+    code = jnp.where(broken, int(Status.not_finite), p.code)
     return QuadraticSolution(p.x, p.z, p.y, p.s, value, dual, _residual(given, p), run.num_steps, code)
 
 
@@ -185,7 +185,7 @@ def _scaled(given: QuadraticProgram) -> tuple[QuadraticProgram, tuple[Array, Arr
 
 
 def _unscaled(p: _Point, rows: Array, levels: Array, cost: Array) -> _Point:
-    return _Point(p.x, p.s * rows, p.z * cost / rows, p.y * cost / levels, p.verdict)
+    return _Point(p.x, p.s * rows, p.z * cost / rows, p.y * cost / levels, p.code)
 
 
 def _first(program: QuadraticProgram) -> _Point:
@@ -197,7 +197,7 @@ def _first(program: QuadraticProgram) -> _Point:
     def inside(v):
         return v + jnp.maximum(0.0, 1 - v.min(initial=1.0))
 
-    return _Point(x, inside(slack), inside(-slack), y, jnp.asarray(int(Outcome.exhausted)))
+    return _Point(x, inside(slack), inside(-slack), y, jnp.asarray(int(Status.exhausted)))
 
 
 def _newton_solver(program: QuadraticProgram, weights: Array):
@@ -242,7 +242,7 @@ def _mehrotra(program: QuadraticProgram, point: _Point) -> _Point:
     dx, ds, dz, dy = direction(centring * mu - ds * dz)
     length = _TO_BOUNDARY * jnp.minimum(_longest(s, ds), _longest(z, dz))
     length = jnp.where(length >= 0.9 * _TO_BOUNDARY, jnp.maximum(length, _full(s, ds, z, dz)), length)
-    return _Point(x + length * dx, s + length * ds, z + length * dz, y + length * dy, point.verdict)
+    return _Point(x + length * dx, s + length * ds, z + length * dz, y + length * dy, point.code)
 
 
 def _longest(v: Array, dv: Array) -> Scalar:
@@ -281,6 +281,6 @@ def _judge(program: QuadraticProgram, p: _Point, tol: Array) -> Array:
     rises = jnp.maximum(program.G @ p.x, 0.0).max(initial=0.0)
     drift = jnp.maximum(jnp.abs(program.P @ p.x).max(), jnp.abs(program.A @ p.x).max(initial=0.0))
     unbounded = (fall > 0) & (jnp.maximum(rises, drift) <= _PROOF * fall)
-    other = jnp.where(unbounded, int(Outcome.unbounded), int(Outcome.exhausted))
-    other = jnp.where(infeasible, int(Outcome.infeasible), other)
-    return jnp.where(optimal, int(Outcome.optimal), other)
+    other = jnp.where(unbounded, int(Status.unbounded), int(Status.exhausted))
+    other = jnp.where(infeasible, int(Status.infeasible), other)
+    return jnp.where(optimal, int(Status.converged), other)

@@ -36,6 +36,8 @@ from tractable.inference.curvature.precision import (
 )
 from tractable.inference.target import FlatTarget
 from tractable.optim.minimise import minimise
+from tractable.optim.newton import Newton
+from tractable.optim.objective import Objective
 from tractable.optim.quasi_newton import LBFGS
 
 __all__ = ["LaplacePosterior", "laplace"]
@@ -135,7 +137,7 @@ def _inspect(
     if not isinstance(curvature, str):
         precision = curvature(target.rebuild(u)[0], *target.args)
     elif curvature == "dense":
-        u = run(lambda u, _: (_newton(fun, u), None), u, num_steps=_POLISH).state
+        u = _polished(Objective(fun, lambda v: v), u)
         precision = DensePrecision.of(jax.hessian(fun)(u))
     elif curvature == "diagonal":
         precision = DiagonalPrecision(hessian_diagonal(fun, u))
@@ -147,12 +149,10 @@ def _inspect(
     return u, fun(u), precision, offset, skewness
 
 
-def _newton(fun: Callable[[Array], Scalar], u: Array) -> Array:
-    """A Newton step, taken only where the curvature is positive definite and the value does not rise."""
-    precision = DensePrecision.of(jax.hessian(fun)(u))
-    moved = u - precision.solve(jax.grad(fun)(u))
-    rounding = 4 * jnp.finfo(u.dtype).eps * jnp.abs(fun(u))
-    return jnp.where(precision.positive & (fun(moved) <= fun(u) + rounding), moved, u)
+def _polished(objective: Objective, u: Array) -> Array:
+    method = Newton()
+    first = method.init(objective, u)
+    return run(lambda at, _: (method.step(objective, at), None), first, num_steps=_POLISH).state.point
 
 
 def _third(line: Callable[[Array], Scalar]) -> Scalar:

@@ -23,7 +23,7 @@ from jax.flatten_util import ravel_pytree
 
 from tractable.bijections.support import Rebuild, unconstrain
 from tractable.core.checks import check, is_concrete
-from tractable.core.iterate import Status
+from tractable.core.iterate import Ended
 from tractable.core.linalg import symmetrise
 from tractable.core.module import Module
 from tractable.core.numerics import logsumexp
@@ -42,10 +42,11 @@ _FIX = (
 )
 
 
-class LaplacePosterior(Module):
+class LaplacePosterior(Ended, Module):
     """The Gaussian at a mode, in free coordinates, with its evidence and its verdict.
 
     `others` holds the usable approximations at separate, smaller modes that other starts led to.
+    `status` is `converged` wherever the mode is met within rounding.
     """
 
     centre: Float[Array, " d"]
@@ -63,11 +64,6 @@ class LaplacePosterior(Module):
     def ok(self) -> bool:
         """Whether there is a Gaussian at all: a mode was found and the curvature is positive definite."""
         return bool(_facts(self)[0]) and float(self.offset) <= NEAR
-
-    @property
-    def status(self) -> Status:
-        """How the search for the mode ended; `converged` wherever the mode is met within rounding."""
-        return Status(int(self.code))
 
     @property
     def skewed(self) -> bool:

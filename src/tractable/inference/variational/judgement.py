@@ -14,7 +14,7 @@ import jax.random as jr
 
 from tractable.bijections.support import Rebuild
 from tractable.core.checks import check_count
-from tractable.core.iterate import Status
+from tractable.core.iterate import Ended
 from tractable.core.module import Module
 from tractable.core.types import Array, Float, Key, PyTree, Scalar, Shape
 from tractable.core.verdict import Verdict
@@ -28,7 +28,7 @@ __all__ = ["JudgedDraws", "efficiency", "judge_weights", "structured_draws", "we
 _NEARLY_EQUAL = 0.95  # the share of the draws that nearly equal weights are worth
 
 
-class JudgedDraws(Module):
+class JudgedDraws(Ended, Module):
     """What a fitted approximation with weighted draws can say of itself; a subclass adds how it was found."""
 
     family: VariationalFamily
@@ -44,11 +44,6 @@ class JudgedDraws(Module):
     def q(self) -> VariationalFamily:
         """The approximation, over the free numbers."""
         return self.family
-
-    @property
-    def status(self) -> Status:
-        """How the search for it ended."""
-        return Status(int(self.code))
 
     @property
     def efficiency(self) -> float:

@@ -26,7 +26,6 @@ from tractable.core.module import Module, field
 from tractable.core.rows import points
 from tractable.core.types import ArrayLike, Key, Values
 from tractable.optim.gradient import GradientDescent
-from tractable.optim.kkt import Outcome
 from tractable.optim.quadratic_program import quadratic_program
 from tractable.optim.schedules import inverse_time
 from tractable.optim.stochastic import minimise_batches
@@ -251,8 +250,8 @@ def _tables(X: ArrayLike, y: ArrayLike, bias: bool) -> tuple[np.ndarray, np.ndar
 
 def _machine(found: Any, dim: int, num_rows: int) -> LinearMachine:
     x, alpha = np.asarray(found.x), np.asarray(found.inequality_multipliers)[:num_rows]
-    ok, sentence = found.status.ok, found.status.sentence
-    if found.status is Outcome.infeasible:
+    ok, sentence = found.verdict.ok, found.verdict.sentence
+    if found.status is Status.infeasible:
         sentence = "Infeasible: no plane separates the classes; allow slack with `soft_margin`."
     bias = float(x[dim]) if len(x) - dim in (1, num_rows + 1) else 0.0
     return LinearMachine(

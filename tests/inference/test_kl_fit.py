@@ -11,8 +11,8 @@ from tractable.distributions.continuous import Normal, StudentT
 from tractable.distributions.counts import Binomial, Poisson
 from tractable.distributions.divergence import kl
 from tractable.distributions.gaussian import Gaussian
-from tractable.distributions.kl_fit import empirical_kl, forward_kl_fit, reverse_kl_fit
 from tractable.distributions.mixture import Mixture
+from tractable.inference.variational.kl_fit import empirical_kl, forward_kl_fit, reverse_kl_fit
 
 TWO = Mixture(np.array([0.5, 0.5]), Normal(np.array([-3.0, 3.0]), 1.0))
 COUNTS = np.array([0.0, 1.0, 1.0, 3.0, 2.0, 1.0, 0.0, 4.0])

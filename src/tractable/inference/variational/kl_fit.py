@@ -34,6 +34,7 @@ from tractable.distributions.expfam import ExponentialFamily, maximum_likelihood
 from tractable.distributions.gaussian import Gaussian
 from tractable.distributions.integrals import tabulate
 from tractable.distributions.panels import expectation_rule
+from tractable.optim.host import minimise_on_host
 
 __all__ = ["KLFit", "ReverseKLFit", "empirical_kl", "forward_kl_fit", "reverse_kl_fit"]
 
@@ -244,32 +245,27 @@ def _value_and_slope(objective: Callable[[Any], Scalar]) -> Callable[[Array, Any
 
 
 def _search(value_and_slope: Callable, start: Distribution, max_steps: int) -> KLFit:
-    """A quasi-Newton search over the unconstrained parameters, judged by the gradient where it stopped."""
-    import scipy.optimize
-
+    """A quasi-Newton search over the unconstrained parameters, begun again where it ended on a saddle."""
     free, rebuild = unconstrain(start)
 
     def host(vector):
-        value, slope = value_and_slope(jnp.asarray(vector, free.dtype), rebuild)
-        return float(value), np.asarray(slope, float)
+        return value_and_slope(jnp.asarray(vector, free.dtype), rebuild)
 
-    options = {"maxiter": check_count("max_steps", max_steps), "gtol": 1e-9}
-    point, steps = np.asarray(free, float), 0
+    point, steps = np.asarray(free), 0
     for _ in range(4):
-        found = scipy.optimize.minimize(host, point, jac=True, method="BFGS", options=options)
-        point, steps = found.x, steps + found.nit
-        downhill = _downhill(host, found.x)
+        found = minimise_on_host(host, point, max_steps=max_steps, tol=1e-9)
+        steps += int(found.num_steps)
+        downhill = _downhill(host, np.asarray(found.state))
         if downhill is None:
             break
-        point = found.x + 0.1 * downhill  # a saddle, such as midway between two equal modes
-    flat = np.abs(found.jac).max(initial=0.0) <= 1e-6 * (1 + abs(found.fun)) and downhill is None
-    code = Status.converged if flat else Status.exhausted
-    code = code if np.isfinite(found.fun) and np.isfinite(found.jac).all() else Status.not_finite
-    fitted = rebuild(jnp.asarray(found.x, free.dtype))[0]
-    return KLFit(fitted, jnp.asarray(found.fun), jnp.asarray(steps), jnp.asarray(int(code)))
+        point = np.asarray(found.state) + 0.1 * downhill  # such as midway between two equal modes
+    # what rounding stopped is as good as converged where the gradient is small
+    flat = float(found.gradient_norm) <= 1e-6 * (1 + abs(float(found.value))) and downhill is None
+    code = Status.converged if flat else Status.exhausted if found.status.ok else found.status
+    return KLFit(rebuild(found.state)[0], found.value, jnp.asarray(steps), jnp.asarray(int(code)))
 
 
-def _downhill(host: Callable[[np.ndarray], tuple[float, np.ndarray]], x: np.ndarray) -> np.ndarray | None:
+def _downhill(host: Callable, x: np.ndarray) -> np.ndarray | None:
     """A direction in which the objective curves downwards at `x`, by differences of its gradient; else
     None.
     """
