@@ -6,7 +6,7 @@ Messages.    $\mu_\alpha(x_{k+1}) = \sum_{x_k} \psi_k\,\phi_k\,\mu_\alpha(x_k)$ 
              the ends; $p(x_k) = \phi_k\,\mu_\alpha\,\mu_\beta / Z$ with the same $Z$ at every $k$.
 Scale.       Messages are normalised at each step and their scales kept apart: marginals keep all digits at
              any length, and nothing underflows.
-Cost.        $O(nK^2)$ by `scan`; $O(nK^3)$ work in $O(\log n)$ rounds by `parallel` (associative scan), which
+Cost.        $O(nK^2)$ by `scan`; $O(nK^3)$ work in $O(\log n)$ rounds by `parallel` (`prefixes`), which
              pays on many cores or an accelerator with few states.
 References.  Rabiner (1989); Sarkka and Garcia-Fernandez (2021), temporal parallelization of smoothers.
 """
@@ -29,6 +29,7 @@ from tractable.core.checks import (
 )
 from tractable.core.module import Module
 from tractable.core.types import Array, Float, Int, Scalar
+from tractable.messages.prefixes import prefixes
 from tractable.messages.semirings import Semiring, SumProduct, as_semiring
 
 __all__ = [
@@ -138,7 +139,7 @@ class ChainBeliefs(Module):
 
 
 def forward_backward(chain: Chain, *, method: str = "scan") -> ChainBeliefs:
-    """Both passes: `scan` step by step, `parallel` by an associative scan of transition matrices."""
+    """Both passes: `scan` step by step, `parallel` by prefix products of transition matrices."""
     check_option("method", method, METHODS)
     return _forward_backward(chain, method)
 
@@ -239,8 +240,8 @@ def _passes_in_parallel(chain: Chain) -> tuple[tuple[Array, Array], tuple[Array,
     if n == 1:
         return _passes_by_scan(chain)
     zeros = jnp.zeros(n - 1, nodes.dtype)
-    prefix, forward_scales = jax.lax.associative_scan(_compose, (nodes[:-1, :, None] + steps, zeros))
-    suffix, backward_scales = jax.lax.associative_scan(
+    prefix, forward_scales = prefixes(_compose, (nodes[:-1, :, None] + steps, zeros))
+    suffix, backward_scales = prefixes(
         lambda a, b: _compose(b, a), (steps + nodes[1:, None, :], zeros), reverse=True
     )
     start, none = jnp.zeros((1, chain.shape[1]), nodes.dtype), jnp.zeros(1, nodes.dtype)
@@ -251,8 +252,7 @@ def _passes_in_parallel(chain: Chain) -> tuple[tuple[Array, Array], tuple[Array,
 
 
 def _compose(a: tuple[Array, Array], b: tuple[Array, Array]) -> tuple[Array, Array]:
-    """The product of stacks of log matrices: sums of exponentials for each entry, so nothing underflows."""
+    """The product of log matrices: sums of exponentials for each entry, so nothing underflows."""
     (left, left_scale), (right, right_scale) = a, b
-    product = _log_sum(left[:, :, :, None] + right[:, None, :, :], 2)
-    scaled, scale = jax.vmap(rescaled)(product)
+    scaled, scale = rescaled(_log_sum(left[:, :, None] + right[None], 1))
     return scaled, left_scale + right_scale + scale

@@ -9,8 +9,8 @@ Backward.    $p(x_t \mid x_{t+1}, y_{1:t}) = N(E_t x_{t+1} + g_t, L_t)$, the tra
              and draws of whole paths.
 Forms.       "covariance", or "square-root" (QR of roots: no digits lost to differences). Any of $P$, $Q$, $R$
              may be singular; where the readings then have no density, the evidence is NaN.
-Parallel.    Steps compose, so prefix products in $O(\log T)$ rounds do the same (associative scan). It needs
-             $C Q C^\top + R$ regular.
+Parallel.    Steps compose, so prefix products in $O(\log T)$ rounds do the same (`prefixes`). It needs $C Q
+             C^\top + R$ regular.
 Cost.        $O(T d^3)$ work in every case.
 References.  Rauch, Tung and Striebel (1965); Sarkka (2013) chapters 4 and 8; Sarkka and Garcia-Fernandez
              (2021); Fruhwirth-Schnatter (1994), backward draws.
@@ -32,11 +32,9 @@ from tractable.distributions.gaussian_parts import one_unit
 from tractable.distributions.linear_gaussian import LinearGaussian
 from tractable.messages.chain import METHODS
 from tractable.messages.gaussian_steps import FORMS, Belief, Element, Form, Step, compose, push
+from tractable.messages.prefixes import each, prefixes
 
 __all__ = ["GaussianChain", "GaussianFilter", "GaussianSmoothed"]
-
-
-_BATCH = 4096
 
 
 class GaussianFilter(Module):
@@ -194,20 +192,14 @@ def _forward_by_scan(form: Form, turn: Any, begun: Belief, moves: Step, looks: S
 def _forward_in_parallel(form: Form, turn: Any, begun: Belief, moves: Step, looks: Step, ys: Array) -> tuple:
     zero = jnp.zeros_like(begun.spread)
     first = Element(zero, begun.mean, begun.spread, jnp.zeros_like(begun.mean), zero)
-    elements = _each(form.element, moves, looks, ys)
+    elements = each(form.element, moves, looks, ys)
     elements = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), first, elements)
-    joined = jax.lax.associative_scan(jax.vmap(form.join), elements)
+    joined = prefixes(form.join, elements)
     filtered = Belief(joined.b, joined.C)
     before = jax.tree.map(lambda leaf: leaf[:-1], filtered)
-    predicted, backward = _each(turn, moves, before)
-    densities = _each(form.observe, looks, predicted, ys)[1]
+    predicted, backward = each(turn, moves, before)
+    densities = each(form.observe, looks, predicted, ys)[1]
     return predicted, jax.tree.map(lambda leaf: leaf[1:], filtered), backward, densities
-
-
-def _each(function: Any, *stacks: Any) -> Any:
-    """A function of each time, in batches: factorisations of 100,000 matrices at once can block each other's
-    threads for ever on a machine of two cores."""
-    return jax.lax.map(lambda row: function(*row), stacks, batch_size=_BATCH)
 
 
 def _backward(form: Form, passed: _Passed, method: str) -> Belief:
@@ -223,7 +215,7 @@ def _backward(form: Form, passed: _Passed, method: str) -> Belief:
         return jax.tree.map(lambda a, b: jnp.concatenate([a, b[None]]), beliefs, last)
     end = Step(jnp.zeros_like(last.spread), last.mean, last.spread)
     steps = jax.tree.map(lambda a, b: jnp.concatenate([a, b[None]]), passed.backward, end)
-    joined = jax.lax.associative_scan(jax.vmap(partial(compose, form)), steps, reverse=True)
+    joined = prefixes(partial(compose, form), steps, reverse=True)
     return Belief(joined.bias, joined.spread)
 
 
@@ -288,7 +280,7 @@ def _paths(chain: GaussianChain, key: Key, ys: Array, num: int, method: str, for
         paths = jnp.concatenate([paths, end[None]])
     else:
         maps, shifts = jnp.concatenate([maps, 0 * last.spread[None]]), jnp.concatenate([shifts, end[None]])
-        _, paths = jax.lax.associative_scan(jax.vmap(_after), (maps, shifts), reverse=True)
+        _, paths = prefixes(_after, (maps, shifts), reverse=True)
     return jnp.swapaxes(paths, 0, 1)
 
 
