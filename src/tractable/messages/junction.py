@@ -29,7 +29,7 @@ from tractable.messages.elimination_bags import Bags
 from tractable.messages.evidence import Evidence
 from tractable.messages.junction_layout import Layout, Plan
 from tractable.messages.junction_links import LARGE_TREE
-from tractable.messages.junction_passes import multiply_factors
+from tractable.messages.junction_passes import multiply_small
 from tractable.messages.junction_potentials import Potentials, as_evidence, load_tables
 from tractable.messages.junction_queries import Calibrated
 from tractable.messages.tree_decomposition import TreeDecomposition
@@ -95,7 +95,7 @@ class JunctionTree:
         if self.order.num_cells >= LARGE_TREE:
             return found
         base = np.empty(self._whole.num_cells[0])
-        multiply_factors(self._whole, found.linear, {}, base, np.multiply)
+        multiply_small(self._whole, found.linear, None, base, np.multiply)
         return replace(found, base=base)
 
     def calibrate(

@@ -12,7 +12,7 @@ References.  Huang and Darwiche (1996), inference in belief networks: a procedur
 import itertools
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -25,6 +25,7 @@ from tractable.messages.junction_links import LARGE_TABLE, LARGE_TREE, Link, lin
 __all__ = ["Group", "Layout", "Plan", "Round", "Step"]
 
 MOST_GROWTH = 500.0  # the log of the sums that messages with maximum one may grow to; exp(709) is too large
+JOIN_CELLS = 2048  # a gather of more cells costs more than one call
 GROUP_CELLS = 4096  # 32 kB: the product of a group stays in the nearest cache
 
 
@@ -40,20 +41,6 @@ class Plan(NamedTuple):
     sizes: np.ndarray
 
 
-class Step(NamedTuple):
-    """Bags whose messages are made together, and how their cells meet their own and other messages."""
-
-    bags: list[int]
-    parents: list[int]  # of each bag; -1 for a root
-    own: Link  # cells of the tables to their own messages
-    starts: np.ndarray  # of the cells of each message, within the step
-    bag_starts: np.ndarray  # of the messages of each bag, within the step
-    above: list[Link]  # cells of the parents to these messages
-    below: list[Link]  # cells of these tables to the messages of their children
-    is_root: bool
-    grows: bool  # whether messages may by now have grown so much that they have to be scaled
-
-
 class Round(NamedTuple):
     """At most one factor of each small bag: its number for each cell, and the factor that this is."""
 
@@ -65,8 +52,23 @@ class Round(NamedTuple):
 class Group(NamedTuple):
     """Factors of a large bag that are multiplied with each other first, since their product is small."""
 
-    factors: list[tuple[int, tuple[int, ...], tuple[int, ...]]]  # with shapes and strides in the product
+    factors: list[tuple[int, int, tuple[int, ...], tuple[int, ...]]]  # number, start, shape, strides in bytes
     link: Link
+
+
+class Step(NamedTuple):
+    """Bags whose messages are made together, and how their cells meet their own and other messages."""
+
+    bags: list[int]
+    parents: list[int]  # of each bag; -1 for a root
+    own: Link  # cells of the tables to their own messages
+    starts: np.ndarray  # of the cells of each message, within the step
+    bag_starts: np.ndarray  # of the messages of each bag, within the step
+    above: list[Link]  # cells of the parents to these messages
+    below: list[Link]  # cells of these tables to the messages of their children
+    groups: list[Group]  # the factors of a large table
+    is_root: bool
+    grows: bool  # whether messages may by now have grown so much that they have to be scaled
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,12 +93,12 @@ class Layout:
     @cached_property
     def cells(self) -> list[slice]:
         """The cells of each bag: those of small bags before those of large ones, step by step."""
-        return self._slices([self._size(bag) for bag in self.live])
+        return self._slices([self.size(bag) for bag in self.live])
 
     @cached_property
     def messages(self) -> list[slice]:
         """The message of each bag."""
-        return self._slices([self._size(bag) for bag in self.shared])
+        return self._slices([self.size(bag) for bag in self.shared])
 
     @cached_property
     def num_cells(self) -> tuple[int, int]:
@@ -107,7 +109,7 @@ class Layout:
     def num_small(self) -> int:
         """The cells of all small bags."""
         sizes = zip(self.live, self._is_large_bag)
-        return sum(self._size(bag) for bag, is_large in sizes if not is_large)
+        return sum(self.size(bag) for bag, is_large in sizes if not is_large)
 
     @cached_property
     def steps(self) -> list[Step]:
@@ -116,7 +118,7 @@ class Layout:
         for number, bags in enumerate(self._batches):
             step_of |= dict.fromkeys(bags, number)
             for b in bags:
-                growth[b] += math.log(self._size(self.live[b]) / self._size(self.shared[b]))
+                growth[b] += math.log(self.size(self.live[b]) / self.size(self.shared[b]))
             grows = max(growth[b] for b in bags) > MOST_GROWTH
             for b in bags:
                 growth[self.plan.parents[b]] += 0.0 if grows else growth[b]
@@ -126,9 +128,9 @@ class Layout:
             if parent >= 0:
                 below[step_of[parent], step_of[bag]][parent].append(bag)
         for (upper, lower), children in below.items():
-            for link in self._links(children, steps[lower]):
-                steps[upper].below.append(link)
-                steps[lower].above.append(link)
+            links = self._links(children, steps[lower])
+            steps[upper].below.extend(links)
+            steps[lower].above.extend(_joined(links))
         return steps
 
     @cached_property
@@ -158,16 +160,23 @@ class Layout:
         return found
 
     @cached_property
-    def groups(self) -> list[tuple[slice, list[Group]]]:
-        """For each large bag its cells and the groups of its factors."""
-        large = [bags[0] for bags in self._batches if self._is_large(bags[0])]
-        return [(self.cells[b], self._groups(b)) for b in large]
-
-    @cached_property
     def scope_strides(self) -> list[dict[int, int]]:
-        """The stride of each axis of each factor: clamped states move the factor by state times stride."""
+        """The stride of each axis of each factor."""
         sizes = self.plan.sizes.tolist()
         return [self._running(scope, sizes) for scope in self.plan.scopes]
+
+    def shifts(self, clamped: Mapping[int, int]) -> np.ndarray:
+        """How far the clamped states move each factor: state times stride; nothing past the last."""
+        states = np.zeros(self.sizes.size)
+        states[list(clamped)] = list(clamped.values())
+        factor, variable, stride = self._scope_axes
+        return np.bincount(factor, states[variable] * stride, len(self.plan.scopes) + 1).astype(np.int64)
+
+    @cached_property
+    def _scope_axes(self) -> np.ndarray:
+        """The factor, the variable and the stride of every axis of all factors."""
+        axes = [(f, v, stride) for f, each in enumerate(self.scope_strides) for v, stride in each.items()]
+        return np.array(axes, np.int64).reshape(-1, 3).T
 
     @cached_property
     def factor_homes(self) -> np.ndarray:
@@ -196,7 +205,7 @@ class Layout:
         best: dict[int, tuple[int, int, bool]] = {}
         for b, (live, shared) in enumerate(zip(self.live, self.shared)):
             for names, is_bag in ((live[len(shared) :], True), (shared, False)):
-                size = self._size(live if is_bag else shared)
+                size = self.size(live if is_bag else shared)
                 for v in names:
                     best[v] = min(best.get(v, (size + 1, 0, False)), (size, b, is_bag), key=lambda e: e[0])
         start = self.state_ends
@@ -242,7 +251,8 @@ class Layout:
                     at += counts[b]
         return found
 
-    def _size(self, variables: Iterable[int]) -> int:
+    def size(self, variables: Iterable[int]) -> int:
+        """The number of their joint states."""
         return math.prod([self._states[v] for v in variables])
 
     def _is_large(self, b: int) -> bool:
@@ -250,7 +260,7 @@ class Layout:
 
     @cached_property
     def _is_large_bag(self) -> list[bool]:
-        return [self._size(bag) >= self._large_from for bag in self.live]
+        return [self.size(bag) >= self._large_from for bag in self.live]
 
     @cached_property
     def _large_from(self) -> float:
@@ -262,18 +272,19 @@ class Layout:
         return self.sizes.tolist()
 
     def _step(self, bags: list[int], grows: bool) -> Step:
-        num_own = np.array([self._size(self.shared[b]) for b in bags], np.int64)
-        num_cells = np.array([self._size(self.live[b]) for b in bags], np.int64)
+        num_own = np.array([self.size(self.shared[b]) for b in bags], np.int64)
+        num_cells = np.array([self.size(self.live[b]) for b in bags], np.int64)
         blocks = np.repeat(num_cells // num_own, num_own)
         cells = slice(self.cells[bags[0]].start, self.cells[bags[-1]].stop)
         block = slice(self.messages[bags[0]].start, self.messages[bags[-1]].stop)
         if self._is_large(bags[0]):
             own = link_large(cells, block, [int(num_own[0]), int(blocks[0])], [1, 0])
+            groups = self._groups(bags[0])
         else:
-            own = Link(cells, block, np.repeat(np.arange(blocks.size), blocks))
+            own, groups = Link(cells, block, np.repeat(np.arange(blocks.size), blocks)), []
         parents = [self.plan.parents[b] for b in bags]
         starts, bag_starts = (np.append(0, np.cumsum(each))[:-1] for each in (blocks, num_own))
-        return Step(bags, parents, own, starts, bag_starts, [], [], parents[0] < 0, grows)
+        return Step(bags, parents, own, starts, bag_starts, [], [], groups, parents[0] < 0, grows)
 
     def _links(self, children: dict[int, list[int]], lower: Step) -> list[Link]:
         """How tables meet the messages of their children in one step: a round for each next child."""
@@ -299,22 +310,22 @@ class Layout:
 
     def _groups(self, b: int) -> list[Group]:
         """Factors join a group as long as its product stays small beside the table."""
-        limit = min(GROUP_CELLS, self._size(self.live[b]) // 8)
+        limit = min(GROUP_CELLS, self.size(self.live[b]) // 8)
         parts: list[tuple[list[int], set[int]]] = []
         for f in self.plan.factors[b]:
             held = {v for v in self.plan.scopes[f] if self._states[v] > 1}
-            if parts and self._size(parts[-1][1] | held) <= limit:
+            if parts and self.size(parts[-1][1] | held) <= limit:
                 parts[-1] = ([*parts[-1][0], f], parts[-1][1] | held)
             else:
                 parts.append(([f], held))
         found = []
         for factors, held in parts:
             axes = [v for v in self.live[b] if v in held]
-            own = [(f, *self._view(f, axes)) for f in factors]
+            own = [(f, self.factor_starts[f], *self._view(f, axes)) for f in factors]
             strides = self._running(axes, self._states)
             shape = [self._states[v] for v in self.live[b]]
             steps = [strides.get(v, 0) for v in self.live[b]]
-            found.append(Group(own, link_large(self.cells[b], slice(0, self._size(axes)), shape, steps)))
+            found.append(Group(own, link_large(self.cells[b], slice(0, self.size(axes)), shape, steps)))
         return found
 
     def _view(self, f: int, onto: list[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -342,3 +353,15 @@ class Layout:
             strides[v] = stride
             stride *= sizes[v]
         return strides
+
+
+def _joined(links: list[Link]) -> list[Link]:
+    """Short ones by index as one: sums may take all children of a step together, products may not."""
+    short = [link for link in links if link.index is not None and link.index.size < JOIN_CELLS]
+    if len(short) < 2:
+        return links
+    cells, index = (np.concatenate(parts) for parts in zip(*[(np.r_[x.cells], x.index) for x in short]))
+    return [
+        Link(cells, short[0].block, index),
+        *(x for x in links if x.index is None or x.index.size >= JOIN_CELLS),
+    ]

@@ -11,49 +11,50 @@ Cost.        A few operations per step of the layout, and a few passes over the 
 References.  Lauritzen and Spiegelhalter (1988); Jensen, Lauritzen and Olesen (1990).
 """
 
-from collections.abc import Mapping
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from functools import reduce
+from typing import NamedTuple
 
 import numpy as np
 
 from tractable.messages.junction_layout import Layout, Step
-from tractable.messages.junction_links import reduce_blocks, spread, total
+from tractable.messages.junction_links import Link, reduce_blocks, spread, total
 from tractable.messages.junction_potentials import Potentials
 
 __all__ = [
-    "Tables", "collect", "collect_logs", "collect_maxima", "distribute", "draw", "marginals",
-    "multiply_factors", "trace_back",
+    "Tables", "collect", "collect_logs", "collect_maxima", "distribute", "draw",
+    "empty_tables", "marginals", "multiply_small", "trace_back",
 ]  # fmt: skip
 
 WIDEST = 600.0  # exp(-600) = 1e-261 leaves room for the sums; the least normal double is 2e-308
 SCALE_FROM = 350.0  # the bound on the range from which messages are measured, and brought to maximum one
+TINY = 1e-300  # below every message that is not zero
 CHUNK_CELLS = 1 << 20
 Rows = Mapping[int, np.ndarray]  # likelihoods, or their logs, by variable
 
 
-class Tables:
+class Tables(NamedTuple):
     """The cells of all bags and the messages of all separators."""
 
-    def __init__(self, layout: Layout):
-        num_cells, num_messages = layout.num_cells
-        self.cells, self.messages = np.empty(num_cells), np.empty(num_messages)
+    cells: np.ndarray
+    messages: np.ndarray
+
+
+def empty_tables(layout: Layout) -> Tables:
+    """Tables of the sizes that the layout says, to be filled by a pass up."""
+    num_cells, num_messages = layout.num_cells
+    return Tables(np.empty(num_cells), np.empty(num_messages))
 
 
 def collect(
     layout: Layout, factors: Potentials, rows: Rows, clamped: Mapping[int, int], tables: Tables
 ) -> float | None:
     """The pass up in linear numbers: the log of the total, or None where they could not hold it."""
-    wide = _ranges(layout, factors.spread, rows)
-    if factors.base is not None and not clamped:
-        tables.cells[...] = factors.base
-    else:
-        multiply_factors(layout, factors.linear, clamped, tables.cells, np.multiply)
-    _multiply_rows(layout, rows, tables.cells, np.multiply)
-    cells, messages, log_total = tables.cells, tables.messages, 0.0
-    for step in layout.steps:
-        for link in step.below:
-            spread(link, messages[link.block], cells, np.multiply)
-        messages[step.own.block] = reduce_blocks(step.own, step.starts, cells, np.add)
+    wide, messages, log_total = _ranges(layout, factors.spread, rows), tables.messages, 0.0
+    for step in _products(layout, factors.linear, rows, clamped, tables, np.multiply, factors.base):
+        reduce_blocks(step.own, step.starts, tables.cells, np.add, messages[step.own.block])
         widths = [wide[b] for b in step.bags]
         widest = max(widths)
         if widest > WIDEST:
@@ -72,23 +73,18 @@ def collect_logs(
     layout: Layout, factors: Potentials, rows: Rows, clamped: Mapping[int, int], tables: Tables
 ) -> float:
     """The pass up in log space; tables become probabilities of a bag given its separator, up to factors."""
-    multiply_factors(layout, factors.logs, clamped, tables.cells, np.add)
-    _multiply_rows(layout, rows, tables.cells, np.add)
     cells, log_total, sent = tables.cells, 0.0, np.empty_like(tables.messages)
-    for step in layout.steps:
-        for link in step.below:
-            spread(link, sent[link.block], cells, np.add)
-        peaks = reduce_blocks(step.own, step.starts, cells, np.maximum)
+    for step in _products(layout, factors.logs, rows, clamped, Tables(cells, sent), np.add):
+        peaks, mass = sent[step.own.block], tables.messages[step.own.block]
+        reduce_blocks(step.own, step.starts, cells, np.maximum, peaks)
         spread(step.own, np.where(peaks > -np.inf, -peaks, 0.0), cells, np.add)
         part = cells[step.own.cells]
         np.exp(part, out=part)
-        mass = reduce_blocks(step.own, step.starts, cells, np.add)
-        tables.messages[step.own.block] = mass
+        reduce_blocks(step.own, step.starts, cells, np.add, mass)
         with np.errstate(divide="ignore"):
-            logs_of = np.where(mass > 0.0, peaks + np.log(mass), -np.inf)
-        sent[step.own.block] = logs_of
+            peaks += np.log(mass)  # the log of the message
         if step.is_root:
-            log_total += float(logs_of.sum())
+            log_total += float(peaks.sum())
     return log_total
 
 
@@ -96,14 +92,10 @@ def collect_maxima(
     layout: Layout, factors: Potentials, rows: Rows, clamped: Mapping[int, int], tables: Tables
 ) -> float:
     """The pass up with maxima of logs: the log of the largest value of all."""
-    multiply_factors(layout, factors.logs, clamped, tables.cells, np.add)
-    _multiply_rows(layout, rows, tables.cells, np.add)
     largest = 0.0
-    for step in layout.steps:
-        for link in step.below:
-            spread(link, tables.messages[link.block], tables.cells, np.add)
-        peaks = reduce_blocks(step.own, step.starts, tables.cells, np.maximum)
-        tables.messages[step.own.block] = peaks
+    for step in _products(layout, factors.logs, rows, clamped, tables, np.add):
+        peaks = tables.messages[step.own.block]
+        reduce_blocks(step.own, step.starts, tables.cells, np.maximum, peaks)
         if step.is_root:
             largest += float(peaks.sum())
     return largest
@@ -112,13 +104,13 @@ def collect_maxima(
 def distribute(layout: Layout, tables: Tables) -> None:
     """The pass from the roots: tables and messages become the probabilities of bags and separators."""
     for step in reversed(layout.steps):
-        sent = tables.messages[step.own.block]
+        first, sent = step.own.block.start, tables.messages[step.own.block]
         above = np.ones(sent.size) if step.is_root else np.zeros(sent.size)
         for link in step.above:
-            at = slice(link.block.start - step.own.block.start, link.block.stop - step.own.block.start)
-            above[at] += total(link, tables.cells)
-        ratio = np.divide(above, sent, out=np.zeros(sent.size), where=sent > 0.0)
-        spread(step.own, ratio, tables.cells, np.multiply)
+            total(link, tables.cells, above[link.block.start - first : link.block.stop - first])
+        np.maximum(sent, TINY, out=sent)  # where the message is zero so is what comes from above
+        np.divide(above, sent, out=sent)
+        spread(step.own, sent, tables.cells, np.multiply)
         sent[...] = above
 
 
@@ -130,7 +122,7 @@ def marginals(layout: Layout, tables: Tables) -> np.ndarray:
         if cells.size:
             out += np.bincount(states, source.take(cells), out.size)
     for _, is_bag, link in single:
-        out[link.block] = total(link, tables.cells if is_bag else tables.messages)
+        total(link, tables.cells if is_bag else tables.messages, out[link.block])
     return out
 
 
@@ -168,60 +160,83 @@ def draw(layout: Layout, tables: Tables, uniforms: np.ndarray, out: np.ndarray) 
                 out[part, v] = states
 
 
-def multiply_factors(
-    layout: Layout, numbers: np.ndarray, clamped: Mapping[int, int], cells: np.ndarray, ufunc: np.ufunc
+def multiply_small(
+    layout: Layout, numbers: np.ndarray, moved: np.ndarray | None, cells: np.ndarray, ufunc: np.ufunc
 ) -> None:
-    """Set every table to the product (the sum, for logs) of its factors at the clamped states."""
-    moved, starts = _shifts(layout, clamped), layout.factor_starts
+    """Set each small table to the product (the sum, for logs) of its factors, moved to the clamped states."""
     for r, (places, index, factor) in enumerate(layout.rounds):
-        index = index + np.array(moved)[factor] if clamped else index
+        index = index if moved is None else index + moved[factor]
         if r == 0:
             np.take(numbers, index, out=cells[places], mode="clip")  # other modes copy first
         else:
             cells[places] = ufunc(cells[places], numbers[index])
-    neutral = 1.0 if ufunc is np.multiply else 0.0
-    for place, groups in layout.groups:
-        if not groups:
-            cells[place] = neutral
-        for k, (factors, link) in enumerate(groups):
-            views = [
-                np.ndarray(shape, np.float64, numbers, 8 * (starts[f] + moved[f]), strides)
-                for f, shape, strides in factors
-            ]
-            product = np.ascontiguousarray(reduce(ufunc, views)).reshape(-1)
-            spread(link, product, cells, ufunc if k else None)
 
 
-def _multiply_rows(layout: Layout, rows: Rows, cells: np.ndarray, ufunc: np.ufunc) -> None:
-    """Multiply (add, for logs) each likelihood into the bag that its variable leaves."""
+def _products(
+    layout: Layout, numbers: np.ndarray, rows: Rows, clamped: Mapping[int, int], tables: Tables,
+    ufunc: np.ufunc, base: np.ndarray | None = None,
+) -> Iterator[Step]:  # fmt: skip
+    """The steps from the leaves up, each with its tables made: factors times likelihoods times messages.
+
+    Large tables are made when their turn comes, and stay in the cache while their message is; `base` is what
+    `multiply_small` would find.
+    """
+    cells, moved = tables.cells, layout.shifts(clamped) if clamped else None
+    if base is None:
+        multiply_small(layout, numbers, moved, cells, ufunc)
+    else:
+        cells[...] = base
+    rows_of = defaultdict(list)
     for v, row in rows.items():
-        b = layout.plan.buckets[v]
-        axes = layout.live[b]
-        if v in axes:  # else it has one state, and the constant is counted elsewhere
-            after = axes[axes.index(v) + 1 :]
-            view = cells[layout.cells[b]].reshape(-1, row.size, int(np.prod(layout.sizes[after])))
-            ufunc(view, row[None, :, None], out=view)
-        else:
-            ufunc(cells[layout.cells[b]], row[0], out=cells[layout.cells[b]])
+        rows_of[layout.plan.buckets[v]].append((v, row))
+    for step in layout.steps:
+        large = step.own.index is None
+        for link, block in _operands(layout, step, numbers, moved, tables.messages, ufunc):
+            spread(link, block, cells, None if large else ufunc)
+            large = False
+        if large:  # nothing was there to set it
+            cells[step.own.cells] = 1.0 if ufunc is np.multiply else 0.0
+        for b in step.bags if rows else ():
+            for v, row in rows_of[b]:
+                _multiply_row(layout, b, v, row, cells, ufunc)
+        yield step
 
 
-def _shifts(layout: Layout, clamped: Mapping[int, int]) -> list[int]:
-    """How far the clamped states move each factor; nothing past the last."""
-    if not clamped:
-        return [0] * (len(layout.scope_strides) + 1)
-    moved = [sum(stride * clamped.get(v, 0) for v, stride in each.items()) for each in layout.scope_strides]
-    return [*moved, 0]
+def _operands(
+    layout: Layout, step: Step, numbers: np.ndarray, moved: np.ndarray | None, messages: np.ndarray,
+    ufunc: np.ufunc,
+) -> Iterator[tuple[Link, np.ndarray]]:  # fmt: skip
+    """What meets the tables of a step: groups of factors of a large table, and messages from below."""
+    for factors, link in step.groups:
+        views = [
+            np.ndarray(
+                shape, np.float64, numbers, 8 * (start + (0 if moved is None else int(moved[f]))), strides
+            )
+            for f, start, shape, strides in factors
+        ]
+        yield link, np.ascontiguousarray(reduce(ufunc, views)).reshape(-1)
+    for link in step.below:
+        yield link, messages[link.block]
+
+
+def _multiply_row(
+    layout: Layout, b: int, v: int, row: np.ndarray, cells: np.ndarray, ufunc: np.ufunc
+) -> None:
+    """Multiply (add, for logs) a likelihood into the bag that its variable leaves."""
+    axes, table = layout.live[b], cells[layout.cells[b]]
+    if v in axes:
+        after = axes[axes.index(v) + 1 :]
+        view = table.reshape(-1, row.size, layout.size(after))
+        ufunc(view, row[None, :, None], out=view)
+    else:  # one state
+        ufunc(table, row[0], out=table)
 
 
 def _ranges(layout: Layout, spreads: np.ndarray, rows: Rows) -> list[float]:
     """A bound on the logs of the non-zero entries of each bag without its messages; one more for no bag."""
-    wide = (
-        np.zeros(len(layout.live) + 1) + np.bincount(layout.factor_homes, spreads, len(layout.live) + 1)
-    ).tolist()
-    for v, row in rows.items():
-        live = row[row > 0.0]
-        if live.size:
-            wide[layout.plan.buckets[v]] += float(np.log(live.max()) - np.log(live.min()))
+    wide = np.bincount(layout.factor_homes, spreads, len(layout.live) + 1).astype(float).tolist()
+    for v, row in rows.items():  # their maximum is one
+        wide[layout.plan.buckets[v]] -= math.log(min((x for x in row.tolist() if x > 0.0), default=1.0))
     return wide
 
 

@@ -68,7 +68,7 @@ def as_evidence(evidence: Evidence | Mapping[int, Any] | None, sizes: np.ndarray
     for v, given in (evidence or {}).items():
         check(0 <= v < sizes.size, "evidence", f"on variables from 0 to {sizes.size - 1}", v)
         if np.ndim(given) == 0:
-            whole = np.issubdtype(np.asarray(given).dtype, np.integer) and 0 <= int(given) < sizes[v]
+            whole = np.asarray(given).dtype.kind in "iu" and 0 <= int(given) < sizes[v]
             check(whole, f"evidence[{v}]", f"a state from 0 to {sizes[v] - 1}, or likelihoods", repr(given))
             hard[int(v)] = int(given)
         else:

@@ -42,10 +42,10 @@ class Calibrated:
         for v in evidence.hard.keys() - self._clamped:
             self._rows[v] = np.zeros(self.sizes[v])
             self._rows[v][evidence.hard[v]] = 1.0
-        self._tables = passes.Tables(layout)
+        self._tables = passes.empty_tables(layout)
         self._lock, self._down, self._flat = threading.Lock(), False, None
-        peaks = {v: row.max() or 1.0 for v, row in self._rows.items()}
-        rows = {v: row / peaks[v] for v, row in self._rows.items()}
+        peaks = {v: row.max() or 1.0 for v, row in evidence.soft.items()}
+        rows = self._rows | {v: row / peaks[v] for v, row in evidence.soft.items()}
         total = passes.collect(layout, potentials, rows, self._clamped, self._tables)
         self.is_linear = total is not None
         if total is None:  # a product of non-zero numbers might underflow: once more, in log space
@@ -93,7 +93,7 @@ class Calibrated:
 
         If the evidence is impossible the value is minus infinity, as it is for every assignment.
         """
-        tables = passes.Tables(self.layout)
+        tables = passes.empty_tables(self.layout)
         value = passes.collect_maxima(self.layout, self.potentials, self._log_rows, self._clamped, tables)
         states = self._states if value == -np.inf else passes.trace_back(self.layout, tables) + self._states
         return states, value + self.potentials.constant
