@@ -45,7 +45,7 @@ def test_evidence_and_predictions_are_those_of_the_dense_covariance(rows, proces
     np.testing.assert_allclose(post.latent(new).mean, mean, rtol=1e-9)
     np.testing.assert_allclose(post.latent(new).variance, variance, rtol=1e-9)
     np.testing.assert_allclose(post.predict_dist(new).variance, variance + NOISE, rtol=1e-9)
-    assert "11 rows, 3 outputs" in repr(post)
+    assert "num_rows      11" in repr(post)
 
 
 def test_gradient_is_that_of_the_dense_density(rows):
@@ -92,9 +92,9 @@ def test_correlated_outputs_are_learnt():
 
 
 def test_bad_input_is_named(process):
-    with pytest.raises(ValueError, match="`Y` must be rows of 3 outputs"):
+    with pytest.raises(ValueError, match="`y` must be rows of 3 outputs"):
         process.posterior([[0.0, 1.0]], [[1.0, 2.0]])
-    with pytest.raises(ValueError, match="`Y` must be as long as `X`"):
+    with pytest.raises(ValueError, match="`y` must be as long as `X`"):
         process.posterior([[0.0, 1.0]], np.zeros((2, 3)))
     with pytest.raises(ValueError, match="`means` must be one per output"):
         MultiOutputProcess(RBF(1.0), np.eye(2), 0.1, [0.0])

@@ -67,7 +67,7 @@ def test_a_hundred_thousand_points():
     z = (np.asarray(shown.mean) - np.sin(new)) / np.asarray(shown.std)
     assert np.abs(z).max() < 5
     assert 0.5 < z.std() < 1.5
-    assert "100000 rows" in repr(post)
+    assert "num_rows      100000" in repr(post)
 
 
 def test_what_has_no_state_is_refused():
@@ -75,7 +75,7 @@ def test_what_has_no_state_is_refused():
         MarkovProcess(GaussianProcess(RBF(1.0), 0.1))
     with pytest.raises(ValueError, match="`noise` must be one variance"):
         MarkovProcess(GaussianProcess(Matern12(1.0), [0.1, 0.2]))
-    with pytest.raises(ValueError, match="`x` must be rows of 1 columns"):
+    with pytest.raises(ValueError, match="`X` must be rows of 1 columns"):
         MarkovProcess(GaussianProcess(Matern12(1.0), 0.1)).posterior([[0.0, 1.0]], [1.0])
     with pytest.raises(ValueError, match="points whose targets have a density"):
         MarkovProcess(GaussianProcess(Matern12(1.0))).posterior([0.0, 0.0], [1.0, 2.0])

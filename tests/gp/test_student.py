@@ -34,7 +34,7 @@ def test_outliers_are_weighed_down_and_the_scale_is_learnt(rows, found):
         np.asarray(GaussianProcess(1.0 * RBF(1.0), 0.01).posterior(x, y).mean(x)) - np.sin(x)
     ).max()
     assert robust < 0.15 < plain
-    assert "3 of them outliers" in repr(found)
+    assert "num_outliers  3" in repr(found)
     assert found.run.status.ok
 
 

@@ -9,6 +9,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from tractable.core.blas import one_blas_thread
 from tractable.core.checks import check
+from tractable.core.rows import Rows
 from tractable.distributions.base import Distribution
 from tractable.distributions.continuous import Normal
 from tractable.distributions.mixture import Mixture
@@ -68,9 +69,9 @@ class GaussianProcessRegressor(Regressor):
         self.y_mean_, self.y_scale_ = _level(rows.y, rows.weights) if self.normalise_y else (0.0, 1.0)
         y = (rows.y - self.y_mean_) / self.y_scale_
         dim, width = rows.X.shape[1], self._width(*rows.X.shape)
-        process = resized(self._process(rows.X, y, rows.weights), dim, width)
+        process = resized(self._process(Rows(rows.X, y, rows.weights)), dim, width)
         merge = not isinstance(process.noise, RowNoise)
-        observed = observe(wide_rows(rows.X, width), y, rows.weights, merge=merge)
+        observed = observe(Rows(wide_rows(rows.X, width), y, rows.weights), merge=merge)
         with one_blas_thread(observed.num_rows <= _FEW):
             self._learn(process, observed)
         if width > dim:
@@ -91,7 +92,7 @@ class GaussianProcessRegressor(Regressor):
             used = priors if self.method == "map" else None
             self.run_ = fit_hyperparameters(process, observed, restarts=self.restarts, key=key, priors=used)
             process = self.run_.process
-        self.model_ = process.posterior_of(observed, key=jr.fold_in(key_from(self.random_state), 1))
+        self.model_ = process.posterior(observed, key=jr.fold_in(key_from(self.random_state), 1))
 
     def _width(self, num_rows: int, dim: int) -> int:
         """Columns of the programs: more than there are, where the kernel cannot tell and nothing is drawn."""
@@ -137,8 +138,8 @@ class GaussianProcessRegressor(Regressor):
         paths = model.sample(key_from(random_state), rows, (n_samples,))
         return np.asarray(paths).T * self.y_scale_ + self.y_mean_
 
-    def _process(self, X: np.ndarray, y: np.ndarray, weights: np.ndarray) -> GaussianProcess:
-        scaled = default_process(X, y, weights)
+    def _process(self, rows: Rows) -> GaussianProcess:
+        scaled = default_process(rows)
         kernel = scaled.kernel if self.kernel is None else self.kernel
         learnt: Any = scaled.noise
         noise = ConstantNoise(learnt.variance, _FLOOR) if self.noise is None else self.noise

@@ -63,7 +63,7 @@ class GaussianProcessClassifier(Classifier):
         dim, width = rows.X.shape[1], self._width(*rows.X.shape)
         kernel = self.kernel
         if kernel is None:  # a variance of one suits signs, and four the latent function behind them
-            kernel = 4.0 * default_process(rows.X, 2.0 * (rows.y > 0) - 1, rows.weights).kernel.kernel
+            kernel = 4.0 * default_process(Rows(rows.X, 2.0 * (rows.y > 0) - 1, rows.weights)).kernel.kernel
         wide = dataclasses.replace(rows, X=wide_rows(rows.X, width))
         learn = self._learn_two if len(self.classes_) == 2 else self._learn_several
         with one_blas_thread(len(rows.X) <= _FEW):
@@ -80,18 +80,18 @@ class GaussianProcessClassifier(Classifier):
         process = ClassificationProcess(kernel, self.link)
         if self.learning_rows:
             few, spread = self._few(rows), self._spread()
-            self.run_ = fit_classification(process, *few, method=self.method, tol=_TOL, spread=spread)
+            self.run_ = fit_classification(process, few, method=self.method, tol=_TOL, spread=spread)
             process = self.run_.process
-        self.model_ = process.posterior(*rows, method=self.method)
+        self.model_ = process.posterior(rows, method=self.method)
 
     def _learn_several(self, kernel: Kernel, rows: Rows) -> None:
-        count, near = len(self.classes_), None
+        near = None
         if self.learning_rows:
             few = self._few(rows)
-            near = fit_multiclass(kernel, few.X, few.y, count, few.weights, tol=_TOL, spread=self._spread())
+            near = fit_multiclass(kernel, few, tol=_TOL, spread=self._spread())
             self.run_ = near
             kernel = near.kernel
-        self.model_ = multiclass_posterior(kernel, rows.X, rows.y, count, rows.weights, near=near)
+        self.model_ = multiclass_posterior(kernel, rows, near=near)
 
     def _width(self, num_rows: int, dim: int) -> int:
         return width_of(num_rows, dim) if self.kernel is None else dim
@@ -100,13 +100,9 @@ class GaussianProcessClassifier(Classifier):
         return _SPREAD if self.kernel is None else None
 
     def _few(self, rows: Rows) -> Rows:
-        chosen = self._chosen(rows.y)
-        return Rows(*(part[chosen] for part in rows))
-
-    def _chosen(self, codes: np.ndarray) -> np.ndarray:
         """Rows at even steps when they are ordered by class, so that each class has its share."""
-        steps = np.linspace(0, len(codes) - 1, min(len(codes), max(self.learning_rows, 1)))
-        return np.sort(np.argsort(codes, kind="stable")[np.unique(steps.astype(int))])
+        steps = np.linspace(0, rows.num_rows - 1, min(rows.num_rows, max(self.learning_rows, 1)))
+        return rows.take(np.sort(np.argsort(rows.y, kind="stable")[np.unique(steps.astype(int))]))
 
     def predict_proba(self, X):
         """The probability of each class, averaged over what is not known of the functions."""

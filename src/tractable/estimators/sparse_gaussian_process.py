@@ -9,13 +9,15 @@ from sklearn.utils._param_validation import Interval
 
 from tractable.bijections.support import unconstrain
 from tractable.core.checks import to_device
+from tractable.core.rows import Rows
 from tractable.distributions.continuous import Normal
 from tractable.estimators.base import Regressor, key_from
+from tractable.gp.ascent import ProcessFit
 from tractable.gp.columns import narrowed_fit, resized, wide_rows, width_of
 from tractable.gp.hyperparameters import HyperparameterFit, default_process, fit_hyperparameters
 from tractable.gp.points import Observed, observe
 from tractable.gp.regression import GaussianProcess
-from tractable.gp.sparse import SparseFit, SparseProcess, fit_sparse, inducing_rows
+from tractable.gp.sparse import SparseProcess, fit_sparse, inducing_rows
 from tractable.gp.svgp import fit_svgp
 from tractable.kernels.base import Kernel
 
@@ -58,7 +60,7 @@ class SparseGaussianProcessRegressor(Regressor):
         """Hyperparameters and inducing points, then the best Gaussian of the inducing values."""
         rows = self._training_rows(X, y, sample_weight, y_numeric=True)
         dim, width = rows.X.shape[1], self._width(*rows.X.shape)
-        observed = self._levelled(observe(wide_rows(rows.X, width), rows.y, rows.weights, merge=True))
+        observed = self._levelled(observe(Rows(wide_rows(rows.X, width), rows.y, rows.weights), merge=True))
         few = _even(observed, _SUBSET)
         process = resized(self._process(few, dim), dim, width)
         level = np.asarray(few.y)[: few.num_rows].any()
@@ -68,7 +70,7 @@ class SparseGaussianProcessRegressor(Regressor):
             self._stay(learnt, found, observed)
         else:
             self._ascend(found, observed)
-        if isinstance(self.run_, HyperparameterFit | SparseFit):
+        if isinstance(self.run_, HyperparameterFit | ProcessFit):
             self.run_ = narrowed_fit(self.run_, unconstrain(self.run_.process)[1], width, dim)
         self.model_ = resized(self.model_, width, dim)
         self.log_evidence_ = float(self.model_.log_evidence) - rows.weights.sum() * np.log(self.y_scale_)
@@ -81,7 +83,7 @@ class SparseGaussianProcessRegressor(Regressor):
 
     def _ascend(self, start: Any, observed: Observed) -> None:
         count = observed.num_rows
-        X, y, weights = (np.asarray(v)[:count] for v in (observed.X, observed.y, observed.weights))
+        X = np.asarray(observed.X)[:count]
         noise = max(float(start.noise.variance), _FLOOR)
         sparse = SparseProcess(start.kernel, inducing_rows(start.kernel, X, self.n_inducing), noise)
         if count <= _WHOLE:
@@ -90,7 +92,7 @@ class SparseGaussianProcessRegressor(Regressor):
             self.model_ = self.run_.process.posterior(observed)
         else:
             self.run_ = fit_svgp(
-                sparse, X, y, weights, key=key_from(self.random_state), num_steps=self.max_iter,
+                sparse, observed, key=key_from(self.random_state), num_steps=self.max_iter,
                 batch=self.batch_size,
             )  # fmt: skip
             self.n_iter_, self.model_ = self.max_iter, self.run_.posterior
@@ -106,7 +108,7 @@ class SparseGaussianProcessRegressor(Regressor):
 
     def _process(self, few: Observed, dim: int) -> GaussianProcess:
         X, y, weights = (np.asarray(v)[: few.num_rows] for v in (few.X, few.y, few.weights))
-        process = default_process(X[:, :dim], y, weights)
+        process = default_process(Rows(X[:, :dim], y, weights))
         return process if self.kernel is None else GaussianProcess(self.kernel, process.noise)
 
     def _width(self, num_rows: int, dim: int) -> int:
@@ -135,12 +137,7 @@ def _even(observed: Observed, most: int) -> Observed:
     if observed.num_rows <= most:
         return observed
     chosen = np.unique(np.linspace(0, observed.num_rows - 1, most).astype(int))
-    X, y, weights, within = (
-        np.asarray(v)[chosen] for v in (observed.X, observed.y, observed.weights, observed.within)
-    )
-    few = observe(X, y, weights)
-    extra = len(few.y) - len(chosen)
-    return eqx.tree_at(lambda o: o.within, few, to_device(np.pad(within, (0, extra))))
+    return observed.take(chosen)
 
 
 def _on_all_rows(process: Any, observed: Observed) -> SparseProcess:

@@ -12,45 +12,78 @@ References.  Rasmussen and Williams (2006) section 5.5.
 from collections.abc import Callable
 from typing import Any
 
+import equinox as eqx
 import numpy as np
 
+from tractable.bijections.support import Rebuild, unconstrain
 from tractable.core.checks import check, check_count, check_option, to_device
-from tractable.core.types import Array, ArrayLike
+from tractable.core.module import Module, field
+from tractable.core.types import Array, Scalar
+from tractable.core.verdict import Verdict
 from tractable.optim.host import minimise_on_host
 from tractable.optim.minimise import Minimum
 
-__all__ = ["ascend"]
+__all__ = ["ProcessFit", "Searched", "ascend", "rebuilt"]
 
-Evaluate = Callable[[Array, Any], tuple[Array, Array, Any]]
+Evaluate = Callable[[Array, Rebuild, Any], tuple[Array, Array, Any]]
+
+
+class Searched:
+    """What a result with the `run` of a search has: how that ended."""
+
+    run: Any
+
+    @property
+    def verdict(self) -> Verdict:
+        status = self.run.status
+        return Verdict(status.ok, status.sentence, {"num_steps": self.run.num_steps})
+
+
+class ProcessFit(Searched, Module):
+    """The process with the hyperparameters found, its log-evidence (or what bounds or approximates it), and
+    how the search went."""
+
+    process: Any
+    log_evidence: Scalar
+    run: Minimum = field(show=False)
+
+
+@eqx.filter_jit
+def rebuilt(rebuild: Rebuild, free: Array) -> Any:
+    """The model whose free numbers are given, in one program."""
+    return rebuild(free)[0]
 
 
 def ascend(
     evaluate: Evaluate,
-    start: ArrayLike,
+    model: Any,
     memory: Any,
     *,
     max_steps: int,
     tol: float | int,
     stop: str = "gradient",
     spread: float | int | None = None,
-) -> tuple[Minimum, Array, Any]:
-    """The maximum of `evaluate(point, memory) -> (value, slope, memory)` from `start` as the minimum of its
-    negative (with the prior), the value there (without it), and the memory that the best evaluation left.
+) -> tuple[Any, Scalar, Minimum, Any]:
+    """The model at the maximum of `evaluate(free, rebuild, memory) -> (value, slope, memory)` over its free
+    numbers, from its own; the value there (without the prior), the search as that of a minimum (with it), and
+    the memory that the best evaluation left.
 
-    >>> found, value, _ = ascend(lambda x, n: (3 - (x**2).sum(), -2 * x, n), [2.0], 0, max_steps=9, tol=1e-8)
-    >>> round(float(found.state[0]), 6), float(value)
+    >>> squares = lambda x, rebuild, n: (3 - (x**2).sum(), -2 * x, n)
+    >>> found, value, _, _ = ascend(squares, {"x": np.array([2.0])}, 0, max_steps=9, tol=1e-8)
+    >>> round(float(found["x"][0]), 6), float(value)
     (0.0, 3.0)
     """
     max_steps = check_count("max_steps", max_steps)
     check(tol >= 0, "tol", "zero or positive", tol)
     check_option("stop", stop, ("gradient", "value"))
     check(spread is None or spread > 0, "spread", "positive or None", spread)
-    origin = np.asarray(start, getattr(start, "dtype", float))
+    free, rebuild = unconstrain(model)
+    origin = np.asarray(free)
     precision = 0.0 if spread is None else spread**-2
     best = _Best(np.inf, memory)
 
     def down(point: np.ndarray) -> tuple[float, np.ndarray]:
-        value, slope, left = evaluate(to_device(point), best.memory)
+        value, slope, left = evaluate(to_device(point), rebuild, best.memory)
         gap = point - origin
         height = 0.5 * precision * float(gap @ gap) - float(value)
         best.offer(height, left)
@@ -58,8 +91,8 @@ def ascend(
 
     run = minimise_on_host(down, origin, max_steps=max_steps, tol=float(tol), stop=stop)
     gap = np.asarray(run.state) - origin
-    value = 0.5 * precision * float(gap @ gap) - float(run.value)
-    return run, to_device(np.asarray(value)), best.memory
+    value = to_device(np.asarray(0.5 * precision * float(gap @ gap) - float(run.value)))
+    return rebuilt(rebuild, run.state), value, run, best.memory
 
 
 class _Best:

@@ -16,30 +16,22 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from tractable.bijections.support import Rebuild, unconstrain
+from tractable.bijections.support import Rebuild
 from tractable.core.checks import check, check_option, to_device
 from tractable.core.iterate import Run
 from tractable.core.module import Module, field
-from tractable.core.types import Array, ArrayLike, Float, Scalar
+from tractable.core.types import Array, Float, Scalar
 from tractable.distributions.gaussian import Learned
-from tractable.gp.ascent import ascend
-from tractable.gp.latent import LatentPosterior, Searched
+from tractable.gp.ascent import ProcessFit, Searched, ascend
+from tractable.gp.laplace import Sites
+from tractable.gp.latent import LatentPosterior
 from tractable.gp.links import Link, as_link
 from tractable.gp.means import Mean, as_mean
-from tractable.gp.points import Observed, observe
+from tractable.gp.points import Observed, Table, observe
 from tractable.gp.prior import covariance, means
-from tractable.gp.sites import (
-    METHODS,
-    Labels,
-    SiteGaussian,
-    Sites,
-    find_sites,
-    posterior_of_sites,
-    site_evidence,
-)
-from tractable.optim.minimise import Minimum
+from tractable.gp.sites import METHODS, Labels, SiteGaussian, find_sites, posterior_of_sites, site_evidence
 
-__all__ = ["ClassificationFit", "ClassificationPosterior", "ClassificationProcess", "fit_classification"]
+__all__ = ["ClassificationPosterior", "ClassificationProcess", "fit_classification"]
 
 
 class ClassificationProcess(Module):
@@ -60,19 +52,14 @@ class ClassificationProcess(Module):
         self.kernel, self.link, self.mean = kernel, as_link(link), as_mean(mean)
 
     def posterior(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        weights: ArrayLike | None = None,
-        *,
-        method: str = "laplace",
+        self, X: Table, y: Any = None, weights: Any = None, *, method: str = "laplace"
     ) -> "ClassificationPosterior":
         """The process after seeing labels 0 and 1; a row of weight two is the row twice."""
         check_option("method", method, METHODS)
-        return _posterior(self, observe_labels(X, y, weights), method)
+        return _posterior(self, observe(X, y, weights, target="binary"), method)
 
     def log_evidence(
-        self, X: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None, *, method: str = "laplace"
+        self, X: Table, y: Any = None, weights: Any = None, *, method: str = "laplace"
     ) -> Scalar:
         r"""The approximation of $\log p(y \mid X)$; for "variational" a lower bound."""
         return self.posterior(X, y, weights, method=method).log_evidence
@@ -98,73 +85,51 @@ class ClassificationPosterior(Searched, LatentPosterior):
 
     def cross(self, X: Float[Array, "m d"]) -> Float[Array, "m n"]:
         """The covariance of the function at rows and at those seen."""
-        return covariance(self.process.kernel, self.process.mean, X, self.observed.X)
+        return covariance(self.process, X, self.observed.X)
 
-    def probability(self, X: ArrayLike) -> Any:
+    def probability(self, X: Table) -> Any:
         """The probability of class 1 at each row."""
         return self.process.link.probability(*self.moments(X))
 
 
-class ClassificationFit(Searched, Module):
-    """The process with the hyperparameters found, and how the search went."""
-
-    process: ClassificationProcess
-    log_evidence: Scalar
-    run: Minimum = field(show=False)
-
-
 def fit_classification(
     process: ClassificationProcess,
-    X: ArrayLike,
-    y: ArrayLike,
-    weights: ArrayLike | None = None,
+    X: Table,
+    y: Any = None,
+    weights: Any = None,
     *,
     method: str = "laplace",
     max_steps: int = 50,
     tol: float = 1e-3,
     stop: str = "gradient",
     spread: float | int | None = None,
-) -> ClassificationFit:
+) -> ProcessFit:
     """The process whose hyperparameters maximise the approximate evidence, from its own values.
 
     It ends where the gradient is below `tol`, or with `stop="value"` where a step gains less. With `spread`
     the free numbers are normal about their start, with that standard deviation (`gp.ascent`).
     """
     check_option("method", method, METHODS)
-    observed = observe_labels(X, y, weights)
-    free, rebuild = unconstrain(process)
+    observed = observe(X, y, weights, target="binary")
     none = Sites(*(to_device(np.zeros(observed.y.shape, observed.y.dtype)) for _ in range(2)))
 
-    def evaluate(point: Array, sites: Sites) -> tuple[Array, Array, Sites]:
+    def evaluate(point: Array, rebuild: Rebuild, sites: Sites) -> tuple[Array, Array, Sites]:
         return _value_and_slope(point, rebuild, observed, method, sites)
 
-    run, found, _ = ascend(evaluate, free, none, max_steps=max_steps, tol=tol, stop=stop, spread=spread)
-    return ClassificationFit(_rebuilt(run.state, rebuild), found, run)
-
-
-def observe_labels(X: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None) -> Observed:
-    """Checked rows with labels 0 and 1, padded."""
-    labels = np.asarray(y, float)
-    known = np.isin(labels, (0.0, 1.0))
-    check(bool(known.all()), "y", "labels 0 and 1", f"{labels[~known][:1]}", "Code the two classes.")
-    return observe(X, labels, weights)
-
-
-def sites_of(process: Any, observed: Observed) -> tuple[Array, Array, Array]:
-    """The covariance and mean of the function at the rows, and the signs of the labels."""
-    gram = covariance(process.kernel, process.mean, observed.X, None)
-    return gram, means(process.mean, observed.X), 2 * observed.y - 1
+    options = {"max_steps": max_steps, "tol": tol, "stop": stop, "spread": spread}
+    found, value, run, _ = ascend(evaluate, process, none, **options)
+    return ProcessFit(found, value, run)
 
 
 def _evidence(
     process: ClassificationProcess, observed: Observed, method: str, start: Sites | None = None
-) -> tuple[Scalar, Run]:
-    gram, offset, sign = sites_of(process, observed)
+) -> tuple[Scalar, Array, Run]:
+    """The evidence, the covariance of the function at the rows, and the search for the sites."""
+    gram = covariance(process, observed.X)
+    labels = Labels(process.link, 2 * observed.y - 1, observed.weights, means(process, observed.X))
     # the fixed point is found apart, and the evidence differentiated with the sites held
-    held = jax.lax.stop_gradient((gram, offset))
-    run = find_sites(method, held[0], Labels(process.link, sign, observed.weights, held[1]), start)
-    labels = Labels(process.link, sign, observed.weights, offset)
-    return site_evidence(method, gram, labels, jax.lax.stop_gradient(run.state)), run
+    run = find_sites(method, *jax.lax.stop_gradient((gram, labels)), start)
+    return site_evidence(method, gram, labels, jax.lax.stop_gradient(run.state)), gram, run
 
 
 @eqx.filter_jit
@@ -174,7 +139,7 @@ def _value_and_slope(
     """The evidence at free numbers, its gradient, and the sites there."""
 
     def value(point: Array) -> tuple[Scalar, Sites]:
-        found, run = _evidence(rebuild(point)[0], observed, method, start)
+        found, _, run = _evidence(rebuild(point)[0], observed, method, start)
         return found, run.state
 
     (found, sites), slope = jax.value_and_grad(value, has_aux=True)(free)
@@ -182,13 +147,6 @@ def _value_and_slope(
 
 
 @eqx.filter_jit
-def _rebuilt(free: Array, rebuild: Rebuild) -> ClassificationProcess:
-    return rebuild(free)[0]
-
-
-@eqx.filter_jit
 def _posterior(process: ClassificationProcess, observed: Observed, method: str) -> ClassificationPosterior:
-    value, run = _evidence(process, observed, method)
-    gram, _, _ = sites_of(process, observed)
-    q = posterior_of_sites(gram, run.state)
-    return ClassificationPosterior(process, observed, q, value, run, method)
+    value, gram, run = _evidence(process, observed, method)
+    return ClassificationPosterior(process, observed, posterior_of_sites(gram, run.state), value, run, method)

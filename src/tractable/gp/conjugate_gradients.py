@@ -82,13 +82,13 @@ def system_of(process: Any, observed: Observed, options: Iterative) -> System:
 
 def preconditioned(process: Any, observed: Observed, pivots: Int[Array, " r"]) -> System:
     """The system with the preconditioner of some rows; differentiable in the process."""
-    noise = process.noise.variances(observed.X, observed.weights) / observed.safe_weights()
+    noise = process.noise.variances(observed.X) / observed.safe_weights()
     diagonal = jnp.where(observed.present, noise, 1.0)
     chosen = observed.X[pivots]
-    among = covariance(process.kernel, process.mean, chosen, None)
+    among = covariance(process, chosen)
     # the jitter is the preconditioner's: it changes the number of steps, and no answer
     factor = psd_factor(among, jitter=1e-9)
-    cross = covariance(process.kernel, process.mean, chosen, observed.X)
+    cross = covariance(process, chosen, observed.X)
     low_rank = jnp.where(observed.present[:, None], factor.half_solve(cross).T, 0.0)
     return System(process, observed, pivots, DiagonalPlusLowRank(diagonal, low_rank))
 
@@ -149,9 +149,9 @@ def _pivots(process: Any, observed: Observed, rank: int) -> Int[Array, " r"]:
     X, present = observed.X[among], observed.present[among]
 
     def column(pivot: Array) -> Array:
-        return jnp.where(present, covariance(process.kernel, process.mean, X, X[pivot][None])[:, 0], 0.0)
+        return jnp.where(present, covariance(process, X, X[pivot][None])[:, 0], 0.0)
 
-    variances = jnp.where(present, prior_variances(process.kernel, process.mean, X), 0.0)
+    variances = jnp.where(present, prior_variances(process, X), 0.0)
     return among[pivoted_cholesky(column, variances, rank, tol=1e-12).indices]
 
 
@@ -169,7 +169,7 @@ def _held(process: Any, observed: Observed, options: Iterative) -> Array | None:
     X = observed.X
     if X.shape[0] ** 2 * X.dtype.itemsize > options.memory * 1e9:
         return None
-    return jax.lax.map(lambda rows: covariance(process.kernel, process.mean, rows, X), _strips(observed))
+    return jax.lax.map(lambda rows: covariance(process, rows, X), _strips(observed))
 
 
 def _kernel_product(
@@ -181,7 +181,7 @@ def _kernel_product(
 
     @jax.checkpoint
     def block(rows: Array) -> Array:
-        return covariance(process.kernel, process.mean, rows, X) @ hidden
+        return covariance(process, rows, X) @ hidden
 
     strips = _strips(observed) if held is None else held
     product = jax.lax.map(block if held is None else lambda table: table @ hidden, strips)

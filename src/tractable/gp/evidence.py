@@ -66,11 +66,6 @@ def inverse_from(lower: Float[Array, "n n"]) -> Float[Array, "n n"]:
     return _crossed(_inverted(lower))
 
 
-def constant_term(present: Array) -> Scalar:
-    r"""$-\frac n2\log 2\pi$ for the rows that count."""
-    return normal_log_density(0, 0, present.sum())
-
-
 def _inverted(lower: Array) -> Array:
     """The inverse of a lower triangle."""
     n = lower.shape[0]

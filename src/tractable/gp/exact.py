@@ -12,20 +12,20 @@ References.  Rasmussen and Williams (2006) sections 2.2 and 5.4.2; Sundararajan 
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
-import numpy as np
 
-from tractable.core.checks import as_float, check, has_values, is_concrete
+from tractable.core.checks import as_float, check, namespace
+from tractable.core.chunks import pad_rows
 from tractable.core.factors import normal_log_density
 from tractable.core.module import Module
+from tractable.core.rows import Rows
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar, Shape
 from tractable.distributions.continuous import Normal
 from tractable.distributions.gaussian import Gaussian, Learned
 from tractable.gp.evidence import EvidenceReport, inverse_from
 from tractable.gp.latent import LatentPosterior, joint_moments
 from tractable.gp.means import BasisMean
-from tractable.gp.points import Observed, as_points, pad_points
+from tractable.gp.points import Observed, Table
 from tractable.gp.prior import covariance
 
 __all__ = ["ExactPosterior", "LeaveOneOut"]
@@ -50,8 +50,14 @@ class ExactPosterior(LatentPosterior):
     process: Any
     observed: Observed
     learned: Learned  # from the padded rows
-    noise: Float[Array, " n"]
     report: EvidenceReport
+
+    _shown = ("num_rows", "log_evidence", "process")
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows were seen."""
+        return self.observed.num_rows
 
     @property
     def log_evidence(self) -> Scalar:
@@ -61,7 +67,7 @@ class ExactPosterior(LatentPosterior):
     @property
     def representer_weights(self) -> Array:
         r"""$\alpha$ with $E[f(x)] = m(x) + \sum_i \alpha_i k(x, x_i)$."""
-        return jnp.asarray(np.asarray(self.learned.weights)[: self.observed.num_rows])
+        return self.observed.unpadded(self.learned.weights)
 
     @property
     def dim(self) -> int:
@@ -69,36 +75,29 @@ class ExactPosterior(LatentPosterior):
 
     def cross(self, X: Float[Array, "m d"]) -> Float[Array, "m n"]:
         """The covariance of the function at rows and the targets; zero for hidden rows."""
-        both = covariance(self.process.kernel, self.process.mean, X, self.observed.X)
-        return jnp.where(self.observed.present[None], both, 0.0)
+        return jnp.where(self.observed.present[None], covariance(self.process, X, self.observed.X), 0.0)
 
-    def predict_dist(self, X: ArrayLike, noise: ArrayLike | None = None) -> Normal:
+    def predict_dist(self, X: Table, noise: ArrayLike | None = None) -> Normal:
         """A new target at each row; `noise` replaces the variance of the model's noise there."""
-        rows = as_points("X", X, self.dim)
+        rows = Rows.of(X, num_columns=self.dim)
         mean, variance = self.moments(rows)
-        return Normal(mean, jnp.sqrt(variance + self._new_noise(rows, noise)))
+        return Normal(mean, jnp.sqrt(variance + self._new_noise(rows.X, noise)))
 
-    def joint(self, X: ArrayLike, *, noisy: bool = False) -> Gaussian:
+    def joint(self, X: Table, *, noisy: bool = False) -> Gaussian:
         """The joint distribution of the function (`noisy`: of new targets) at rows."""
-        rows = as_points("X", X, self.dim)
-        found = joint_moments(self, pad_points(rows))
-        mean, cov = found.mean, found.cov
-        if is_concrete(mean):
-            n = len(rows)
-            mean, cov = np.asarray(mean)[:n], np.array(np.asarray(cov)[:n, :n])
-            cov = cov + np.diag(np.asarray(self._new_noise(rows, None))) if noisy else cov
-            return Gaussian(mean, cov)
-        cov = cov[: len(rows), : len(rows)]
-        return Gaussian(mean[: len(rows)], cov + jnp.diag(self._new_noise(rows, None)) if noisy else cov)
+        rows = Rows.of(X, num_columns=self.dim).X
+        found, n = joint_moments(self, pad_rows(rows)[0]), len(rows)
+        xp = namespace(found)
+        mean, cov = xp.asarray(found.mean)[:n], xp.asarray(found.cov)[:n, :n]
+        return Gaussian(mean, cov + xp.diag(xp.asarray(self.process.noise.at(rows))) if noisy else cov)
 
-    def sample(self, key: Key, X: ArrayLike, shape: Shape = (), *, noisy: bool = False) -> Array:
+    def sample(self, key: Key, X: Table, shape: Shape = (), *, noisy: bool = False) -> Array:
         """Joint draws of the function (`noisy`: of new targets) at rows, of shape `shape + (n,)`."""
         return self.joint(X, noisy=noisy).sample(key, shape)
 
     def leave_one_out(self) -> LeaveOneOut:
         """The prediction of each row from the others; a row of weight two leaves with both its copies."""
-        left = _leave_one_out(self)
-        return jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf)[: self.observed.num_rows]), left)
+        return self.observed.unpadded(_leave_one_out(self))
 
     def coefficients(self) -> Gaussian:
         """The posterior of the coefficients of a `BasisMean` with a Gaussian prior."""
@@ -108,7 +107,7 @@ class ExactPosterior(LatentPosterior):
         check(known, "mean", "a basis with a Gaussian prior", type(mean).__name__, fix)
         return _coefficients(self)
 
-    def _new_noise(self, rows: Array, noise: ArrayLike | None) -> Array:
+    def _new_noise(self, rows: Any, noise: ArrayLike | None) -> Array:
         if noise is None:
             return self.process.noise.at(rows)
         values = as_float("noise", noise)
@@ -116,22 +115,14 @@ class ExactPosterior(LatentPosterior):
         check(values.shape in ((), rows.shape[:1]), "noise", must, f"shape {values.shape}")
         return jnp.broadcast_to(values, rows.shape[:1])
 
-    def __repr__(self) -> str:
-        if not has_values(self):
-            return "ExactPosterior(...)"
-        jitter = f", jitter {self.process.jitter:g} of the variance" if self.process.jitter else ""
-        return (
-            f"ExactPosterior({self.observed.num_rows} rows, log-evidence {float(self.log_evidence):.4f}, "
-            f"exact: one Cholesky factor{jitter}; {self.process.kernel!r})"
-        )
-
 
 @eqx.filter_jit
 def _leave_one_out(post: ExactPosterior) -> LeaveOneOut:
     precision = jnp.diag(inverse_from(post.learned.factor.lower))
     mean = post.observed.y - post.learned.weights / precision
     # the noise of all copies of a row leaves with it, and that of one new target comes
-    variance = 1 / precision + post.noise - post.noise / post.observed.safe_weights()
+    noise = post.process.noise.variances(post.observed.X)
+    variance = 1 / precision + noise - noise / post.observed.safe_weights()
     gap = post.observed.y - mean
     density = normal_log_density(gap**2 / variance, jnp.log(variance), 1)
     return LeaveOneOut(mean, variance, density)

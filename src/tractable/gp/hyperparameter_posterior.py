@@ -20,13 +20,15 @@ import numpy as np
 from tractable.bijections.elementwise import Exp
 from tractable.bijections.support import Rebuild
 from tractable.core.checks import check, check_count
+from tractable.core.chunks import pad_rows
 from tractable.core.module import Module, field
-from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
+from tractable.core.rows import Rows
+from tractable.core.types import Array, Float, Key, Scalar
 from tractable.distributions.base import Distribution
 from tractable.distributions.continuous import Normal
 from tractable.distributions.mixture import Mixture
 from tractable.gp.hyperparameters import FreePrior, free_process, objective
-from tractable.gp.points import Observed, as_observed, as_points, pad_points
+from tractable.gp.points import Observed, Table, observe
 from tractable.gp.regression import GaussianProcess, fitted
 from tractable.inference.chains.mcmc import mcmc
 from tractable.inference.chains.posterior import Posterior
@@ -43,26 +45,26 @@ class HyperparameterPosterior(Module):
     processes: GaussianProcess = field(show=False)  # stacked
     observed: Observed = field(show=False)
 
-    def predict_dist(self, X: ArrayLike) -> Mixture:
+    def predict_dist(self, X: Table) -> Mixture:
         """A new target at each row: an equal mixture of the normals of the kept draws."""
         return self._mixture(X, True)
 
-    def latent(self, X: ArrayLike) -> Mixture:
+    def latent(self, X: Table) -> Mixture:
         """The function at each row."""
         return self._mixture(X, False)
 
-    def _mixture(self, X: ArrayLike, noisy: bool) -> Mixture:
-        rows = as_points("X", X, self.observed.X.shape[1])
-        loc, scale = _moments(self.processes, self.observed, pad_points(rows), noisy)
+    def _mixture(self, X: Table, noisy: bool) -> Mixture:
+        rows = Rows.of(X, num_columns=self.observed.X.shape[1]).X
+        loc, scale = _moments(self.processes, self.observed, pad_rows(rows)[0], noisy)
         loc, scale = (jnp.asarray(np.asarray(a)[:, : len(rows)]) for a in (loc, scale))
         return Mixture(np.full(len(loc), 1 / len(loc)), Normal(loc, scale))
 
 
 def sample_hyperparameters(
     process: GaussianProcess,
-    X: ArrayLike | Observed,
-    y: ArrayLike | None = None,
-    weights: ArrayLike | None = None,
+    X: Table,
+    y: Any = None,
+    weights: Any = None,
     *,
     key: Key,
     priors: Mapping[str, Distribution] | None = None,
@@ -75,7 +77,7 @@ def sample_hyperparameters(
     """Draws of the hyperparameters from the values of `process`; `options` go to `inference.mcmc`."""
     free, rebuild, _ = free_process(process, fixed)
     prior = free_process(process, fixed, _completed(free, rebuild, dict(priors or {})))[2]
-    observed = as_observed(X, y, weights)
+    observed = observe(X, y, weights)
     start = dict(zip(rebuild.names, np.asarray(free), strict=True))
     args = (rebuild, observed, prior)
     found = mcmc(

@@ -23,17 +23,19 @@ import jax.random as jr
 import numpy as np
 
 from tractable.bijections.support import Rebuild, unconstrain
-from tractable.core.checks import as_float, check, check_count, has_values
+from tractable.core.checks import as_float, check, check_count
 from tractable.core.estimate import Estimate
 from tractable.core.module import Module, field
+from tractable.core.rows import Rows
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
+from tractable.core.verdict import Verdict
 from tractable.distributions.base import Distribution
 from tractable.distributions.gaussian import Gaussian
 from tractable.gp.conjugate_gradients import Iterative
 from tractable.gp.iterative import iterative_evidence
 from tractable.gp.means import BasisMean
 from tractable.gp.noise import ConstantNoise, RowNoise
-from tractable.gp.points import Observed, as_observed, as_points, observe
+from tractable.gp.points import Observed, Table, observe
 from tractable.gp.regression import MANY, GaussianProcess, evidence_of
 from tractable.kernels.stationary import RBF
 from tractable.optim.host import minimise_on_host, whitening
@@ -68,25 +70,18 @@ class HyperparameterFit(Module):
 
     process: GaussianProcess
     log_evidence: Scalar
-    standard_error: Scalar  # of the log-evidence; zero where it is exact
-    run: Minimum  # on all rows; its value is minus the objective
-    reached: Float[
-        Array, " starts"
-    ]  # the objective at the end of each start (on the subset, if there was one)
-    num_subset: int = field(static=True)
+    standard_error: Scalar = field(about="of the log-evidence, from probes; zero where it is exact")
+    run: Minimum = field(show=False)  # on all rows; its value is minus the objective
+    reached: Float[Array, " starts"] = field(about="the objective at the end of each start")
+    num_subset: int = field(static=True, about="rows on which the starts were followed; zero: all")
 
-    def __repr__(self) -> str:
-        if not has_values(self):
-            return "HyperparameterFit(...)"
-        found = int((np.abs(np.asarray(self.reached) - np.max(self.reached)) < 0.1).sum())
-        starts = f"{found} of {self.reached.size} starts reached the best"
-        subset = f" on {self.num_subset} rows" if self.num_subset else ""
-        error = f" ± {float(self.standard_error):.2g} (probes)" if float(self.standard_error) > 0 else ""
-        return (
-            f"HyperparameterFit(log-evidence {float(self.log_evidence):.4f}{error}, {self.process.kernel!r}, "
-            f"{self.process.noise!r}; {starts}{subset}; {int(self.run.evaluations)} evaluations on all rows. "
-            f"{self.run.status.sentence})"
-        )
+    @property
+    def verdict(self) -> Verdict:
+        """How the search on all rows ended, and how many starts agree."""
+        status, reached = self.run.status, np.asarray(self.reached)
+        best = int((reached > reached.max() - 0.1).sum())
+        said = f"{status.sentence} {best} of {reached.size} starts reached the best."
+        return Verdict(status.ok, said, {"evaluations": self.run.evaluations, "starts_at_best": best})
 
 
 class EvidenceSurface(Module):
@@ -99,13 +94,12 @@ class EvidenceSurface(Module):
     names: tuple[str, str] = field(static=True)
 
 
-def default_process(X: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None) -> GaussianProcess:
+def default_process(X: Table, y: Any = None, weights: Any = None) -> GaussianProcess:
     r"""$s^2\,\mathrm{RBF}$ with a length scale per column and noise, at the scale of the data: a start.
 
     The length scale is $\sqrt d$ standard deviations of its column, the noise a tenth of the variance of `y`.
     """
-    rows, targets = np.asarray(as_points("X", X), float), np.asarray(y, float)
-    counts = np.ones(len(rows)) if weights is None else np.asarray(weights, float)
+    rows, targets, counts = Rows.of(X, y, weights, target="number")
     spread = np.sqrt(_variance(rows, counts))
     level = np.abs(rows).max(0)
     length = np.where(spread > 1e-12 * level, spread, np.where(level > 0, level, 1.0)) * rows.shape[1] ** 0.5
@@ -116,9 +110,9 @@ def default_process(X: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None
 
 def fit_hyperparameters(
     process: GaussianProcess,
-    X: ArrayLike | Observed,
-    y: ArrayLike | None = None,
-    weights: ArrayLike | None = None,
+    X: Table,
+    y: Any = None,
+    weights: Any = None,
     *,
     priors: Mapping[str, Distribution] | None = None,
     fixed: Sequence[str] = (),
@@ -139,7 +133,7 @@ def fit_hyperparameters(
     restarts = check_count("restarts", restarts, least=0)
     check(restarts == 0 or key is not None, "key", "given where there are `restarts`", None)
     starts = [free] + ([] if key is None else list(_scattered(key, free, restarts)))
-    observed = as_observed(X, y, weights)
+    observed = observe(X, y, weights)
     small = _subset(observed) if observed.num_rows > _LARGE else None
     probes = _probes(observed, key)
     few = observed if small is None else small
@@ -165,11 +159,11 @@ def fit_hyperparameters(
 
 def evidence_surface(
     process: GaussianProcess,
-    X: ArrayLike,
-    y: ArrayLike,
+    X: Table,
+    y: Any,
     first: tuple[str, ArrayLike],
     second: tuple[str, ArrayLike],
-    weights: ArrayLike | None = None,
+    weights: Any = None,
 ) -> EvidenceSurface:
     """The log-evidence for all pairs of values of two hyperparameters, each `(name, values)`."""
     free, rebuild, _ = free_process(process)
@@ -283,11 +277,7 @@ def _subset(observed: Observed) -> Observed:
     close = np.argsort((scaled**2).sum(1), kind="stable")
     rest = close[~np.isin(close, even)][: _SUBSET // 2]
     chosen = present[np.sort(np.concatenate([even, rest]))]
-    pick = [np.asarray(leaf)[chosen] for leaf in (observed.X, observed.y, observed.weights)]
-    small = observe(*pick)
-    within = np.zeros(small.X.shape[0])
-    within[: len(chosen)] = np.asarray(observed.within)[chosen]
-    return eqx.tree_at(lambda o: o.within, small, jnp.asarray(within))
+    return observed.take(chosen)
 
 
 @eqx.filter_jit

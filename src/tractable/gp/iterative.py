@@ -12,6 +12,7 @@ Cost.        $O(n^2)$ per step, a few dozen steps, and $O(n)$ times the rank squ
 References.  Gardner, Pleiss, Bindel, Weinberger and Wilson (2018); Harbrecht, Peters and Schneider (2012).
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -20,15 +21,17 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from tractable.core.checks import check, has_values
+from tractable.core.checks import check
+from tractable.core.chunks import pad_rows
 from tractable.core.estimate import Estimate
 from tractable.core.factors import normal_log_density
 from tractable.core.linalg import symmetrise
 from tractable.core.module import Module
-from tractable.core.types import Array, ArrayLike, Float, Int, Key, Scalar, Shape
+from tractable.core.rows import Rows
+from tractable.core.types import Array, Float, Int, Key, Scalar, Shape
+from tractable.core.verdict import Verdict
 from tractable.distributions.continuous import Normal
 from tractable.distributions.gaussian import Gaussian
-from tractable.gp.blocks import rowwise
 from tractable.gp.conjugate_gradients import (
     Iterative,
     Solved,
@@ -38,8 +41,8 @@ from tractable.gp.conjugate_gradients import (
     preconditioned,
     system_of,
 )
-from tractable.gp.points import Observed, as_points, log_copies, pad_points
-from tractable.gp.prior import covariance, means, prior_variances
+from tractable.gp.points import Observed, Table, log_copies, rowwise
+from tractable.gp.prior import covariance, means, prior_variances, residuals
 
 __all__ = ["IterativePosterior", "iterative_evidence", "iterative_posterior"]
 
@@ -59,10 +62,22 @@ class IterativePosterior(Module):
     evidence: Estimate | None
     options: Iterative
 
+    _shown = ("num_rows", "evidence", "process")
+
     @property
     def observed(self) -> Observed:
         """The rows seen."""
         return self.system.observed
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows were seen."""
+        return self.observed.num_rows
+
+    @property
+    def dim(self) -> int:
+        """The number of columns of a row."""
+        return self.observed.X.shape[1]
 
     @property
     def log_evidence(self) -> Scalar:
@@ -71,49 +86,43 @@ class IterativePosterior(Module):
         check(self.evidence is not None, "key", "given for an estimate of the evidence", None, fix)
         return self.evidence.value  # pyright: ignore[reportOptionalMemberAccess]
 
-    def mean(self, X: ArrayLike) -> Array:
-        """The posterior mean at each row."""
-        return rowwise(_mean, self, X, self.observed.X.shape[1])
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the solve reached its tolerance."""
+        steps, residual = int(self.num_steps), float(self.residual)
+        ok = residual <= self.options.tol
+        how = "converged" if ok else "did NOT converge (raise `rank` or `max_steps`)"
+        said = f"Conjugate gradients {how} in {steps} steps to a relative residual of {residual:.1e}."
+        return Verdict(ok, said, {"residual": residual, "num_steps": steps})
 
-    def latent(self, X: ArrayLike) -> Normal:
+    def mean(self, X: Table) -> Array:
+        """The posterior mean at each row."""
+        return rowwise(_mean, self, X, self.dim)
+
+    def latent(self, X: Table) -> Normal:
         """The function at each row; each block of 64 rows is a solve of its own, to `tol`: a variance below
         `tol` times that of the prior is given as that.
         """
-        mean, variance = self._moments(as_points("X", X, self.observed.X.shape[1]))
-        return Normal(mean, jnp.sqrt(variance))
+        return self._normal(X, lambda rows: 0.0)
 
-    def predict_dist(self, X: ArrayLike) -> Normal:
+    def predict_dist(self, X: Table) -> Normal:
         """A new target at each row."""
-        rows = as_points("X", X, self.observed.X.shape[1])
-        mean, variance = self._moments(rows)
-        return Normal(mean, jnp.sqrt(variance + self.process.noise.at(rows)))
+        return self._normal(X, self.process.noise.at)
 
-    def joint(self, X: ArrayLike) -> Gaussian:
+    def joint(self, X: Table) -> Gaussian:
         """The joint distribution of the function at rows, all in one solve: for hundreds of them."""
-        rows = as_points("X", X, self.observed.X.shape[1])
-        cov, n = np.asarray(_covariance(self, pad_points(rows))), len(rows)
+        rows = Rows.of(X, num_columns=self.dim)
+        cov, n = np.asarray(_covariance(self, pad_rows(rows.X)[0])), rows.num_rows
         return Gaussian(self.mean(rows), cov[:n, :n])
 
-    def sample(self, key: Key, X: ArrayLike, shape: Shape = ()) -> Array:
+    def sample(self, key: Key, X: Table, shape: Shape = ()) -> Array:
         """Joint draws of the function at rows, of shape `shape + (n,)`."""
         return self.joint(X).sample(key, shape)
 
-    def _moments(self, rows: Array) -> tuple[Array, Array]:
-        blocks = [np.asarray(rows)[i : i + _NEW_ROWS] for i in range(0, len(rows), _NEW_ROWS)]
-        found = [_variance(self, pad_points(block, _NEW_ROWS)) for block in blocks]
-        variance = np.concatenate([np.asarray(block) for block in found])[: len(rows)]
-        return self.mean(rows), jnp.asarray(variance)
-
-    def __repr__(self) -> str:
-        if not has_values((self.alpha, self.residual)):
-            return "IterativePosterior(...)"
-        ok = bool(self.residual <= self.options.tol)
-        verdict = "converged" if ok else "NOT converged: raise `rank` or `max_steps`"
-        evidence = "" if self.evidence is None else f", log-evidence {self.evidence!r}"
-        return (
-            f"IterativePosterior({self.observed.num_rows} rows{evidence}; conjugate gradients, {verdict} in "
-            f"{int(self.num_steps)} steps to a relative residual of {float(self.residual):.1e})"
-        )
+    def _normal(self, X: Table, noise: Callable) -> Normal:
+        rows = Rows.of(X, num_columns=self.dim)
+        variance = rowwise(_variance, self, rows, self.dim, _NEW_ROWS)
+        return Normal(self.mean(rows), jnp.sqrt(variance + noise(rows.X)))
 
 
 def iterative_posterior(
@@ -121,7 +130,7 @@ def iterative_posterior(
 ) -> IterativePosterior:
     """The posterior by conjugate gradients; with a `key`, also the estimate of the evidence."""
     options = Iterative() if options is None else options
-    smallest = float(np.min(np.asarray(process.noise.variances(observed.X, observed.weights))))
+    smallest = float(np.min(np.asarray(process.noise.variances(observed.X))))
     fix = "Conjugate gradients need noise: raise it, or use fewer rows and `method='exact'`."
     check(smallest > 0, "noise", "positive for the iterative method", smallest, fix)
     return _posterior(process, observed, key, options)
@@ -138,9 +147,9 @@ def iterative_evidence(process: Any, observed: Observed, key: Key, options: Iter
     here = preconditioned(process, observed, system.pivots)
     approximate = (here.near.factor.T @ partners) ** 2, here.near.diagonal[:, None] * partners**2
     moved = here.product(right)
-    slope = 0.5 * (left * moved).sum() - alpha @ _residual(process, observed) - 0.5 * here.near.log_det()
+    slope = 0.5 * (left * moved).sum() - alpha @ residuals(process, observed) - 0.5 * here.near.log_det()
     slope = slope + 0.5 * sum(part.sum() for part in approximate) / count
-    slope = slope + log_copies(process.noise.variances(observed.X, observed.weights), observed)
+    slope = slope + log_copies(process.noise.variances(observed.X), observed)
     return Estimate(estimate.value + slope - jax.lax.stop_gradient(slope), estimate.standard_error)
 
 
@@ -149,16 +158,12 @@ def _posterior(process: Any, observed: Observed, key: Key | None, options: Itera
     system = system_of(process, observed, options)
     if key is None:
         evidence = None
-        solved = conjugate_gradients(system, _residual(process, observed)[:, None], options)
+        solved = conjugate_gradients(system, residuals(process, observed)[:, None], options)
     else:  # the targets and the probes in one solve
         evidence, solved, _ = _evidence(system, key, options)
     return IterativePosterior(
         process, system, solved.X[:, 0], solved.residual, solved.steps, evidence, options
     )
-
-
-def _residual(process: Any, observed: Observed) -> Array:
-    return jnp.where(observed.present, observed.y - means(process.mean, observed.X), 0.0)
 
 
 def _evidence(system: System, key: Key, options: Iterative) -> tuple[Estimate, Solved, Array]:
@@ -170,14 +175,14 @@ def _evidence(system: System, key: Key, options: Iterative) -> tuple[Estimate, S
         :, None
     ] * jr.normal(second, (n, count))
     probes = jnp.where(system.observed.present[:, None], probes, 0.0)
-    residual = _residual(system.process, system.observed)
+    residual = residuals(system.process, system.observed)
     solved = conjugate_gradients(system, jnp.concatenate([residual[:, None], probes], axis=1), options)
     partners = system.near.solve(probes)
     weights = (probes * partners).sum(0)
     logs = weights * jax.vmap(log_quadrature, (1, 1))(solved.lengths[:, 1:], solved.ratios[:, 1:])
     alpha = solved.X[:, 0]
     observed = system.observed
-    copies = log_copies(system.process.noise.variances(observed.X, observed.weights), observed)
+    copies = log_copies(system.process.noise.variances(observed.X), observed)
     log_det = system.near.log_det() + logs.mean()
     value = normal_log_density(residual @ alpha, log_det, observed.present.sum())
     error = 0.5 * logs.std(ddof=1) / jnp.sqrt(count)
@@ -186,24 +191,26 @@ def _evidence(system: System, key: Key, options: Iterative) -> tuple[Estimate, S
 
 @eqx.filter_jit
 def _mean(post: IterativePosterior, X: Array) -> Array:
-    cross = covariance(post.process.kernel, post.process.mean, X, post.observed.X)
-    return means(post.process.mean, X) + cross @ jnp.where(post.observed.present, post.alpha, 0.0)
+    weights = jnp.where(post.observed.present, post.alpha, 0.0)
+    return means(post.process, X) + covariance(post.process, X, post.observed.X) @ weights
 
 
 @eqx.filter_jit
 def _variance(post: IterativePosterior, X: Array) -> Array:
-    cross = covariance(post.process.kernel, post.process.mean, post.observed.X, X)
-    cross = jnp.where(post.observed.present[:, None], cross, 0.0)
-    solved = conjugate_gradients(post.system, cross, post.options)
-    before = prior_variances(post.process.kernel, post.process.mean, X)
+    cross, solved = _solved(post, X)
+    before = prior_variances(post.process, X)
     # a solve to `tol` knows a variance no better than this
-    return jnp.maximum(before - (cross * solved.X).sum(0), post.options.tol * before)
+    return jnp.maximum(before - (cross * solved).sum(0), post.options.tol * before)
 
 
 @eqx.filter_jit
 def _covariance(post: IterativePosterior, X: Array) -> Array:
-    cross = covariance(post.process.kernel, post.process.mean, post.observed.X, X)
+    cross, solved = _solved(post, X)
+    return symmetrise(covariance(post.process, X) - cross.T @ solved)
+
+
+def _solved(post: IterativePosterior, X: Array) -> tuple[Array, Array]:
+    """The covariance of the rows seen with new ones, before and after the solve."""
+    cross = covariance(post.process, post.observed.X, X)
     cross = jnp.where(post.observed.present[:, None], cross, 0.0)
-    solved = conjugate_gradients(post.system, cross, post.options)
-    before = covariance(post.process.kernel, post.process.mean, X, None)
-    return symmetrise(before - cross.T @ solved.X)
+    return cross, conjugate_gradients(post.system, cross, post.options).X

@@ -12,25 +12,13 @@ import equinox as eqx
 import jax.numpy as jnp
 
 from tractable.core.module import Module
-from tractable.core.types import Array, ArrayLike, Float
-from tractable.core.verdict import Verdict
+from tractable.core.types import Array, Float
 from tractable.distributions.continuous import Normal
 from tractable.distributions.gaussian import Gaussian
-from tractable.gp.blocks import rowwise
+from tractable.gp.points import Table, rowwise
 from tractable.gp.prior import covariance, means, prior_variances
 
 __all__ = ["LatentPosterior", "joint_moments"]
-
-
-class Searched:
-    """What a result with the `run` of a search has: how that ended."""
-
-    run: Any
-
-    @property
-    def verdict(self) -> Verdict:
-        status = self.run.status
-        return Verdict(status.ok, status.sentence, {"num_steps": self.run.num_steps})
 
 
 class LatentPosterior(Module):
@@ -45,16 +33,16 @@ class LatentPosterior(Module):
     def cross(self, X: Float[Array, "n d"]) -> Float[Array, "n y"]:
         """The covariance of the function at rows and what was learnt."""
 
-    def mean(self, X: ArrayLike) -> Array:
+    def mean(self, X: Table) -> Array:
         """The posterior mean at each row."""
         return rowwise(_mean, self, X, self.dim)
 
-    def latent(self, X: ArrayLike) -> Normal:
+    def latent(self, X: Table) -> Normal:
         """The function at each row."""
         mean, variance = self.moments(X)
         return Normal(mean, jnp.sqrt(variance))
 
-    def moments(self, X: ArrayLike) -> tuple[Array, Array]:
+    def moments(self, X: Table) -> tuple[Array, Array]:
         """Mean and variance of the function at each row."""
         return rowwise(_moments, self, X, self.dim)
 
@@ -62,17 +50,15 @@ class LatentPosterior(Module):
 @eqx.filter_jit
 def joint_moments(post: Any, X: Array) -> Gaussian:
     """The joint distribution of the function at rows."""
-    kernel, mean = post.process.kernel, post.process.mean
-    prior = Gaussian(means(mean, X), covariance(kernel, mean, X, None))
+    prior = Gaussian(means(post.process, X), covariance(post.process, X))
     return post.learned.condition(prior, post.cross(X))
 
 
 @eqx.filter_jit
 def _mean(post: Any, X: Array) -> Array:
-    return post.learned.mean(means(post.process.mean, X), post.cross(X))
+    return post.learned.mean(means(post.process, X), post.cross(X))
 
 
 @eqx.filter_jit
 def _moments(post: Any, X: Array) -> tuple[Array, Array]:
-    kernel, mean = post.process.kernel, post.process.mean
-    return post.learned.marginals(means(mean, X), prior_variances(kernel, mean, X), post.cross(X))
+    return post.learned.marginals(means(post.process, X), prior_variances(post.process, X), post.cross(X))

@@ -22,11 +22,11 @@ from tractable.core.checks import check, check_count
 from tractable.core.factors import normal_log_density, positive_definite_factor
 from tractable.core.iterate import run
 from tractable.core.module import Module, field
-from tractable.core.types import Array, ArrayLike, Float
+from tractable.core.types import Array, Float
 from tractable.core.verdict import Verdict
 from tractable.distributions.continuous import Normal
-from tractable.gp.points import Observed, observe
-from tractable.gp.prior import means, training_covariance
+from tractable.gp.points import Observed, Table, observe
+from tractable.gp.prior import residuals, training_covariance
 from tractable.gp.regression import GaussianProcess
 
 __all__ = ["PredictiveMonitor", "monitor_predictions"]
@@ -64,7 +64,7 @@ class PredictiveMonitor(Module):
 
 
 def monitor_predictions(
-    process: GaussianProcess, X: ArrayLike, y: ArrayLike, *, num_trusted: int = 0, level: float = 0.01
+    process: GaussianProcess, X: Table, y: Any = None, *, num_trusted: int = 0, level: float = 0.01
 ) -> PredictiveMonitor:
     """Each target beside what the rows before it predict, in their order, and whether they still fit.
 
@@ -80,15 +80,14 @@ def monitor_predictions(
     observed = observe(X, y)
     trusted = check_count("num_trusted", num_trusted, 0, observed.num_rows)
     parts = _watched(process, observed, jnp.asarray(trusted))
-    loc, scale, error, density, odds = (jnp.asarray(np.asarray(part)[: observed.num_rows]) for part in parts)
+    loc, scale, error, density, odds = observed.unpadded(parts)
     return PredictiveMonitor(Normal(loc, scale), error, density, odds, float(level))
 
 
 @eqx.filter_jit
 def _watched(process: GaussianProcess, observed: Observed, trusted: Array) -> tuple[Array, ...]:
-    cov, _ = training_covariance(process.kernel, process.mean, process.noise, observed, process.jitter)
-    factor = positive_definite_factor(cov)
-    error = factor.half_solve(observed.y - means(process.mean, observed.X))
+    factor = positive_definite_factor(training_covariance(process, observed)[0])
+    error = factor.half_solve(residuals(process, observed))
     scale = jnp.diag(factor.lower)
     density = normal_log_density(error**2, 2 * jnp.log(scale), 1)
     return observed.y - scale * error, scale, error, density, _log_odds(error, trusted)

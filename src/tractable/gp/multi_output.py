@@ -23,18 +23,18 @@ import jax.numpy as jnp
 import numpy as np
 
 from tractable.bijections.support import Rebuild, unconstrain
-from tractable.core.checks import as_float, check, check_finite, check_length, has_values
-from tractable.core.chunks import pad_rows
+from tractable.core.checks import as_float, check
 from tractable.core.factors import normal_log_density
 from tractable.core.module import Module, field
+from tractable.core.rows import Rows
 from tractable.core.support import positive, psd, real
-from tractable.core.types import Array, ArrayLike, Float, Scalar
+from tractable.core.types import Array, Float, Scalar
 from tractable.distributions.continuous import Normal
-from tractable.gp.blocks import rowwise
-from tractable.gp.points import as_points, matrix_size
-from tractable.optim.minimise import Minimum, minimise
+from tractable.gp.ascent import ProcessFit, rebuilt
+from tractable.gp.points import Table, matrix_size, rowwise
+from tractable.optim.minimise import minimise
 
-__all__ = ["MultiOutputFit", "MultiOutputPosterior", "MultiOutputProcess", "fit_multi_output"]
+__all__ = ["MultiOutputPosterior", "MultiOutputProcess", "fit_multi_output"]
 
 
 class MultiOutputProcess(Module):
@@ -57,17 +57,15 @@ class MultiOutputProcess(Module):
         self.means = jnp.zeros(m) if means is None else as_float("means", means)
         check(self.means.shape == (m,), "means", f"one per output ({m})", f"shape {self.means.shape}")
 
-    def log_evidence(self, X: ArrayLike, Y: ArrayLike, weights: ArrayLike | None = None) -> Scalar:
+    def log_evidence(self, X: Table, y: Any = None, weights: Any = None) -> Scalar:
         r"""$\log p(Y \mid X)$ of all targets together."""
-        return _evidence_of(self, *_prepared(X, Y, weights, len(self.noise)))
+        return _evidence_of(self, *_prepared(X, y, weights, len(self.noise)))
 
-    def posterior(
-        self, X: ArrayLike, Y: ArrayLike, weights: ArrayLike | None = None
-    ) -> "MultiOutputPosterior":
-        """All outputs after seeing the rows of `Y` at the rows of `X`; a row of weight two is the row
+    def posterior(self, X: Table, y: Any = None, weights: Any = None) -> "MultiOutputPosterior":
+        """All outputs after seeing the rows of `y` at the rows of `X`; a row of weight two is the row
         twice.
         """
-        return _posterior(self, *_prepared(X, Y, weights, len(self.noise)))
+        return _posterior(self, *_prepared(X, y, weights, len(self.noise)))
 
 
 class MultiOutputPosterior(Module):
@@ -82,61 +80,49 @@ class MultiOutputPosterior(Module):
     mixing: Float[Array, "m m"]  # B Sigma^-1/2 U
     log_evidence: Scalar
 
-    def latent(self, X: ArrayLike) -> Normal:
+    _shown = ("num_rows", "process", "log_evidence")
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows were seen."""
+        return int((np.asarray(self.roots) > 0).sum())
+
+    def latent(self, X: Table) -> Normal:
         """Each output at each row: parameters of shape `(n, m)`."""
         return self._normal(X, False)
 
-    def predict_dist(self, X: ArrayLike) -> Normal:
+    def predict_dist(self, X: Table) -> Normal:
         """A new target of each output at each row."""
         return self._normal(X, True)
 
-    def _normal(self, X: ArrayLike, noisy: bool) -> Normal:
-        rows = as_points("X", X, self.X.shape[1])
-        mean, variance = rowwise(_moments, self, rows, rows.shape[1])
+    def _normal(self, X: Table, noisy: bool) -> Normal:
+        mean, variance = rowwise(_moments, self, X, self.X.shape[1])
         return Normal(mean, jnp.sqrt(variance + noisy * self.process.noise[None]))
-
-    def __repr__(self) -> str:
-        if not has_values(self):
-            return "MultiOutputPosterior(...)"
-        n, m = int((np.asarray(self.roots) > 0).sum()), len(self.process.noise)
-        level = float(self.log_evidence)
-        return (
-            f"MultiOutputPosterior({n} rows, {m} outputs, log-evidence {level:.4f}, exact: Kronecker algebra)"
-        )
-
-
-class MultiOutputFit(Module):
-    """The process with the hyperparameters found, and how the search ended."""
-
-    process: MultiOutputProcess
-    log_evidence: Scalar
-    run: Minimum
 
 
 def fit_multi_output(
     process: MultiOutputProcess,
-    X: ArrayLike,
-    Y: ArrayLike,
-    weights: ArrayLike | None = None,
+    X: Table,
+    y: Any = None,
+    weights: Any = None,
     *,
     max_steps: int = 100,
     tol: float = 1e-4,
-) -> MultiOutputFit:
+) -> ProcessFit:
     """Kernel, coregionalisation, noise and means by evidence, from the values of `process`."""
     free, rebuild = unconstrain(process)
-    data = _prepared(X, Y, weights, len(process.noise))
+    data = _prepared(X, y, weights, len(process.noise))
     run = minimise(_negative, free, args=(rebuild, *data), max_steps=max_steps, tol=tol)
-    return MultiOutputFit(rebuild(run.state)[0], -run.value, run)
+    return ProcessFit(rebuilt(rebuild, run.state), -run.value, run)
 
 
-def _prepared(X: ArrayLike, Y: ArrayLike, weights: Any, m: int) -> tuple[Array, Array, Array]:
+def _prepared(X: Table, y: Any, weights: Any, m: int) -> tuple[Array, Array, Array]:
     """Padded rows and targets, and the roots of their weights."""
-    rows, targets = as_points("X", X), as_float("Y", Y)
-    check(targets.ndim == 2 and targets.shape[1] == m, "Y", f"rows of {m} outputs", f"shape {targets.shape}")
-    check_length("Y", targets, "X", rows)
-    check_finite("Y", targets)
-    padded: tuple[Any, Any] = pad_rows((rows, targets), weights, size=matrix_size(len(rows)))
-    return *padded[0], jnp.sqrt(padded[1])
+    rows = Rows.of(X, y, weights, target="numbers")
+    shape = rows.y.shape
+    check(shape[1:] == (m,), "y", f"rows of {m} outputs", f"shape {shape}")
+    padded = rows.padded(matrix_size(rows.num_rows))
+    return padded.X, padded.y, jnp.sqrt(padded.weights)
 
 
 def _negative(free: Array, rebuild: Rebuild, X: Array, Y: Array, roots: Array) -> Scalar:

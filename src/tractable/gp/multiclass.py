@@ -1,7 +1,7 @@
 r"""Gaussian process classification of several classes: one function per class behind a softmax, by Laplace.
 
 Model.       $f_c \sim GP(0, k)$ independent, $p(y_n = c \mid f) = e^{f_c(x_n)} / \sum_{c'} e^{f_{c'}(x_n)}$.
-Posterior.   By Laplace's method (`gp.softmax_mode`): the mode, its curvature and the evidence.
+Posterior.   By Laplace's method (`gp.laplace`, `gp.softmax`): the mode, its curvature and the evidence.
 Probability. The softmax averaged over the Gaussian of $f(x_*)$ with the same 512 points for each row: better
              than 512 draws, and the same answer each time.
 Cost.        $O(C n^3)$ per Newton step, about ten of them.
@@ -16,31 +16,23 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import ndtri
 
-from tractable.bijections.support import Rebuild, unconstrain
-from tractable.core.checks import check, check_count, has_values, to_device
+from tractable.bijections.support import Rebuild
+from tractable.core.checks import check_count, has_values
 from tractable.core.iterate import Run
 from tractable.core.module import Module, field
-from tractable.core.types import Array, ArrayLike, Float, Scalar
-from tractable.gp.ascent import ascend
-from tractable.gp.blocks import rowwise
-from tractable.gp.latent import Searched
-from tractable.gp.points import Observed, observe
-from tractable.gp.softmax_mode import (
-    Mode,
-    Parts,
-    class_blocks,
-    curvature_parts,
-    evidence_at,
-    find_mode,
-    newton_step,
-    slope_of_gram,
-)
+from tractable.core.rows import Rows
+from tractable.core.types import Array, Float, Scalar
+from tractable.gp.ascent import Searched, ascend
+from tractable.gp.laplace import Sites, dual_weights, evidence_at, find_mode
+from tractable.gp.points import Observed, Table, matrix_size, observe, rowwise
+from tractable.gp.softmax import Classes, SoftmaxFactor, slope_of_gram
 from tractable.optim.minimise import Minimum
 
 __all__ = ["MulticlassFit", "MulticlassPosterior", "fit_multiclass", "multiclass_posterior"]
 
 _POINTS = 512
 _SHORT = 1e-6  # a Newton step, relative to the largest value, after which there is none
+_NEW_ROWS = 512  # at once: each is multiplied by a matrix per class
 
 
 class MulticlassPosterior(Searched, Module):
@@ -48,18 +40,18 @@ class MulticlassPosterior(Searched, Module):
 
     kernel: Any
     observed: Observed = field(show=False)
-    mode: Mode = field(show=False)
-    parts: Parts = field(show=False)
+    weights: Float[Array, "c n"] = field(show=False)  # dual: the mean at the rows is $a_c K$
+    factor: SoftmaxFactor = field(show=False)
     log_evidence: Scalar
     run: Run = field(show=False)
 
-    def latent(self, X: ArrayLike) -> tuple[Array, Array]:
+    def latent(self, X: Table) -> tuple[Array, Array]:
         """The mean `(n, c)` and covariance `(n, c, c)` of the functions at each row."""
-        return rowwise(_latent, self, X, self.observed.X.shape[1])
+        return rowwise(_latent, self, X, self.observed.X.shape[1], _NEW_ROWS)
 
-    def probability(self, X: ArrayLike) -> Any:
+    def probability(self, X: Table) -> Any:
         """The probability of each class at each row."""
-        found = rowwise(_probability, self, X, self.observed.X.shape[1])
+        found = rowwise(_probability, self, X, self.observed.X.shape[1], _NEW_ROWS)
         return np.asarray(found) if has_values(found) else found
 
 
@@ -70,15 +62,15 @@ class MulticlassFit(Searched, Module):
     log_evidence: Scalar
     run: Minimum = field(show=False)
     X: Float[Array, "n d"] = field(show=False)  # padded
-    mode: Mode = field(show=False)
+    weights: Float[Array, "c n"] = field(show=False)  # dual
 
 
 def multiclass_posterior(
     kernel: Any,
-    X: ArrayLike,
-    y: ArrayLike,
-    num_classes: int,
-    weights: ArrayLike | None = None,
+    X: Table,
+    y: Any = None,
+    num_classes: int | None = None,
+    weights: Any = None,
     *,
     near: MulticlassFit | None = None,
 ) -> MulticlassPosterior:
@@ -86,16 +78,16 @@ def multiclass_posterior(
 
     The search for the mode begins at the functions that `near`, a fit to some of the rows, predicts.
     """
-    observed = _observe(X, y, num_classes, weights)
-    return _posterior(kernel, observed, num_classes, None if near is None else (near.X, near.mode.weights))
+    observed, classes = _labelled(X, y, num_classes, weights)
+    return _posterior(kernel, observed, classes, None if near is None else (near.X, near.weights))
 
 
 def fit_multiclass(
     kernel: Any,
-    X: ArrayLike,
-    y: ArrayLike,
-    num_classes: int,
-    weights: ArrayLike | None = None,
+    X: Table,
+    y: Any = None,
+    num_classes: int | None = None,
+    weights: Any = None,
     *,
     max_steps: int = 30,
     tol: float = 1e-2,
@@ -107,89 +99,72 @@ def fit_multiclass(
     It ends where the gradient is below `tol`, or with `stop="value"` where a step gains less. With `spread`
     the free numbers are normal about their start, with that standard deviation (`gp.ascent`).
     """
-    observed = _observe(X, y, num_classes, weights)
-    free, rebuild = unconstrain(kernel)
-    size = num_classes, observed.y.shape[0]
-    start = Mode(*(to_device(np.zeros(size, observed.y.dtype)) for _ in range(2)))
+    observed, classes = _labelled(X, y, num_classes, weights)
 
-    def evaluate(point: Array, mode: Mode) -> tuple[Array, Array, Mode]:
-        return _value_and_slope(point, rebuild, observed, num_classes, mode)
+    def evaluate(point: Array, rebuild: Rebuild, memory: Any) -> tuple[Array, Array, Any]:
+        return _value_and_slope(point, rebuild, observed.X, classes, memory[0])
 
-    run, found, mode = ascend(evaluate, free, start, max_steps=max_steps, tol=tol, stop=stop, spread=spread)
-    return MulticlassFit(_rebuilt(run.state, rebuild), found, run, observed.X, mode)
-
-
-def _observe(X: ArrayLike, y: ArrayLike, num_classes: int, weights: ArrayLike | None) -> Observed:
-    check_count("num_classes", num_classes, least=2)
-    labels = np.asarray(y, float)
-    known = np.isin(labels, np.arange(num_classes))
-    check(bool(known.all()), "y", f"labels 0 to {num_classes - 1}", f"{labels[~known][:1]}")
-    observed = observe(X, labels, weights)
-    size = _matrix_size(observed)
-    return jax.tree.map(lambda leaf: to_device(np.asarray(leaf)[:size]) if leaf.ndim else leaf, observed)
+    none = _no_sites(classes)
+    options = {"max_steps": max_steps, "tol": tol, "stop": stop, "spread": spread}
+    found, value, run, (_, dual) = ascend(evaluate, kernel, (none, none.shift), **options)
+    return MulticlassFit(found, value, run, observed.X, dual)
 
 
-def _matrix_size(observed: Observed) -> int:
+def _labelled(X: Table, y: Any, num_classes: int | None, weights: Any) -> tuple[Observed, Classes]:
+    count = None if num_classes is None else check_count("num_classes", num_classes, least=2)
+    rows = Rows.of(X, y, weights, target="class", num_classes=count, absent="keep")
+    observed = observe(rows, target="class", size=_size)
+    labels = np.asarray(observed.y) if has_values(observed) else observed.y
+    codes = jnp.asarray(labels[None] == np.arange(rows.num_classes)[:, None], observed.y.dtype)
+    return observed, Classes(codes, observed.weights)
+
+
+def _size(num_rows: int) -> int:
     """Above 128 rows two sizes for each doubling: here computing takes as long as compiling does."""
-    size = observed.X.shape[0]
-    return size * 3 // 4 if 128 < observed.num_rows <= size * 3 // 4 else size
+    size = matrix_size(num_rows)
+    return size * 3 // 4 if 128 < num_rows <= size * 3 // 4 else size
 
 
-def _codes(observed: Observed, num_classes: int) -> Float[Array, "c n"]:
-    return jax.nn.one_hot(observed.y.astype(int), num_classes, axis=0, dtype=observed.y.dtype)
-
-
-def _evidence(
-    kernel: Any, observed: Observed, num_classes: int, start: Array
-) -> tuple[Scalar, Mode, Parts, Run]:
-    gram, codes = kernel.gram(observed.X), _codes(observed, num_classes)
-    found = find_mode(jax.lax.stop_gradient(gram), codes, observed.weights, start, _SHORT**0.5)
-    # one more step: at the mode its dependence on the kernel is that of the mode itself
-    mode = newton_step(gram, jax.lax.stop_gradient(found.state.value), codes, observed.weights)
-    parts, _, _ = curvature_parts(gram, mode.value, observed.weights)
-    return evidence_at(mode, parts, codes, observed), mode, parts, found
+def _no_sites(classes: Classes) -> Sites:
+    zeros = jnp.asarray(np.zeros(classes.codes.shape, classes.codes.dtype))
+    return Sites(zeros, zeros)
 
 
 @eqx.filter_jit
 def _value_and_slope(
-    free: Array, rebuild: Rebuild, observed: Observed, num_classes: int, start: Mode
-) -> tuple[Scalar, Array, Mode]:
-    """The evidence at free numbers, its gradient, and the mode there."""
-    codes = _codes(observed, num_classes)
-    gram, pull = jax.vjp(lambda point: rebuild(point)[0].gram(observed.X), free)
-    mode = find_mode(gram, codes, observed.weights, start.value, _SHORT).state
-    parts, probs, blocks = curvature_parts(gram, mode.value, observed.weights)
-    slope = slope_of_gram(gram, mode, parts, probs, blocks, observed.weights)
-    return evidence_at(mode, parts, codes, observed), pull(slope)[0], mode
-
-
-@eqx.filter_jit
-def _rebuilt(free: Array, rebuild: Rebuild) -> Any:
-    return rebuild(free)[0]
+    free: Array, rebuild: Rebuild, X: Array, classes: Classes, start: Sites
+) -> tuple[Scalar, Array, tuple[Sites, Array]]:
+    """The evidence at free numbers, its gradient, and the sites and dual weights there."""
+    gram, pull = jax.vjp(lambda point: rebuild(point)[0].gram(X), free)
+    dual = find_mode(gram, classes, start, tol=_SHORT).state
+    value, factor = evidence_at(gram, classes, dual)
+    slope = slope_of_gram(gram, classes, dual, factor)
+    return value, pull(slope)[0], (classes.sites(dual @ gram), dual)
 
 
 @eqx.filter_jit
 def _posterior(
-    kernel: Any, observed: Observed, num_classes: int, near: tuple[Array, Array] | None
+    kernel: Any, observed: Observed, classes: Classes, near: tuple[Array, Array] | None
 ) -> MulticlassPosterior:
-    size = num_classes, observed.X.shape[0]
-    start = jnp.zeros(size, observed.X.dtype) if near is None else near[1] @ kernel.gram(near[0], observed.X)
-    value, mode, parts, run = _evidence(kernel, observed, num_classes, jax.lax.stop_gradient(start))
-    return MulticlassPosterior(kernel, observed, mode, parts, value, run)
+    gram = kernel.gram(observed.X)
+    start = _no_sites(classes) if near is None else classes.sites(near[1] @ kernel.gram(near[0], observed.X))
+    held = jax.lax.stop_gradient((gram, classes, start))
+    run = find_mode(*held, tol=_SHORT**0.5)
+    sites = classes.sites(run.state @ held[0])
+    # one step more squares the error, and makes the mode depend on the kernel as it does
+    dual = dual_weights(gram, classes.factor(gram, sites.precision), sites.shift)
+    value, factor = evidence_at(gram, classes, dual)
+    return MulticlassPosterior(kernel, observed, dual, factor, value, run)
 
 
 @eqx.filter_jit
 def _latent(post: MulticlassPosterior, X: Array) -> tuple[Array, Array]:
     cross = jnp.where(post.observed.present[:, None], post.kernel.gram(post.observed.X, X), 0.0)
-    mean = (post.mode.weights @ cross).T
-    before = post.kernel.diagonal(X)
-
-    def one(k, variance):
-        taken = class_blocks(post.parts, jnp.broadcast_to(k[None], post.mode.weights.shape))
-        half = post.parts.whole.half_solve(taken.T)
-        return jnp.diag(variance - taken @ k) + half.T @ half
-
-    return mean, jax.vmap(one, in_axes=(1, 0))(cross, before)
+    taken = post.factor.blocks @ cross
+    own = post.kernel.diagonal(X)[None] - (taken * cross[None]).sum(1)
+    half = jax.lax.map(post.factor.whole.half_solve, taken)
+    shared = jnp.einsum("anm,bnm->mab", half, half)
+    return (post.weights @ cross).T, shared + jax.vmap(jnp.diag, 1)(own)
 
 
 @eqx.filter_jit

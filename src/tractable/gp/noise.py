@@ -16,7 +16,7 @@ import numpy as np
 from tractable.core.checks import check
 from tractable.core.module import Module, field
 from tractable.core.support import nonnegative, positive, real
-from tractable.core.types import Array, Float
+from tractable.core.types import Array, Float, Values
 
 __all__ = ["ConstantNoise", "LogLinearNoise", "Noise", "RowNoise", "as_noise"]
 
@@ -24,12 +24,12 @@ __all__ = ["ConstantNoise", "LogLinearNoise", "Noise", "RowNoise", "as_noise"]
 class Noise(Module):
     """The variance of the noise at each row."""
 
-    def variances(self, X: Array, weights: Array) -> Array:
-        """The variance at each training row; `weights` of zero mark padding."""
+    def variances(self, X: Values) -> Array:
+        """The variance at each training row, and anything for the rows of padding behind them."""
         return self.at(X)
 
     @abstractmethod
-    def at(self, X: Array) -> Array:
+    def at(self, X: Values) -> Array:
         """The variance at rows that may be new."""
 
 
@@ -42,7 +42,7 @@ class ConstantNoise(Noise):
     variance: Float[Array, ""] = field(support=nonnegative, default=0.0)
     floor: float = field(static=True, default=0.0)
 
-    def at(self, X: Array) -> Array:
+    def at(self, X: Values) -> Array:
         return jnp.full(X.shape[0], self.variance + self.floor, X.dtype)
 
 
@@ -52,7 +52,7 @@ class LogLinearNoise(Noise):
     variance: Float[Array, ""] = field(support=positive)
     slopes: Float[Array, " d"] = field(support=real, rank=1)
 
-    def at(self, X: Array) -> Array:
+    def at(self, X: Values) -> Array:
         return self.variance * jnp.exp(X @ self.slopes)
 
 
@@ -61,13 +61,13 @@ class RowNoise(Noise):
 
     known: Float[Array, " n"] = field(support=nonnegative, rank=1)
 
-    def variances(self, X: Array, weights: Array) -> Array:
+    def variances(self, X: Values) -> Array:
         count = self.known.shape[0]
         check(count <= X.shape[0], "noise", f"one variance per row (at most {X.shape[0]})", count)
         padded = jnp.concatenate([self.known, jnp.ones(X.shape[0] - count, self.known.dtype)])
         return jax.lax.stop_gradient(padded)
 
-    def at(self, X: Array) -> Array:
+    def at(self, X: Values) -> Array:
         fix = "Pass `noise=` to the prediction, or ask for `latent`."
         check(False, "noise", "known at the new rows", "one variance per training row only", fix)
         return self.known

@@ -14,20 +14,26 @@ Weights.     A row of weight $w$ is the row $w$ times: noise variance $\sigma^2/
 Cost.        A pass over the rows in NumPy.
 """
 
+from collections.abc import Callable
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tractable.core.checks import as_float, check, check_finite, check_length
+from tractable.core.checks import check, has_values, to_device
 from tractable.core.chunks import bucket_size, pad_rows
 from tractable.core.module import Module
-from tractable.core.types import Array, ArrayLike, Float, Int
+from tractable.core.rows import Rows
+from tractable.core.types import Array, Float, Int
 
-__all__ = ["Observed", "as_observed", "as_points", "log_copies", "matrix_size", "observe", "pad_points"]
+__all__ = ["Observed", "Table", "log_copies", "matrix_size", "observe", "rowwise"]
+
+Table = Any  # arrays, lists, data frames, or `Rows`, which are not checked again; for a fit also `Observed`
 
 _LEAST = 64  # rows: a factor of fewer takes no less time
 _FINE = 512  # rows: above, a factor takes longer than a few programs more
+_BLOCK = 4096  # new rows that go through a model at once
 
 
 class Observed(Module):
@@ -53,6 +59,15 @@ class Observed(Module):
         """The weights, with one for the rows that do not count."""
         return jnp.where(self.present, self.weights, 1.0)
 
+    def unpadded(self, answers: Any) -> Any:
+        """Answers for the rows alone, without those for padding."""
+        return jax.tree.map(lambda leaf: to_device(np.asarray(leaf)[: self.num_rows]), answers)
+
+    def take(self, places: np.ndarray) -> "Observed":
+        """The rows at these places, with what they were merged from; nothing is checked again."""
+        parts = (self.X, self.y, self.weights, self.within)
+        return _padded([np.asarray(part)[places] for part in parts], matrix_size)
+
 
 def matrix_size(num_rows: int) -> int:
     """The number of rows to which a matrix of `num_rows` rows is padded before it is factorised.
@@ -66,46 +81,33 @@ def matrix_size(num_rows: int) -> int:
     return -(-num_rows // step) * step
 
 
-def as_points(name: str, X: ArrayLike, dim: int | None = None) -> Array:
-    """Rows `(n, d)` of finite floats; a vector is n points in one dimension."""
-    given = as_float(name, X)
-    rows = given[:, None] if given.ndim == 1 else given
-    check(
-        rows.ndim == 2 and rows.size > 0, name, "rows of shape (n, d), at least one", f"shape {given.shape}"
-    )
-    check(dim is None or rows.shape[1] == dim, name, f"rows of {dim} columns", f"shape {rows.shape}")
-    check_finite(name, rows)
-    return rows
-
-
-def pad_points(X: ArrayLike, size: int | None = None) -> Array:
-    """Rows with copies of the last one, so that new numbers of rows use the same programs."""
-    return pad_rows(X, size=size)[0]
-
-
-def observe(X: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None, *, merge: bool = False) -> Observed:
-    """Checked rows, targets and weights, padded to `matrix_size`; with `merge`, rows that repeat become
-    one.
+def observe(
+    X: Table, y: Any = None, weights: Any = None, *, target: str = "number", num_columns: int | None = None,
+    size: Callable[[int], int] = matrix_size, merge: bool = False,
+) -> Observed:  # fmt: skip
+    """Rows, targets and weights, checked once (`core.rows`) and padded to `size`; with `merge`, rows that
+    repeat become one. What is `Observed` comes back as it is.
     """
-    rows, targets = as_points("X", X), as_float("y", y)
-    check(targets.ndim == 1, "y", "a vector, one target per row", f"shape {targets.shape}")
-    check_length("y", targets, "X", rows)
-    check_finite("y", targets)
-    within = np.zeros(len(targets), targets.dtype)
-    if merge:
-        rows, targets, weights, within = _merged(np.asarray(rows), np.asarray(targets), weights)
-    count = np.asarray(len(rows))
-    padded: tuple[Any, Any] = pad_rows((rows, targets, within), weights, size=matrix_size(len(rows)))
-    (rows, targets, within), hidden = padded
-    return Observed(rows, targets, hidden, jnp.where(hidden > 0, within, 0.0), jnp.asarray(count))
-
-
-def as_observed(X: Any, y: Any = None, weights: Any = None) -> Observed:
-    """Rows that are prepared already, as they are; else those that `observe` prepares."""
     if isinstance(X, Observed):
         check(y is None and weights is None, "y", "left out where `X` holds prepared rows", "targets")
         return X
-    return observe(X, y, weights)
+    rows = Rows.of(X, y, weights, target=target, num_columns=num_columns, absent="keep")
+    none = np.zeros(rows.num_rows, rows.X.dtype)
+    return _padded(_merged(rows) if merge else [rows.X, rows.y.astype(none.dtype), rows.weights, none], size)
+
+
+def rowwise(function: Callable[[Any, Array], Any], model: Any, X: Table, dim: int, most: int = _BLOCK) -> Any:
+    """`function(model, rows)`, whose answers have the rows as their first axis, in blocks of one size, at
+    `most` so many: any number of new rows, bounded memory, no new programs.
+    """
+    rows = Rows.of(X, num_columns=dim).X
+    if not has_values((model, rows)):
+        return function(model, rows)
+    size = min(max(bucket_size(len(rows)), _LEAST), most)
+    blocks = [pad_rows(rows[i : i + size], size=size)[0] for i in range(0, len(rows), size)]
+    answers = [function(model, block) for block in blocks]
+    joined = jax.tree.map(lambda *parts: np.concatenate([np.asarray(p) for p in parts]), *answers)
+    return jax.tree.map(lambda leaf: to_device(leaf[: len(rows)]), joined)
 
 
 def log_copies(variances: Float[Array, " n"], observed: Observed) -> Array:
@@ -121,12 +123,17 @@ def log_copies(variances: Float[Array, " n"], observed: Observed) -> Array:
     return jnp.where(counted, copies - 0.5 * observed.within / safe, 0.0).sum()
 
 
-def _merged(rows: np.ndarray, y: np.ndarray, weights: Any) -> tuple[np.ndarray, ...]:
+def _padded(parts: list[Any], size: Callable[[int], int]) -> Observed:
+    rows, y, weights, within = parts
+    (X, y, within), counts = pad_rows((rows, y, within), weights, size=size(len(rows)))
+    return Observed(X, y, counts, jnp.where(counts > 0, within, 0.0), to_device(np.asarray(len(rows))))
+
+
+def _merged(rows: Rows) -> list[np.ndarray]:
     """Distinct rows in order, the mean of their targets, their weight, their squares about the mean."""
-    counts = np.ones(len(y)) if weights is None else np.asarray(weights, float)
-    distinct, place = np.unique(rows, axis=0, return_inverse=True)
+    X, y, counts = (np.asarray(part) for part in rows)
+    distinct, place = np.unique(X, axis=0, return_inverse=True)
     place = place.reshape(-1)
     total = np.bincount(place, counts)
-    used = np.where(total > 0, total, 1.0)
-    mean = np.bincount(place, counts * y) / used
-    return distinct, mean, total, np.bincount(place, counts * (y - mean[place]) ** 2)
+    mean = np.bincount(place, counts * y) / np.where(total > 0, total, 1.0)
+    return [distinct, mean, total, np.bincount(place, counts * (y - mean[place]) ** 2)]

@@ -20,15 +20,16 @@ import numpy as np
 from tractable.core.checks import check, check_option, has_values, is_concrete
 from tractable.core.factors import normal_log_density, positive_definite_factor
 from tractable.core.module import Module, field
-from tractable.core.types import Array, ArrayLike, Key, Scalar, Shape
+from tractable.core.rows import Rows
+from tractable.core.types import Array, Key, Scalar, Shape
 from tractable.distributions.gaussian import Factored, Gaussian, learn
-from tractable.gp.evidence import EvidenceReport, constant_term, evidence_terms
+from tractable.gp.evidence import EvidenceReport, evidence_terms
 from tractable.gp.exact import ExactPosterior
 from tractable.gp.iterative import IterativePosterior, iterative_posterior
 from tractable.gp.means import Mean, as_mean
-from tractable.gp.noise import ConstantNoise, Noise, as_noise
-from tractable.gp.points import Observed, log_copies, observe
-from tractable.gp.prior import joint_prior, means, sample_prior, training_covariance
+from tractable.gp.noise import ConstantNoise, Noise, RowNoise, as_noise
+from tractable.gp.points import Observed, Table, log_copies, observe
+from tractable.gp.prior import covariance, means, residuals, training_covariance
 
 __all__ = ["MANY", "GaussianProcess", "evidence_of", "fitted"]
 
@@ -58,41 +59,32 @@ class GaussianProcess(Module):
         self.kernel, self.noise, self.mean = kernel, as_noise(noise), as_mean(mean)
         self.jitter = float(jitter)
 
-    def prior(self, X: ArrayLike) -> Gaussian:
+    def prior(self, X: Table) -> Gaussian:
         """The joint distribution of the function at rows, before any data."""
-        return joint_prior(self.kernel, self.mean, X)
+        return Gaussian(*_moments(self, Rows.of(X).X))
 
-    def sample(self, key: Key, X: ArrayLike, shape: Shape = ()) -> Array:
-        """Sample paths of the prior at rows, of shape `shape + (n,)`."""
-        return sample_prior(self.kernel, self.mean, key, X, shape)
+    def sample(self, key: Key, X: Table, shape: Shape = ()) -> Array:
+        """Sample paths of the prior at rows, of shape `shape + (n,)`; rows may repeat, or lie so close that
+        $K$ is singular."""
+        return self.prior(X).sample(key, shape)
 
-    def fit(self, X: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None, **options: Any) -> Any:
+    def fit(self, X: Table, y: Any = None, weights: Any = None, **options: Any) -> Any:
         """The process at the hyperparameters of highest evidence: see `gp.hyperparameters`."""
         from tractable.gp.hyperparameters import fit_hyperparameters  # it fits processes, so it imports them
 
         return fit_hyperparameters(self, X, y, weights, **options)
 
     def posterior(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        weights: ArrayLike | None = None,
-        *,
-        method: str = "auto",
-        key: Key | None = None,
+        self, X: Table, y: Any = None, weights: Any = None, *, method: str = "auto", key: Key | None = None
     ) -> ExactPosterior | IterativePosterior:
-        """The process after seeing targets `y` at rows `X`; a row of weight two is the row twice.
+        """The process after seeing targets `y` at rows `X` (or rows that `gp.points.observe` prepared); a row
+        of weight two is the row twice.
 
         Up to 6000 rows it is exact (`method="exact"`); above, by conjugate gradients (`"iterative"`), whose
         estimate of the evidence needs a `key`. The result says which it is.
         """
-        return self.posterior_of(self._observe(X, y, weights), method=method, key=key)
-
-    def posterior_of(
-        self, observed: Observed, *, method: str = "auto", key: Key | None = None
-    ) -> ExactPosterior | IterativePosterior:
-        """The posterior of rows that `gp.points.observe` prepared (and may have merged)."""
         check_option("method", method, ("auto", "exact", "iterative"))
+        observed = self._observe(X, y, weights)
         many = method == "auto" and is_concrete(observed.count) and observed.num_rows > MANY
         if many or method == "iterative":
             return iterative_posterior(self, observed, key)
@@ -100,29 +92,27 @@ class GaussianProcess(Module):
         self._check_regular(found.learned.factor.lower, observed)
         return found
 
-    def log_evidence(self, X: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None) -> Scalar:
+    def log_evidence(self, X: Table, y: Any = None, weights: Any = None) -> Scalar:
         r"""$\log p(y \mid X) = -\frac12 r^\top K_y^{-1} r - \frac12\log|K_y| - \frac n2\log 2\pi$."""
         return self.evidence_report(X, y, weights).total
 
-    def evidence_report(self, X: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None) -> EvidenceReport:
+    def evidence_report(self, X: Table, y: Any = None, weights: Any = None) -> EvidenceReport:
         """The log-evidence as fit, complexity and constant."""
         observed = self._observe(X, y, weights)
         report = _report(self, observed)
         self._check_regular(report.complexity, observed)
         return report
 
-    def _observe(self, X: ArrayLike, y: ArrayLike, weights: ArrayLike | None) -> Observed:
-        observed = observe(X, y, weights)
-        count = getattr(self.noise, "known", None)
-        if count is not None:
-            rows = observed.num_rows
-            check(len(count) == rows, "noise", f"one variance per row ({rows})", len(count))
-        noise: Any = self.noise
-        silent = isinstance(noise, ConstantNoise) and is_concrete(noise.variance)
-        if silent and float(noise.variance) == 0 and weights is not None and is_concrete(weights):
+    def _observe(self, X: Table, y: Any, weights: Any) -> Observed:
+        observed, noise = observe(X, y, weights), self.noise
+        if isinstance(noise, RowNoise):
+            count = observed.num_rows
+            check(len(noise.known) == count, "noise", f"one variance per row ({count})", len(noise.known))
+        if isinstance(noise, ConstantNoise) and has_values((noise, observed)) and not isinstance(X, Observed):
+            whole = bool(np.isin(np.asarray(observed.weights), (0.0, 1.0)).all())
             fix = "Give a noise variance, or drop the copies."
-            whole = bool(np.isin(np.asarray(weights), (0.0, 1.0)).all())
-            check(whole, "weights", "zero or one where there is no noise", "other weights", fix)
+            silent = float(noise.variance) == 0
+            check(whole or not silent, "weights", "zero or one where there is no noise", "other weights", fix)
         return observed
 
     def _check_regular(self, values: Array, observed: Observed) -> None:
@@ -143,31 +133,30 @@ def evidence_of(process: GaussianProcess, observed: Observed) -> EvidenceReport:
     """The evidence of padded rows, pure: for optimisers and samplers; NaN where the covariance is
     singular.
     """
-    cov, variances = training_covariance(
-        process.kernel, process.mean, process.noise, observed, process.jitter
-    )
-    residual = jnp.where(observed.present, observed.y - means(process.mean, observed.X), 0.0)
-    fit, complexity = evidence_terms(cov, residual)
-    return EvidenceReport(fit, complexity, constant_term(observed.present) + log_copies(variances, observed))
-
-
-@eqx.filter_jit
-def _report(process: GaussianProcess, observed: Observed) -> EvidenceReport:
-    return evidence_of(process, observed)
+    cov, variances = training_covariance(process, observed)
+    fit, complexity = evidence_terms(cov, residuals(process, observed))
+    return EvidenceReport(fit, complexity, _constant(observed, variances))
 
 
 def fitted(process: GaussianProcess, observed: Observed) -> ExactPosterior:
     """The posterior of padded rows, pure; NaN where the covariance is singular to rounding."""
-    cov, variances = training_covariance(
-        process.kernel, process.mean, process.noise, observed, process.jitter
-    )
-    residual = jnp.where(observed.present, observed.y - means(process.mean, observed.X), 0.0)
-    factor = positive_definite_factor(cov)
+    cov, variances = training_covariance(process, observed)
+    factor, residual = positive_definite_factor(cov), residuals(process, observed)
     learned = learn(Factored(jnp.zeros_like(residual), factor), residual)
-    terms = residual @ learned.weights, factor.log_det()
-    fit, complexity = normal_log_density(terms[0], 0, 0), normal_log_density(0, terms[1], 0)
-    constant = constant_term(observed.present) + log_copies(variances, observed)
-    return ExactPosterior(process, observed, learned, variances, EvidenceReport(fit, complexity, constant))
+    fit = normal_log_density(residual @ learned.weights, 0, 0)
+    complexity = normal_log_density(0, factor.log_det(), 0)
+    report = EvidenceReport(fit, complexity, _constant(observed, variances))
+    return ExactPosterior(process, observed, learned, report)
 
 
+def _constant(observed: Observed, variances: Array) -> Scalar:
+    return normal_log_density(0, 0, observed.present.sum()) + log_copies(variances, observed)
+
+
+@eqx.filter_jit
+def _moments(process: GaussianProcess, X: Array) -> tuple[Array, Array]:
+    return means(process, X), covariance(process, X)
+
+
+_report = eqx.filter_jit(evidence_of)
 _fitted = eqx.filter_jit(fitted)

@@ -2,8 +2,8 @@ r"""Gaussian approximations of a latent function, one site per row: Laplace, EP,
 
 Posterior.   $q(f) \propto N(f; m, K)\prod_i e^{\nu_i f_i - \tau_i f_i^2/2}$; with $T = \mathrm{diag}(\tau)$
              and $B = I + T^{1/2} K T^{1/2}$ the mean is $m + K a$, and nothing needs $K^{-1}$.
-Laplace.     $\tau = -\ell''(\mu)$, $\nu = \ell'(\mu) + \tau\mu$ at the mean: Newton's step to the mode, by
-             `optim.minimise`.
+Laplace.     $\tau = -\ell''(\mu)$, $\nu = \ell'(\mu) + \tau\mu$ at the mean: Newton's step to the mode
+             (`gp.laplace`).
 Variational. The same with $E_q[\ell']$ and $E_q[\ell'']$: a natural-gradient step; its fixed point is the
              Gaussian nearest in $KL(q \| p)$.
 EP.          Expectation propagation: a site times the marginal without it (the cavity) has the moments of
@@ -25,20 +25,12 @@ from tractable.core.iterate import Run, run_until
 from tractable.core.module import Module
 from tractable.core.types import Array, Float, Scalar
 from tractable.distributions.gaussian import Learned
+from tractable.gp.laplace import Likelihood, Sites, dual_weights, evidence_at, find_mode
 from tractable.gp.links import Link, average, nodes
-from tractable.optim.minimise import minimise
-from tractable.optim.newton import Newton
 
-__all__ = ["METHODS", "Labels", "SiteGaussian", "Sites", "find_sites", "posterior_of_sites", "site_evidence"]
+__all__ = ["METHODS", "Labels", "SiteGaussian", "find_sites", "posterior_of_sites", "site_evidence"]
 
 METHODS = ("laplace", "ep", "variational")
-
-
-class Sites(Module):
-    r"""$e^{\nu f - \tau f^2/2}$ for each row, in $f$ less its prior mean."""
-
-    precision: Float[Array, " n"]
-    shift: Float[Array, " n"]
 
 
 class SiteGaussian(Module):
@@ -49,13 +41,24 @@ class SiteGaussian(Module):
     learned: Learned  # from the sites as noisy readings: its weights $a$ have mean $K a$
 
 
-class Labels(Module):
+class Labels(Likelihood):
     """Signs, weights and prior means of the rows, with the link."""
 
     link: Link
     sign: Float[Array, " n"]
     weights: Float[Array, " n"]
     offset: Float[Array, " n"]
+
+    def log_prob(self, value: Float[Array, " n"]) -> Scalar:
+        return self.weights @ jax.vmap(self.link.log_prob)(self.sign, self.offset + value)
+
+    def sites(self, value: Float[Array, " n"]) -> Sites:
+        slope = jax.vmap(self.link.slope)(self.sign, self.offset + value)
+        precision = jax.vmap(self.link.curvature)(self.sign, self.offset + value)
+        return Sites(self.weights * precision, self.weights * (slope + precision * value))
+
+    def factor(self, gram: Float[Array, "n n"], precision: Float[Array, " n"]) -> SiteFactor:
+        return SiteFactor.of(gram, precision)
 
 
 class _Search(Module):
@@ -65,13 +68,11 @@ class _Search(Module):
     change: Scalar
 
 
-def posterior_of_sites(gram: Float[Array, "n n"], sites: Sites, spread: bool = True) -> SiteGaussian:
-    """The Gaussian that the prior and the sites make; without `spread` its variances are left at zero."""
+def posterior_of_sites(gram: Float[Array, "n n"], sites: Sites) -> SiteGaussian:
+    """The Gaussian that the prior and the sites make."""
     factor = SiteFactor.of(gram, sites.precision)
-    weights = sites.shift - factor.solve(gram @ sites.shift)
-    variance = jnp.zeros_like(weights)
-    if spread:
-        variance = jnp.diag(gram) - (factor.half_solve(gram) ** 2).sum(0)
+    weights = dual_weights(gram, factor, sites.shift)
+    variance = jnp.diag(gram) - (factor.half_solve(gram) ** 2).sum(0)
     return SiteGaussian(gram @ weights, variance, Learned(factor, weights))
 
 
@@ -87,9 +88,11 @@ def find_sites(
     """The sites at the fixed point of a method, from those of `start` (of none): Newton's method for
     "laplace"; for the others the steps shorten where they stop getting closer.
     """
-    sites = no_sites(labels.offset) if start is None else start
-    if method == "laplace":
-        return _find_mode(gram, labels, sites, max_steps, tol)
+    none = jnp.zeros_like(labels.offset)
+    sites = Sites(none, none) if start is None else start
+    if method == "laplace":  # whoever uses them makes one step more, which squares what is left of the error
+        found = find_mode(gram, labels, sites, max_steps=max_steps, tol=tol**0.5)
+        return Run(labels.sites(gram @ found.state), found.trace, found.num_steps, found.code)
 
     def step(search: _Search) -> tuple[_Search, Scalar]:
         wanted = _wanted(method, labels, search.q, search.sites)
@@ -107,67 +110,23 @@ def find_sites(
     return Run(found.state.sites, found.trace, found.num_steps, found.code)
 
 
-def no_sites(like: Float[Array, " n"]) -> Sites:
-    """Sites that say nothing: the posterior is the prior."""
-    return Sites(jnp.zeros_like(like), jnp.zeros_like(like))
-
-
 def site_evidence(method: str, gram: Float[Array, "n n"], labels: Labels, sites: Sites) -> Scalar:
     r"""The approximate log-evidence (for "variational" a lower bound) at the fixed point.
 
     It is differentiable in `gram` and `labels.offset` with `sites` held: bound and EP evidence are stationary
     in them, and the mode moves as one Newton step from the sites says.
     """
-    link, sign, weights, offset = labels.link, labels.sign, labels.weights, labels.offset
-    q = posterior_of_sites(gram, sites, spread=method != "laplace")
     if method == "laplace":
-        mode = q.mean + offset
-        precision = weights * jax.vmap(link.curvature)(sign, mode)
-        again = posterior_of_sites(gram, Sites(precision, sites.shift), spread=False)
-        fit = weights @ jax.vmap(link.log_prob)(sign, mode)
-        return fit - 0.5 * q.learned.weights @ q.mean - 0.5 * again.learned.factor.log_det()
+        factor = labels.factor(gram, sites.precision)
+        return evidence_at(gram, labels, dual_weights(gram, factor, sites.shift))[0]
+    q = posterior_of_sites(gram, sites)
     if method == "variational":
-        fit = weights @ jax.vmap(lambda s, m, v: average(lambda f: link.log_prob(s, f), m, v))(
-            sign, q.mean + offset, q.variance
-        )
+        expected = jax.vmap(lambda s, m, v: average(lambda f: labels.link.log_prob(s, f), m, v))
+        fit = labels.weights @ expected(labels.sign, q.mean + labels.offset, q.variance)
         inverse = q.learned.factor.inner.half_solve(jnp.eye(gram.shape[0], dtype=gram.dtype))
         spread = (inverse**2).sum() - gram.shape[0]
         return fit - 0.5 * (spread + q.learned.weights @ q.mean + q.learned.factor.log_det())
     return _ep_evidence(labels, q, sites)
-
-
-def _find_mode(gram: Array, labels: Labels, start: Sites, max_steps: int, tol: float) -> Run[Any]:
-    """The sites at the mode, by Newton's method; whoever uses them makes one step more, which squares what is
-    left of the error.
-    """
-    options = {"args": (gram, labels, start), "max_steps": max_steps, "tol": tol**0.5, "stop": "step"}
-    found = minimise(_depth, jnp.zeros_like(labels.offset), _NEWTON, **options)
-    return Run(_mode_sites(labels, gram @ found.state), found.trace, found.num_steps, found.code)
-
-
-def _depth(dual: Array, gram: Array, labels: Labels, start: Sites) -> Scalar:
-    """Minus the log-posterior density of the function $K a$."""
-    mean = gram @ dual
-    values = jax.vmap(labels.link.log_prob)(labels.sign, labels.offset + mean)
-    return 0.5 * dual @ mean - labels.weights @ values
-
-
-def _step(dual: Array, gram: Array, labels: Labels, start: Sites) -> Array:
-    """Newton's step from the dual weights; the first uses the sites of `start`, where there are any."""
-    here = _mode_sites(labels, gram @ dual)
-    begin = ~jnp.any(dual != 0) & jnp.any(start.precision > 0)
-    sites = jax.tree.map(lambda a, b: jnp.where(begin, a, b), start, here)
-    return posterior_of_sites(gram, sites, spread=False).learned.weights - dual
-
-
-_NEWTON = Newton(direction=_step)
-
-
-def _mode_sites(labels: Labels, mean: Array) -> Sites:
-    """The sites of a quadratic at a value of the function."""
-    slope = jax.vmap(labels.link.slope)(labels.sign, labels.offset + mean)
-    precision = jax.vmap(labels.link.curvature)(labels.sign, labels.offset + mean)
-    return Sites(labels.weights * precision, labels.weights * (slope + precision * mean))
 
 
 def _wanted(method: str, labels: Labels, q: SiteGaussian, sites: Sites) -> Sites:

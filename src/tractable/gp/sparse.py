@@ -20,23 +20,26 @@ import jax.numpy as jnp
 import numpy as np
 
 from tractable.bijections.support import Rebuild, unconstrain
-from tractable.core.checks import as_float, check, check_count, has_values, to_device
+from tractable.core.checks import as_float, check, check_count, to_device
+from tractable.core.chunks import pad_rows
 from tractable.core.factors import UnitFactor, normal_log_density
 from tractable.core.linalg import PsdFactor, psd_factor
 from tractable.core.module import Module, field
+from tractable.core.rows import points
 from tractable.core.support import positive, real
 from tractable.core.types import Array, ArrayLike, Bool, Float, Scalar
 from tractable.distributions.continuous import Normal
 from tractable.distributions.gaussian import Learned
-from tractable.gp.latent import LatentPosterior, Searched
+from tractable.gp.ascent import ProcessFit, rebuilt
+from tractable.gp.latent import LatentPosterior
 from tractable.gp.links import Link, as_link
 from tractable.gp.means import Mean, ZeroMean, as_mean
-from tractable.gp.points import Observed, as_observed, as_points, pad_points
+from tractable.gp.points import Observed, Table, observe
 from tractable.gp.prior import covariance, means, prior_variances
 from tractable.kernels.random_features import pivoted_landmarks
-from tractable.optim.minimise import Minimum, minimise
+from tractable.optim.minimise import minimise
 
-__all__ = ["InducingPosterior", "SparseFit", "SparseProcess", "fit_sparse", "inducing_rows"]
+__all__ = ["InducingPosterior", "SparseProcess", "fit_sparse", "inducing_rows"]
 
 _BLOCK = 2048
 
@@ -70,28 +73,26 @@ class SparseProcess(Module):
         jitter: float = 1e-8,
     ):
         check(hasattr(kernel, "gram"), "kernel", "a Kernel", type(kernel).__name__, error=TypeError)
-        self.kernel, self.inducing = kernel, as_points("inducing", inducing)
+        self.kernel, self.inducing = kernel, _inducing(inducing)
         self.noise, self.mean = as_float("noise", noise), as_mean(mean)
         self.link = None if link is None else as_link(link)
         self.shown = None if shown is None else to_device(np.asarray(shown, bool))
         check(jitter >= 0, "jitter", "zero or positive", jitter)
         self.jitter = float(jitter)
 
-    def posterior(
-        self, X: Any, y: ArrayLike | None = None, weights: ArrayLike | None = None
-    ) -> "InducingPosterior":
+    def posterior(self, X: Table, y: Any = None, weights: Any = None) -> "InducingPosterior":
         """The best Gaussian of the inducing values, after one pass over the rows (or those that
         `gp.points.observe` prepared)."""
         check(self.link is None, "link", "none for the collapsed bound", self.link, "Use `gp.svgp.fit_svgp`.")
-        return _collapsed(self, as_observed(X, y, weights))
+        return _collapsed(self, observe(X, y, weights, num_columns=self.inducing.shape[1]))
 
-    def log_evidence(self, X: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None) -> Scalar:
+    def log_evidence(self, X: Table, y: Any = None, weights: Any = None) -> Scalar:
         r"""The lower bound of $\log p(y \mid X)$."""
         return self.posterior(X, y, weights).log_evidence
 
     def factor(self) -> PsdFactor:
         """The factor of the covariance of the inducing values."""
-        gram = covariance(self.kernel, self.mean, self.inducing, None)
+        gram = covariance(self, self.inducing)
         eye = jnp.eye(gram.shape[0], dtype=gram.dtype)
         if self.shown is None:
             return psd_factor(gram + self.jitter * jnp.diag(gram).mean() * eye)
@@ -101,7 +102,7 @@ class SparseProcess(Module):
 
     def rows(self, factor: PsdFactor, X: Float[Array, "n d"]) -> Float[Array, "m n"]:
         r"""$a_n = L^{-1} k_u(x_n)$ as columns."""
-        cross = covariance(self.kernel, self.mean, self.inducing, X)
+        cross = covariance(self, self.inducing, X)
         return factor.half_solve(cross if self.shown is None else jnp.where(self.shown[:, None], cross, 0.0))
 
     @property
@@ -116,8 +117,15 @@ class InducingPosterior(LatentPosterior):
     process: Any
     factor: PsdFactor  # of the covariance of the inducing values
     learned: Learned  # a belief about the whitened values
-    log_evidence: Scalar  # a lower bound
+    log_evidence: Scalar = field(about="a lower bound")
     num_rows: Scalar
+
+    _shown = ("num_inducing", "num_rows", "log_evidence", "process")
+
+    @property
+    def num_inducing(self) -> int:
+        """How many inducing points count."""
+        return self.process.num_inducing
 
     @property
     def dim(self) -> int:
@@ -127,30 +135,15 @@ class InducingPosterior(LatentPosterior):
         """The covariance of the function at rows and the whitened inducing values."""
         return self.process.rows(self.factor, X).T
 
-    def predict_dist(self, X: ArrayLike) -> Normal:
+    def predict_dist(self, X: Table) -> Normal:
         """A new target at each row."""
         mean, variance = self.moments(X)
         return Normal(mean, jnp.sqrt(variance + self.process.noise))
 
-    def probability(self, X: ArrayLike) -> Any:
+    def probability(self, X: Table) -> Any:
         """The probability of label 1 at each row, for a process with a link."""
         check(self.process.link is not None, "link", "given, for probabilities", None)
         return self.process.link.probability(*self.moments(X))
-
-    def __repr__(self) -> str:
-        if not has_values(self):
-            return "InducingPosterior(...)"
-        size = f"{self.process.num_inducing} inducing points for {float(self.num_rows):g} rows"
-        bound = f"log-evidence at least {float(self.log_evidence):.4f}"
-        return f"InducingPosterior({size}, {bound}, jitter {self.process.jitter:g} of the variance)"
-
-
-class SparseFit(Searched, Module):
-    """The process with the hyperparameters and inducing points found, and how the search went."""
-
-    process: SparseProcess
-    log_evidence: Scalar  # a lower bound
-    run: Minimum = field(show=False)
 
 
 class RowSums(Module):
@@ -165,30 +158,30 @@ class RowSums(Module):
 
 def fit_sparse(
     process: SparseProcess,
-    X: Any,
-    y: ArrayLike | None = None,
-    weights: ArrayLike | None = None,
+    X: Table,
+    y: Any = None,
+    weights: Any = None,
     *,
     max_steps: int = 100,
     tol: float = 1e-2,
-) -> SparseFit:
+) -> ProcessFit:
     """Kernel, noise and inducing points that maximise the bound, from those of `process`; `X` may be rows
     that `gp.points.observe` prepared."""
-    observed = as_observed(X, y, weights)
+    observed = observe(X, y, weights, num_columns=process.inducing.shape[1])
     free, rebuild = unconstrain(process)
     run = minimise(_negative, free, args=(rebuild, observed), max_steps=max_steps, tol=tol)
-    return SparseFit(_rebuilt(run.state, rebuild), -run.value, run)
+    return ProcessFit(rebuilt(rebuild, run.state), -run.value, run)
 
 
-def inducing_rows(kernel: Any, X: ArrayLike, count: int, *, candidates: int = 4096) -> np.ndarray:
+def inducing_rows(kernel: Any, X: Table, count: int, *, candidates: int = 4096) -> np.ndarray:
     """Rows to begin with, at most `count`: greedily those of the largest variance given the rows before.
 
     They are the pivots of a Cholesky factor of `candidates` rows at even steps.
     """
-    rows = np.asarray(as_points("X", X))
+    rows = np.asarray(points(X))
     rows = rows[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), candidates)).astype(int))]
     number = min(check_count("count", count), len(rows))
-    padded = pad_points(to_device(rows))
+    padded = pad_rows(rows)[0]
     return np.asarray(padded)[np.asarray(pivoted_landmarks(kernel, padded, number).indices)]
 
 
@@ -214,8 +207,8 @@ def row_sums(process: SparseProcess, factor: PsdFactor, observed: Observed) -> R
 
 def _block_sums(process: SparseProcess, factor: PsdFactor, X: Array, y: Array, weights: Array) -> RowSums:
     a = process.rows(factor, X)
-    residual = jnp.where(weights > 0, y - means(process.mean, X), 0.0)
-    left = prior_variances(process.kernel, process.mean, X) - (a**2).sum(0)  # below zero by rounding alone
+    residual = jnp.where(weights > 0, y - means(process, X), 0.0)
+    left = prior_variances(process, X) - (a**2).sum(0)  # below zero by rounding alone
     scaled = a * weights[None]
     return RowSums(
         scaled @ a.T,
@@ -246,15 +239,15 @@ def whitened_belief(shift: Float[Array, " m"], precision: PsdFactor) -> Learned:
     return Learned(UnitFactor(), precision.solve(shift), precision)
 
 
+def _inducing(rows: ArrayLike) -> Array:
+    table = points(rows, name="inducing")
+    return to_device(table) if isinstance(table, np.ndarray) else table
+
+
 def _negative(free: Array, rebuild: Rebuild, observed: Observed) -> Scalar:
     process = rebuild(free)[0]
     factor = process.factor()
     return -posterior_from_sums(process, factor, row_sums(process, factor, observed)).log_evidence
-
-
-@eqx.filter_jit
-def _rebuilt(free: Array, rebuild: Rebuild) -> Any:
-    return rebuild(free)[0]
 
 
 @eqx.filter_jit

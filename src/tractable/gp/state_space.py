@@ -22,14 +22,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from tractable.core.checks import check, has_values
-from tractable.core.chunks import bucket_size, pad_rows
+from tractable.core.chunks import bucket_size
 from tractable.core.module import HostResult, Module
-from tractable.core.types import Array, ArrayLike, Scalar
+from tractable.core.rows import Rows
+from tractable.core.types import Array, Scalar
 from tractable.distributions.continuous import Normal
 from tractable.distributions.gaussian import Gaussian
 from tractable.distributions.linear_gaussian import LinearGaussian
 from tractable.gp.noise import RowNoise
-from tractable.gp.points import Observed, as_points, log_copies, observe
+from tractable.gp.points import Observed, Table, log_copies, observe
 from tractable.gp.prior import means
 from tractable.gp.regression import GaussianProcess
 from tractable.kernels.base import Scaled
@@ -74,17 +75,17 @@ class MarkovProcess(Module):
         by_row = isinstance(self.process.noise, RowNoise)
         check(not by_row, "noise", "one variance, or a function of the point", "one for each row")
 
-    def log_evidence(self, x: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None) -> Scalar:
+    def log_evidence(self, X: Table, y: Any = None, weights: Any = None) -> Scalar:
         r"""$\log p(y) = \sum_n \log p(y_n \mid y_{1:n-1})$, by the filter alone."""
-        return _evidence(self.process, _sorted(observe(x, y, weights))[0])
+        return _evidence(self.process, _sorted(X, y, weights)[0])
 
-    def posterior(self, x: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None) -> "SeriesPosterior":
+    def posterior(self, X: Table, y: Any = None, weights: Any = None) -> "SeriesPosterior":
         """The process after seeing targets at points in any order; equal points are welcome with noise."""
-        series, _ = _sorted(observe(as_points("x", x, 1), y, weights))
+        series, _ = _sorted(X, y, weights)
         evidence = _evidence(self.process, series)
         if has_values(evidence):
             fix = "Where points repeat without noise, raise `noise`, or drop them."
-            check(bool(jnp.isfinite(evidence)), "x", "points whose targets have a density", "none", fix)
+            check(bool(jnp.isfinite(evidence)), "X", "points whose targets have a density", "none", fix)
         return SeriesPosterior(self.process, series, evidence)
 
 
@@ -96,44 +97,39 @@ class SeriesPosterior(HostResult):
     series: Observed
     log_evidence: Scalar
 
-    def latent(self, x: ArrayLike) -> Normal:
+    _shown = ("num_rows", "log_evidence", "process")
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows were seen."""
+        return self.series.num_rows
+
+    def latent(self, X: Table) -> Normal:
         """The function at each point."""
-        mean, variance = self._smoothed(x)
+        mean, variance = self._smoothed(Rows.of(X, num_columns=1).X)
         return Normal(mean, jnp.sqrt(variance))
 
-    def predict_dist(self, x: ArrayLike) -> Normal:
+    def predict_dist(self, X: Table) -> Normal:
         """A new target at each point."""
-        mean, variance = self._smoothed(x)
-        return Normal(mean, jnp.sqrt(variance + self.process.noise.at(as_points("x", x, 1))))
+        rows = Rows.of(X, num_columns=1).X
+        mean, variance = self._smoothed(rows)
+        return Normal(mean, jnp.sqrt(variance + self.process.noise.at(rows)))
 
-    def _smoothed(self, x: ArrayLike) -> tuple[Array, Array]:
-        new = np.asarray(as_points("x", x, 1))
-        old, n = self.series, self.series.num_rows
-        rows = np.concatenate([np.asarray(old.X)[:n], new])
-        y = np.concatenate([np.asarray(old.y)[:n], np.zeros(len(new))])
-        weights = np.concatenate([np.asarray(old.weights)[:n], np.zeros(len(new))])
-        merged, order = _sorted(observe(rows, y, weights))
-        mean, variance = _smooth(self.process, merged)
+    def _smoothed(self, new: np.ndarray) -> tuple[Array, Array]:
+        old, n = self.series, self.num_rows
+        pairs = (old.X, new), (old.y, np.zeros(len(new))), (old.weights, np.zeros(len(new)))
+        X, y, weights = (np.concatenate([np.asarray(seen)[:n], more]) for seen, more in pairs)
+        merged, order = _sorted(Rows(X, y, weights))
         places = np.argsort(order, kind="stable")[n:]
-        return jnp.asarray(np.asarray(mean)[places]), jnp.asarray(np.asarray(variance)[places])
-
-    def __repr__(self) -> str:
-        if not has_values(self):
-            return "SeriesPosterior(...)"
-        return (
-            f"SeriesPosterior({self.series.num_rows} rows, log-evidence {float(self.log_evidence):.4f}, "
-            f"exact: Kalman smoother, {self.process.kernel!r})"
-        )
+        mean, variance = (np.asarray(part)[places] for part in _smooth(self.process, merged))
+        return jnp.asarray(mean), jnp.asarray(variance)
 
 
-def _sorted(observed: Observed) -> tuple[Observed, np.ndarray]:
+def _sorted(X: Table, y: Any = None, weights: Any = None) -> tuple[Observed, np.ndarray]:
     """The rows in order, padded to a bucket size (nothing here is cubic), and the order."""
-    n = observed.num_rows
-    order = np.argsort(np.asarray(observed.X)[:n, 0], kind="stable")
-    parts = [np.asarray(a)[order] for a in (observed.X, observed.y, observed.within, observed.weights)]
-    padded: Any = pad_rows(tuple(parts[:3]), parts[3], size=bucket_size(n))
-    (rows, y, within), weights = padded
-    return Observed(rows, y, weights, within, observed.count), order
+    rows = Rows.of(X, y, weights, target="number", num_columns=1, absent="keep")
+    order = np.argsort(np.asarray(rows.X)[:, 0], kind="stable")
+    return observe(rows.take(order), size=bucket_size), order
 
 
 def _chain(process: GaussianProcess, series: Observed) -> tuple[GaussianChain, Array]:
@@ -147,7 +143,7 @@ def _chain(process: GaussianProcess, series: Observed) -> tuple[GaussianChain, A
     moves, drifts = jax.vmap(lambda gap: _transition(order, gap))(rate * jnp.diff(series.X[:, 0]))
     size, noise = order + 1, process.noise.at(series.X) / series.safe_weights()
     initial = Gaussian(jnp.zeros(size), variance * jnp.asarray(_STATIONARY[order]))
-    look = LinearGaussian(jnp.eye(1, size), means(process.mean, series.X)[:, None], noise[:, None, None])
+    look = LinearGaussian(jnp.eye(1, size), means(process, series.X)[:, None], noise[:, None, None])
     chain = GaussianChain(initial, LinearGaussian(moves, jnp.zeros(size), variance * drifts), look)
     return chain, jnp.where(series.present, series.y, jnp.nan)[:, None]
 
@@ -181,4 +177,4 @@ def _smooth(process: GaussianProcess, series: Observed) -> tuple[Array, Array]:
     smooth = chain.smooth(targets, form="square-root").marginals
     before = chain.initial.cov[0, 0]  # a variance is known to a unit of rounding of this
     variance = jnp.maximum(smooth.cov[:, 0, 0], jnp.finfo(smooth.cov.dtype).eps * before)
-    return smooth.mean[:, 0] + means(process.mean, series.X), variance
+    return smooth.mean[:, 0] + means(process, series.X), variance

@@ -21,24 +21,25 @@ import numpy as np
 from jax.scipy.special import digamma
 from scipy.special import roots_genlaguerre
 
-from tractable.core.checks import check, check_count, has_values
+from tractable.core.checks import check, check_count
 from tractable.core.iterate import Run, run_until
 from tractable.core.module import Module
-from tractable.core.types import Array, ArrayLike, Float, Scalar
+from tractable.core.types import Array, Float, Scalar
 from tractable.distributions.continuous import Normal
 from tractable.distributions.divergence import kl
 from tractable.distributions.mixture import Mixture
 from tractable.distributions.positive import Gamma
+from tractable.gp.ascent import Searched
 from tractable.gp.evidence import inverse_from
 from tractable.gp.exact import ExactPosterior
 from tractable.gp.noise import RowNoise
-from tractable.gp.points import Observed, observe
+from tractable.gp.points import Observed, Table, observe
 from tractable.gp.regression import GaussianProcess, fitted
 
 __all__ = ["StudentPosterior", "student_posterior"]
 
 
-class StudentPosterior(Module):
+class StudentPosterior(Searched, Module):
     """The variational posterior: `weights` near zero mark outliers, `bound` is below the log-evidence."""
 
     gaussian: ExactPosterior  # with the noise that the weights leave to each row
@@ -46,6 +47,18 @@ class StudentPosterior(Module):
     scale: Scalar
     row_weights: Float[Array, " n"]
     run: Run
+
+    _shown = ("num_rows", "num_outliers", "degrees", "scale", "bound")
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows were seen."""
+        return self.gaussian.num_rows
+
+    @property
+    def num_outliers(self) -> int:
+        """How many rows have a weight below 0.3."""
+        return int((np.asarray(self.weights) < 0.3).sum())
 
     @property
     def bound(self) -> Scalar:
@@ -55,13 +68,13 @@ class StudentPosterior(Module):
     @property
     def weights(self) -> Array:
         r"""$\bar u_i$ of each row."""
-        return jnp.asarray(np.asarray(self.row_weights)[: self.gaussian.observed.num_rows])
+        return self.gaussian.observed.unpadded(self.row_weights)
 
-    def latent(self, X: ArrayLike) -> Normal:
+    def latent(self, X: Table) -> Normal:
         """The function at each row."""
         return self.gaussian.latent(X)
 
-    def predict_dist(self, X: ArrayLike, num_nodes: int = 16) -> Mixture:
+    def predict_dist(self, X: Table, num_nodes: int = 16) -> Mixture:
         """A new target at each row: the scale mixture by Gauss-Laguerre quadrature over $u$, heavy tails and
         all.
         """
@@ -72,21 +85,12 @@ class StudentPosterior(Module):
         loc = jnp.broadcast_to(latent.mean[None], spread.shape)
         return Mixture(masses / masses.sum(), Normal(loc, jnp.sqrt(spread)))
 
-    def __repr__(self) -> str:
-        if not has_values(self):
-            return "StudentPosterior(...)"
-        outliers = int((np.asarray(self.weights) < 0.3).sum())
-        return (
-            f"StudentPosterior({len(self.weights)} rows, {outliers} of them outliers, "
-            f"log-evidence above {float(self.bound):.4f} (variational bound). {self.run.status.sentence})"
-        )
-
 
 def student_posterior(
     process: GaussianProcess,
-    X: ArrayLike,
-    y: ArrayLike,
-    weights: ArrayLike | None = None,
+    X: Table,
+    y: Any = None,
+    weights: Any = None,
     *,
     degrees: float | int = 4.0,
     scale: float | int | None = None,

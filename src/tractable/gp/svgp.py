@@ -21,16 +21,17 @@ import numpy as np
 import optax
 
 from tractable.bijections.support import Rebuild, unconstrain
-from tractable.core.checks import as_float, check, check_count, check_length
+from tractable.core.checks import check, check_count
 from tractable.core.factors import normal_log_density
 from tractable.core.host_random import generator
 from tractable.core.iterate import run
 from tractable.core.linalg import psd_factor
 from tractable.core.module import Module, field
-from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
+from tractable.core.types import Array, Float, Key, Scalar
 from tractable.core.verdict import Verdict
+from tractable.gp.ascent import rebuilt
 from tractable.gp.links import average
-from tractable.gp.points import as_points, observe
+from tractable.gp.points import Observed, Table, observe
 from tractable.gp.prior import means, prior_variances
 from tractable.gp.sparse import InducingPosterior, SparseProcess, whitened_belief
 
@@ -55,13 +56,6 @@ class StochasticFit(Module):
         return Verdict(not rising, f"After {self.trace.size} steps the bound is {words}.", {"rise": rise})
 
 
-class _Rows(Module):
-    X: Float[Array, "n d"]
-    y: Float[Array, " n"]
-    weights: Float[Array, " n"]
-    total: Scalar
-
-
 class _State(Module):
     free: Float[Array, " p"]
     shift: Float[Array, " m"]
@@ -71,9 +65,9 @@ class _State(Module):
 
 def fit_svgp(
     process: SparseProcess,
-    X: ArrayLike,
-    y: ArrayLike,
-    weights: ArrayLike | None = None,
+    X: Table,
+    y: Any = None,
+    weights: Any = None,
     *,
     key: Key,
     num_steps: int = 300,
@@ -85,34 +79,22 @@ def fit_svgp(
 
     Both rates fall to a tenth by the end, along a cosine.
     """
-    rows = _checked(process, X, y, weights)
+    target = "number" if process.link is None else "binary"
+    observed = observe(X, y, weights, target=target, num_columns=process.inducing.shape[1])
     free, rebuild = unconstrain(process)
-    size = min(check_count("batch", batch), rows.X.shape[0])
-    order = _batches(key, rows.X.shape[0], size, check_count("num_steps", num_steps))
+    size = min(check_count("batch", batch), observed.num_rows)
+    order = _batches(key, observed.num_rows, size, check_count("num_steps", num_steps))
     count = process.inducing.shape[0]
     start = _State(free, jnp.zeros(count), jnp.eye(count), optax.scale_by_adam().init(free))
     progress = 0.55 + 0.45 * np.cos(np.pi * np.arange(num_steps) / num_steps)
     rates = jnp.asarray(np.stack([learning_rate * progress, natural_rate * progress], 1))
-    state, trace = _trained(start, rows, rebuild, jnp.asarray(order), rates)
+    state, trace = _trained(start, observed, rebuild, jnp.asarray(order), rates)
     check(bool(np.isfinite(trace[-1])), "learning_rate", "small enough for a finite bound", learning_rate)
-    found = _rebuilt(state.free, rebuild)
+    found = rebuilt(rebuild, state.free)
     if process.link is None:
-        return StochasticFit(found.posterior(X, y, weights), trace)
-    return StochasticFit(
-        _posterior(found, state, trace[-max(1, num_steps // 10) :].mean(), rows.total), trace
-    )
-
-
-def _checked(process: SparseProcess, X: ArrayLike, y: ArrayLike, weights: ArrayLike | None) -> _Rows:
-    rows, targets = as_points("X", X, process.inducing.shape[1]), as_float("y", y)
-    check_length("y", targets, "X", rows)
-    if process.link is not None:
-        known = np.isin(np.asarray(targets), (0.0, 1.0))
-        check(bool(known.all()), "y", "labels 0 and 1", f"{np.asarray(targets)[~known][:1]}")
-        targets = 2 * targets - 1
-    padded = observe(rows, targets, weights)  # checks values; batches need no padding
-    counts = padded.weights[: padded.num_rows]
-    return _Rows(rows, targets, counts, counts.sum())
+        return StochasticFit(found.posterior(observed), trace)
+    bound = trace[-max(1, num_steps // 10) :].mean()
+    return StochasticFit(_posterior(found, state, bound, observed.weights.sum()), trace)
 
 
 def _batches(key: Key, num_rows: int, size: int, num_steps: int) -> np.ndarray:
@@ -127,7 +109,7 @@ def _expected(process: SparseProcess, y: Scalar, mean: Scalar, variance: Scalar)
     r"""$E[\log p(y \mid f)]$ for $f \sim N(\mu, v)$."""
     if process.link is not None:
         link = process.link
-        return average(lambda f: link.log_prob(y, f), mean, variance)
+        return average(lambda f: link.log_prob(2 * y - 1, f), mean, variance)
     spread = (y - mean) ** 2 + variance
     return normal_log_density(spread / process.noise, jnp.log(process.noise), 1)
 
@@ -136,8 +118,8 @@ def _marginals(process: SparseProcess, state: _State, X: Array) -> tuple[Array, 
     """The columns $a$, the whitened mean, and mean and variance of the function at rows."""
     belief = whitened_belief(state.shift, psd_factor(state.precision))
     a = process.rows(process.factor(), X)
-    before = prior_variances(process.kernel, process.mean, X)
-    return a, belief.weights, *belief.marginals(means(process.mean, X), before, a.T)
+    before = prior_variances(process, X)
+    return a, belief.weights, *belief.marginals(means(process, X), before, a.T)
 
 
 def _divergence(state: _State) -> Scalar:
@@ -149,10 +131,10 @@ def _divergence(state: _State) -> Scalar:
     return 0.5 * ((root**2).sum() + mean @ mean - size + precision.log_det())
 
 
-def _step(state: _State, inputs: Any, rows: _Rows, rebuild: Rebuild) -> tuple[_State, Scalar]:
+def _step(state: _State, inputs: Any, observed: Observed, rebuild: Rebuild) -> tuple[_State, Scalar]:
     index, (rate, natural) = inputs
-    X, y, weights = rows.X[index], rows.y[index], rows.weights[index]
-    weights = weights * rows.total / weights.sum()
+    X, y, weights = observed.X[index], observed.y[index], observed.weights[index]
+    weights = weights * observed.weights.sum() / weights.sum()
 
     def bound(free):
         process = rebuild(free)[0]
@@ -178,17 +160,14 @@ def _step(state: _State, inputs: Any, rows: _Rows, rebuild: Rebuild) -> tuple[_S
 
 @eqx.filter_jit
 def _trained(
-    start: _State, rows: _Rows, rebuild: Rebuild, order: Array, rates: Array
+    start: _State, observed: Observed, rebuild: Rebuild, order: Array, rates: Array
 ) -> tuple[_State, Array]:
     found = run(
-        lambda state, inputs: _step(state, inputs, rows, rebuild), start, (order, (rates[:, 0], rates[:, 1]))
+        lambda state, inputs: _step(state, inputs, observed, rebuild),
+        start,
+        (order, (rates[:, 0], rates[:, 1])),
     )
     return found.state, found.trace
-
-
-@eqx.filter_jit
-def _rebuilt(free: Array, rebuild: Rebuild) -> SparseProcess:
-    return rebuild(free)[0]
 
 
 @eqx.filter_jit
