@@ -199,7 +199,7 @@ CASES = [
           _called("supervised.perceptrons.perceptron.KernelPerceptron.fit", _signs, _RBF, max_epochs=5),
           "decision"),
     _case("nearest neighbours",
-          _called("supervised.neighbours.search.NearestNeighbours", _numbers, np.ones(12), 3), "regression"),
+          _called("supervised.neighbours.search.NearestNeighbours.fit", _numbers, 3), "regression"),
     _case("logistic", _called(f"{_LOGISTIC}.binary.fit_logistic", _bits, penalty=0.1), "predict_proba"),
     _case("softmax", _called(f"{_LOGISTIC}.softmax.fit_softmax", _classes, penalty=0.1), "predict_proba"),
     _case("probit", _called(f"{_LOGISTIC}.probit.fit_probit", _bits, penalty=0.1), "predict_proba"),

@@ -274,8 +274,8 @@ def test_saved_and_read_back(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "options", "message"),
     [
-        ((X, Y[:3]), {}, "`y` must be one number per row"),
-        ((X, np.full(12, np.nan)), {}, "`y` must be finite"),
+        ((X, Y[:3]), {}, r"`y` must be as long as `X` \(12\); got 3"),
+        ((X, np.full(12, np.nan)), {}, "`y` must be finite; got NaN in row 0"),
         ((X, Y, -1.0), {}, "`alpha` must be one positive number"),
         ((X, Y, 1.0, 0.0), {}, "`noise_precision` must be one positive"),
         ((X, Y), {"weights": -np.ones(12)}, "`weights` must be zero or positive"),
@@ -288,5 +288,5 @@ def test_bad_input_is_named(arguments, options, message):
 
 
 def test_prediction_of_the_wrong_width_is_named():
-    with pytest.raises(ValueError, match="rows that give 3 features"):
+    with pytest.raises(ValueError, match="`X` must be rows of 3 columns; got 2 columns"):
         bayesian_linear(X, Y).predict(X[:, :2])

@@ -157,7 +157,7 @@ def test_constant_columns_cancel_and_singular_ones_are_named():
     with pytest.raises(ValueError, match=r"shared covariance is regular; got no variance in column \[4\]"):
         fit_gaussian_discriminant(np.c_[X, Y], Y, tied=True)
     floored = fit_gaussian_discriminant(twice, Y, floor=1e-6)
-    assert "regular only by the floor" in repr(floored)
+    assert "Regular only by the floor" in repr(floored)
     assert (floored.predict(twice) == Y).mean() > 0.95
 
 
@@ -185,7 +185,7 @@ def test_bad_input_is_named_and_models_are_stored(tmp_path):
         model.linear_form()
     storage.save(tmp_path / "model", model)
     np.testing.assert_array_equal(storage.load(tmp_path / "model").posterior(X), model.posterior(X))
-    assert repr(model).endswith("a covariance each; weight 150: exact)")
+    assert repr(model).endswith("tied           False\n  Exact.")
 
 
 @pytest.mark.parametrize(

@@ -51,19 +51,19 @@ def test_minima_of_runs_find_the_smallest_entries():
 
 def test_one_neighbour_reproduces_training_rows_and_breaks_at_midpoints():
     weight, height = np.sort(RNG.normal(size=12)), RNG.normal(size=12)
-    model = NearestNeighbours(weight[:, None], height, np.ones(12), 1)
+    model = NearestNeighbours.fit(weight[:, None], height, 1)
     np.testing.assert_array_equal(model.regression(weight[:, None]), height)
     middle = (weight[1:] + weight[:-1]) / 2
     step = 1e-9
     np.testing.assert_array_equal(model.regression(middle[:, None] - step), height[:-1])
     np.testing.assert_array_equal(model.regression(middle[:, None] + step), height[1:])
     labels = RNG.integers(0, 3, 12)
-    votes = NearestNeighbours(weight[:, None], labels, np.ones(12), 1).shares(weight[:, None])
+    votes = NearestNeighbours.fit(weight[:, None], labels, 1).shares(weight[:, None])
     assert (votes.argmax(1) == labels).all()
 
 
 def test_ties_go_to_the_first_row():
-    model = NearestNeighbours(np.array([[1.0], [-1.0], [1.0]]), np.array([5.0, 7.0, 9.0]), np.ones(3), 1)
+    model = NearestNeighbours.fit(np.array([[1.0], [-1.0], [1.0]]), np.array([5.0, 7.0, 9.0]), 1)
     assert model.regression([[0.0]]).tolist() == [5.0]
     assert nearest([[1.0], [-1.0], [1.0]], [[0.0]], 2).indices.tolist() == [[0, 1]]
 
@@ -74,32 +74,32 @@ def test_agrees_with_scikit_learn(closeness):
     new[:5] = X[:5]  # a distance of zero takes the whole vote
     y, labels = RNG.normal(size=200), RNG.integers(0, 4, 200)
     peer = KNeighborsRegressor(7, weights=closeness).fit(X, y)
-    ours = NearestNeighbours(X, y, np.ones(200), 7, closeness)
+    ours = NearestNeighbours.fit(X, y, 7, closeness)
     np.testing.assert_allclose(ours.regression(new), peer.predict(new), rtol=1e-10)
     peer = KNeighborsClassifier(7, weights=closeness).fit(X, labels)
-    ours = NearestNeighbours(X, labels, np.ones(200), 7, closeness)
+    ours = NearestNeighbours.fit(X, labels, 7, closeness)
     np.testing.assert_allclose(ours.shares(new), peer.predict_proba(new), rtol=1e-10, atol=1e-14)
 
 
 def test_weights_are_repetitions_and_fractions_are_shared():
     X, y, new = RNG.normal(size=(40, 2)), RNG.normal(size=40), RNG.normal(size=(30, 2))
     counts = RNG.integers(1, 4, 40)
-    weighted = NearestNeighbours(X, y, counts.astype(float), 5)
-    repeated = NearestNeighbours(np.repeat(X, counts, 0), np.repeat(y, counts), np.ones(counts.sum()), 5)
+    weighted = NearestNeighbours.fit(X, y, 5, weights=counts.astype(float))
+    repeated = NearestNeighbours.fit(np.repeat(X, counts, 0), np.repeat(y, counts), 5)
     np.testing.assert_allclose(weighted.regression(new), repeated.regression(new), rtol=1e-12)
-    halves = NearestNeighbours(X, y, np.full(40, 0.5), 5)  # ten rows of half a weight
+    halves = NearestNeighbours.fit(X, y, 5, weights=np.full(40, 0.5))  # ten rows of half a weight
     np.testing.assert_allclose(halves.regression(new), y[_sorted_search(X, new, 10)].mean(1), rtol=1e-12)
 
 
 def test_residual_scale_is_the_leave_one_out_error():
     X, y = RNG.normal(size=(30, 2)), RNG.normal(size=30)
-    model = NearestNeighbours(X, y, np.ones(30), 3)
+    model = NearestNeighbours.fit(X, y, 3)
     errors = []
     for i in range(30):
         rest = np.delete(np.arange(30), i)
         errors.append(y[i] - y[rest][_sorted_search(X[rest], X[i : i + 1], 3)].mean())
     assert model.residual_scale() == pytest.approx(np.sqrt(np.mean(np.square(errors))), rel=1e-12)
-    assert NearestNeighbours(X, np.full(30, 2.0), np.ones(30), 3).residual_scale() == np.spacing(2.0)
+    assert NearestNeighbours.fit(X, np.full(30, 2.0), 3).residual_scale() == np.spacing(2.0)
 
 
 def test_neighbour_graph():
@@ -119,14 +119,14 @@ def test_neighbour_graph():
 def test_bad_input_is_named_and_models_are_stored(tmp_path):
     X = RNG.normal(size=(6, 2))
     with pytest.raises(ValueError, match=r"`num_neighbours` must be at most the weight of all rows \(6\)"):
-        NearestNeighbours(X, np.zeros(6), np.ones(6), 7)
+        NearestNeighbours.fit(X, np.zeros(6), 7)
     with pytest.raises(ValueError, match="`rows` must be finite; got nan in column 1, row 0"):
         nearest([[0.0, np.nan]], [[0.0, 0.0]], 1)
     with pytest.raises(ValueError, match="`method` must be one of"):
         nearest(X, X, 1, method="ball")
     with pytest.raises(ValueError, match="`num_neighbours` must be a whole number from 1 to 5; got 6"):
         neighbour_graph(X, 6)
-    model = NearestNeighbours(X, np.arange(6.0), np.ones(6), 2)
+    model = NearestNeighbours.fit(X, np.arange(6.0), 2)
     storage.save(tmp_path / "model", model)
     np.testing.assert_array_equal(storage.load(tmp_path / "model").regression(X), model.regression(X))
     assert "num_neighbours  2" in repr(model)

@@ -34,7 +34,7 @@ def test_degree_sweep_turns_on_new_rows_only():
     assert test[12] > 1.5 * test[3]  # the noise alone is 0.09, of which no degree is rid
     assert sweep.best == 3
     assert sweep.best_by_evidence == 3
-    assert "degree 3 by rows left out, 3 by evidence" in repr(sweep)
+    assert "best_by_evidence  3" in repr(sweep)
 
 
 def test_more_rows_cure_overfitting():

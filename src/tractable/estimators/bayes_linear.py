@@ -47,8 +47,7 @@ class _LinearBayes(Regressor):
         return {"intercept": self.fit_intercept, "standardise": self.standardise, "basis": self.basis}
 
     def _statistics(self, rows):
-        weights = None if (rows.weights == 1).all() else rows.weights
-        return regression_statistics(rows.X, rows.y, weights, basis=self.basis)
+        return regression_statistics(rows, basis=self.basis)
 
     def _refit(self):
         raise AttributeError(f"{type(self).__name__} has no fit.")
@@ -62,17 +61,17 @@ class _LinearBayes(Regressor):
 
     def predict(self, X, return_std=False):
         """The predictive mean of each row; with `return_std` also the predictive standard deviation."""
-        X = self._new_rows(X)
-        mean = self.model_.predict(X)
-        return (mean, np.sqrt(np.asarray(self.model_.split(X).total))) if return_std else mean
+        rows = self._new_table(X)
+        mean = self.model_.predict(rows)
+        return (mean, np.sqrt(np.asarray(self.model_.split(rows).total))) if return_std else mean
 
     def predict_dist(self, X) -> Distribution:
         """The predictive distribution of the target, one unit per row."""
-        return self.model_.predict_dist(self._new_rows(X))
+        return self.model_.predict_dist(self._new_table(X))
 
     def predict_uncertainty(self, X) -> UncertaintySplit:
         """The predictive variance of each row in its parts: noise (aleatoric) and weights (epistemic)."""
-        return self.model_.split(self._new_rows(X))
+        return self.model_.split(self._new_table(X))
 
 
 class BayesianLinearRegressor(_LinearBayes):

@@ -4,6 +4,7 @@ Equal rows are merged before a fit, their weights added: what leave-one-out leav
 a weight of two is the row twice to the last digit.
 """
 
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any
 
@@ -47,12 +48,12 @@ class MarginClassifier(Classifier):
 
     calibration_: Any
 
-    def _decisions(self, X: np.ndarray) -> np.ndarray:
+    def _decisions(self, X: Rows) -> np.ndarray:
         raise AttributeError(f"{type(self).__name__} has no decisions.")
 
     def decision_function(self, X):
         """The signed decision for the second of two classes, or a score per class."""
-        rows = self._new_rows(X)
+        rows = self._new_table(X)
         return self._decisions(rows)
 
     def predict(self, X):
@@ -79,10 +80,10 @@ class MarginClassifier(Classifier):
         else:
             self.calibration_ = fit_temperature(left_out, codes, weights)
 
-    def _targets(self, codes: np.ndarray) -> list[np.ndarray]:
-        """Labels -1 and +1: of the second of two classes, or of each class against the rest."""
-        count = len(self.classes_)
-        return [np.where(codes == c, 1.0, -1.0) for c in ([1] if count == 2 else range(count))]
+    def _one_against_rest(self, rows: Rows) -> list[Rows]:
+        """The rows with two classes: the second of two against the first, or each class against the rest."""
+        chosen = [1] if len(self.classes_) == 2 else range(len(self.classes_))
+        return [replace(rows, y=(rows.y == code).astype(np.int64), classes=(-1, 1)) for code in chosen]
 
 
 class ResidualRegressor(Regressor):
@@ -144,7 +145,7 @@ def merged(rows: Rows, *, arranged: bool = False) -> tuple[Rows, np.ndarray]:
         first, weights = first[order], weights[order]
     elif len(first) == len(rows.y):
         return rows, first
-    return Rows(rows.X[first], rows.y[first], weights), first
+    return replace(rows.take(first), weights=weights), first
 
 
 def fold_of_rows(codes: np.ndarray, folds: int) -> np.ndarray:

@@ -39,12 +39,12 @@ class NeighboursClassifier(Classifier):
     def fit(self, X, y, sample_weight=None):
         """Keep the rows."""
         rows = self._training_classes(X, y, sample_weight)
-        self.model_ = NearestNeighbours(rows.X, rows.y, rows.weights, int(self.n_neighbors), self.weights)
+        self.model_ = NearestNeighbours.fit(rows, None, int(self.n_neighbors), self.weights)
         return self
 
     def predict_proba(self, X) -> np.ndarray:
         """The share of each class among the neighbours, in the order of `classes_`."""
-        rows = self._new_rows(X)
+        rows = self._new_table(X)
         return self.model_.shares(rows, len(self.classes_))
 
 
@@ -67,13 +67,12 @@ class NeighboursRegressor(Regressor):
     def fit(self, X, y, sample_weight=None):
         """Keep the rows."""
         rows = self._training_rows(X, y, sample_weight, y_numeric=True)
-        targets = np.asarray(rows.y, float)
-        self.model_ = NearestNeighbours(rows.X, targets, rows.weights, int(self.n_neighbors), self.weights)
+        self.model_ = NearestNeighbours.fit(rows, None, int(self.n_neighbors), self.weights)
         return self
 
     def predict(self, X) -> np.ndarray:
         """The average of the neighbours' targets."""
-        rows = self._new_rows(X)
+        rows = self._new_table(X)
         return self.model_.regression(rows)
 
     def predict_dist(self, X) -> Normal:

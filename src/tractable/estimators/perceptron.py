@@ -1,12 +1,14 @@
 """The perceptron as a scikit-learn estimator; the mathematics is in `supervised.perceptrons.perceptron`."""
 
+from dataclasses import replace
 from numbers import Integral
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 
+from tractable.core.rows import Rows
 from tractable.estimators.margins import MarginClassifier, fold_of_rows, merged
 from tractable.supervised.perceptrons.perceptron import Perceptron
 
@@ -43,29 +45,32 @@ class PerceptronClassifier(MarginClassifier):
         spread = np.sqrt(np.average((rows.X - self.mean_) ** 2, axis=0, weights=rows.weights))
         self.scale_ = np.where(spread > 0, spread, 1.0)
         seed = check_random_state(self.random_state).randint(2**31 - 1) if self.shuffle else None
-        points = (rows.X - self.mean_) / self.scale_
-        self.model_ = self._planes(points, rows.y, rows.weights, seed)
+        points = self._scaled(rows)
+        self.model_ = self._planes(points, seed)
         self.mistakes_ = [plane.mistakes for plane in self.model_]
         self.n_iter_ = max(len(plane.mistakes) for plane in self.model_)
-        left_out, fold = np.empty((len(points), len(self.model_))), fold_of_rows(rows.y, 5)
+        left_out, fold = np.empty((rows.num_rows, len(self.model_))), fold_of_rows(rows.y, 5)
         for test in (fold == f for f in np.unique(fold)):
             if not test.all():
-                planes = self._planes(points[~test], rows.y[~test], rows.weights[~test], seed)
-                left_out[test] = np.column_stack([_decided(plane, points[test]) for plane in planes])
+                left_out[test] = _decided(self._planes(points.take(~test), seed), points.take(test))
             else:  # a table of one row in each class has nothing to leave out
-                left_out[test] = self._decisions(rows.X)[test].reshape(-1, left_out.shape[1])
+                left_out[test] = _decided(self.model_, points)[test]
         self._calibrate(left_out[:, 0] if len(self.classes_) == 2 else left_out, rows.y, rows.weights)
         return self
 
-    def _planes(self, points: np.ndarray, codes: np.ndarray, weights: np.ndarray, seed: int | None) -> tuple:
-        options = {"weights": weights, "max_epochs": self.max_iter, "seed": seed}
-        return tuple(Perceptron.fit(points, signs, **options) for signs in self._targets(codes))
+    def _scaled(self, rows: Rows) -> Rows:
+        return replace(rows, X=(rows.X - self.mean_) / self.scale_)
+
+    def _planes(self, points: Rows, seed: int | None) -> tuple[Perceptron, ...]:
+        options: Any = {"max_epochs": self.max_iter, "seed": seed}
+        return tuple(Perceptron.fit(table, **options) for table in self._one_against_rest(points))
 
     def _decisions(self, X):
-        points = (X - self.mean_) / self.scale_
-        values = np.column_stack([_decided(plane, points) for plane in self.model_])
+        values = _decided(self.model_, self._scaled(X))
         return values[:, 0] if len(self.classes_) == 2 else values
 
 
-def _decided(plane: Perceptron, points: np.ndarray) -> np.ndarray:
-    return plane.decision(points) if plane.status.ok else plane.averaged_decision(points)
+def _decided(planes: tuple[Perceptron, ...], points: Rows) -> np.ndarray:
+    """A column per plane; where no plane separates, the average of those on the way decides."""
+    columns = [p.decision(points) if p.status.ok else p.averaged_decision(points) for p in planes]
+    return np.column_stack(columns)

@@ -1,5 +1,6 @@
 """Support vector machines as scikit-learn estimators; the mathematics is in `supervised.svm`."""
 
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -97,16 +98,8 @@ class SupportVectorClassifier(MarginClassifier):
         return self
 
     def _machine(self, kernel: Kernel, rows: Rows, left_out: int) -> Any:
-        return fit_pairwise(
-            rows.X,
-            rows.y,
-            kernel,
-            float(self.C),
-            weights=rows.weights,
-            tol=float(self.tol),
-            max_steps=self.max_iter,
-            left_out=left_out,
-        )
+        options: Any = {"tol": float(self.tol), "max_steps": self.max_iter, "left_out": left_out}
+        return fit_pairwise(rows, kernel=kernel, C=float(self.C), **options)
 
     def _folds(self, kernel: Kernel, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
         """Decisions of machines that were fitted without the fold of each row."""
@@ -115,8 +108,8 @@ class SupportVectorClassifier(MarginClassifier):
         check(least > 1, "folds", "None where a class has one distinct row", self.folds)
         decisions = np.empty((len(rows.y), count * (count - 1) // 2))
         for test in (fold == f for f in np.unique(fold)):
-            part = Rows(*[array[~test] for array in rows])
-            decisions[test] = self._machine(kernel, part, 0)[0].decisions(rows.X[test])
+            machine = self._machine(kernel, rows.take(~test), 0)[0]
+            decisions[test] = machine.decisions(rows.take(test))
         return np.arange(len(rows.y)), decisions
 
     def _decisions(self, X):
@@ -149,38 +142,38 @@ class LinearSupportVectorClassifier(MarginClassifier):
 
     def fit(self, X, y, sample_weight=None):
         rows, _ = merged(self._training_classes(X, y, sample_weight), arranged=True)
-        options = {"weights": rows.weights, "tol": self.tol, "max_epochs": self.max_iter}
-        targets = self._targets(rows.y)
-        self.model_ = tuple(ascend_dual(rows.X, signs, float(self.C), **options) for signs in targets)
+        options = {"tol": self.tol, "max_epochs": self.max_iter}
+        tables = self._one_against_rest(rows)
+        self.model_ = tuple(ascend_dual(table, C=float(self.C), **options) for table in tables)
         self.coef_ = np.array([plane.weights for plane in self.model_])
         self.intercept_ = np.array([plane.bias for plane in self.model_])
         self.n_iter_ = max(plane.num_steps for plane in self.model_)
         chosen = np.sort(generator(0).permutation(len(rows.y))[:_CALIBRATION_ROWS])
-        left_out = self._left_out(rows, targets, chosen)
+        left_out = self._left_out(rows, tables, chosen)
         values = left_out[:, 0] if left_out.shape[1] == 1 else left_out
         self._calibrate(values, rows.y[chosen], rows.weights[chosen])
         return self
 
-    def _left_out(self, rows: Rows, targets: list[np.ndarray], chosen: np.ndarray) -> np.ndarray:
+    def _left_out(self, rows: Rows, tables: list[Rows], chosen: np.ndarray) -> np.ndarray:
         """Decisions of planes that were fitted again without the fold of each row, from where they stand.
 
         The span rule would not do: it holds the sets on the margin and at the bound fixed, and with as few
         vectors on the margin as columns, or fewer, it moves decisions by units, a refit by hundredths.
         """
-        codes, decisions = rows.y[chosen], np.empty((len(chosen), len(targets)))
+        codes, decisions = rows.y[chosen], np.empty((len(chosen), len(tables)))
         lone = np.bincount(codes)[codes] == 1
         fold = fold_of_rows(np.where(lone, -1, codes), _FOLDS)
         for test in (fold == f for f in np.unique(fold)):
             keep = np.delete(np.arange(len(rows.y)), chosen[test])
-            options = {"weights": rows.weights[keep], "tol": max(self.tol, _FOLD_TOLERANCE)}
-            for column, (plane, signs) in enumerate(zip(self.model_, targets)):
+            tol, held = max(self.tol, _FOLD_TOLERANCE), rows.take(chosen[test])
+            for column, (plane, table) in enumerate(zip(self.model_, tables)):
                 start = np.asarray(plane.multipliers)[keep]
-                refit = ascend_dual(rows.X[keep], signs[keep], float(self.C), start=start, **options)
-                decisions[test, column] = refit.decision(rows.X[chosen[test]])
+                refit = ascend_dual(table.take(keep), C=float(self.C), start=start, tol=tol)
+                decisions[test, column] = refit.decision(held)
         return decisions
 
     def _decisions(self, X):
-        values = X @ self.coef_.T + self.intercept_
+        values = X.X @ self.coef_.T + self.intercept_
         return values[:, 0] if values.shape[1] == 1 else values
 
 
@@ -219,18 +212,11 @@ class SupportVectorRegressor(ResidualRegressor):
     def fit(self, X, y, sample_weight=None):
         rows, first = merged(self._training_rows(X, y, sample_weight, y_numeric=True))
         kernel = chosen_kernel(self.kernel, self.gamma, self.degree, self.coef0, rows.X, rows.weights)
-        self.model_ = SupportVectorRegression.fit(
-            rows.X,
-            rows.y,
-            kernel,
-            float(self.C),
-            float(self.epsilon),
-            weights=rows.weights,
-            tol=float(self.tol),
-            max_steps=self.max_iter,
-        )
+        settings = {"kernel": kernel, "C": float(self.C), "epsilon": float(self.epsilon)}
+        options: Any = {**settings, "tol": float(self.tol), "max_steps": self.max_iter}
+        self.model_ = SupportVectorRegression.fit(rows, **options)
         self.n_iter_, self.support_ = max(int(self.model_.num_steps), 1), first[self.model_.support]
-        residuals = rows.y - self.model_.predict(rows.X) + self._changes(rows)
+        residuals = rows.y - self.model_.predict(rows) + self._changes(rows)
         self._model_residuals(residuals, rows.weights)
         return self
 
@@ -250,7 +236,7 @@ class SupportVectorRegressor(ResidualRegressor):
 
     def predict(self, X):
         """The middle of the tube."""
-        rows = self._new_rows(X)
+        rows = self._new_table(X)
         return self.model_.predict(rows)
 
 
@@ -283,10 +269,8 @@ class LeastSquaresSupportVectorClassifier(_LeastSquares, MarginClassifier):
     def fit(self, X, y, sample_weight=None):
         rows, _ = merged(self._training_classes(X, y, sample_weight))
         kernel = self._chosen_kernel(rows)
-        self.model_ = tuple(
-            LeastSquaresMachine.fit(rows.X, signs, kernel, float(self.C), weights=rows.weights)
-            for signs in self._targets(rows.y)
-        )
+        tables = (replace(table, y=table.signs, classes=None) for table in self._one_against_rest(rows))
+        self.model_ = tuple(LeastSquaresMachine.fit(table, None, kernel, float(self.C)) for table in tables)
         left_out = np.column_stack([machine.left_out for machine in self.model_])
         self._calibrate(left_out[:, 0] if left_out.shape[1] == 1 else left_out, rows.y, rows.weights)
         return self
@@ -307,11 +291,11 @@ class LeastSquaresSupportVectorRegressor(_LeastSquares, ResidualRegressor):
     def fit(self, X, y, sample_weight=None):
         rows, _ = merged(self._training_rows(X, y, sample_weight, y_numeric=True))
         kernel = self._chosen_kernel(rows)
-        self.model_ = LeastSquaresMachine.fit(rows.X, rows.y, kernel, float(self.C), weights=rows.weights)
+        self.model_ = LeastSquaresMachine.fit(rows, None, kernel, float(self.C))
         self._model_residuals(rows.y - self.model_.left_out, rows.weights)
         return self
 
     def predict(self, X):
         """The value of the expansion."""
-        rows = self._new_rows(X)
+        rows = self._new_table(X)
         return self.model_.predict(rows)

@@ -21,7 +21,7 @@ from scipy.special import expit
 
 from tractable.core.checks import as_float, check, check_count, check_finite, namespace
 from tractable.core.module import Module, field
-from tractable.core.rows import points
+from tractable.core.rows import Rows, points
 from tractable.core.support import positive, real
 from tractable.core.types import Array, ArrayLike, Float, Values
 
@@ -38,7 +38,7 @@ class Basis(Module):
     [[1.0, 3.0, 9.0]]
     """
 
-    def __call__(self, X: ArrayLike) -> Values:
+    def __call__(self, X: ArrayLike | Rows) -> Values:
         """The design matrix of the rows, in NumPy unless the rows are JAX arrays."""
         features = self._features(points(X))
         return jnp.asarray(features) if isinstance(X, jax.Array) else features
@@ -190,7 +190,7 @@ class Concatenated(Basis):
         return namespace(self, X).concatenate([part._features(X) for part in self.parts], axis=1)
 
 
-def design_matrix(basis: "Basis | Callable | Sequence", X: ArrayLike) -> Values:
+def design_matrix(basis: "Basis | Callable | Sequence", X: ArrayLike | Rows) -> Values:
     r"""$\Phi_{ij} = \phi_j(x_i)$ for a basis, a callable of the rows, or a sequence of either.
 
     >>> design_matrix([Bias(), np.sin], np.array([0.0])).tolist()

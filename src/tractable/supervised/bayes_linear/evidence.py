@@ -15,10 +15,11 @@ References.  MacKay (1992); Bishop (2006) section 3.5.2; Gull (1989).
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tractable.core.checks import check, check_count, check_option
+from tractable.core.checks import check_count, check_option
 from tractable.core.chunks import bucket_size
 from tractable.core.iterate import Ended, Run, Status, run_until
 from tractable.core.module import Module, field
@@ -102,9 +103,6 @@ def maximise_evidence(
     (0.9248952, 24.8655237)
     """
     check_option("method", method, ("profile", "fixed-point", "gradient"))
-    degrees = statistics.degrees(intercept)
-    fix = "With an intercept one row says nothing of the noise (n_samples = 1): add rows, or fix the noise."
-    check(degrees > 0, "statistics", "of more rows", f"{float(statistics.count):g}", fix)
     spectrum = spectrum_of(statistics, intercept=intercept, standardise=standardise)
     if method == "profile":
         alpha, beta = profile_evidence(spectrum)
@@ -127,29 +125,17 @@ def profile_evidence(spectrum: Spectrum) -> tuple[float, float]:
     """
     import scipy.optimize
 
-    squares, z, residual, nu = _numbers(spectrum)
-    top = np.log(squares.max(initial=0.0)) if squares.max(initial=0.0) > 0 else 0.0
-    grid: Any = np.linspace(top + _LOWEST, top + _HIGHEST, _POINTS)
-    heights = log_profile(spectrum, grid)
+    grid: Any = spectrum.log_ratios(_LOWEST, _HIGHEST, _POINTS)
+    heights, _ = spectrum.profile(grid)
     best = np.flatnonzero(heights >= heights.max() - 1e-10 * (1 + abs(heights.max())))[-1]
     log_ratio = grid[best]
     if 0 < best < _POINTS - 1:
         low, high = grid[best - 1], grid[best + 1]
-        if _slope(low, squares, z, residual, nu) > 0 > _slope(high, squares, z, residual, nu):
-            known = (squares, z, residual, nu)
-            log_ratio: Any = scipy.optimize.brentq(_slope, low, high, args=known, xtol=1e-14)
-    ratio = np.exp(log_ratio)
-    beta = nu / (residual + (ratio * z**2 / (ratio + squares)).sum())
-    return float(ratio * beta), float(beta)
-
-
-def log_profile(spectrum: Spectrum, log_ratios: np.ndarray) -> np.ndarray:
-    r"""$\max_\beta \log p(y \mid \lambda\beta, \beta)$ for each $\log\lambda$."""
-    squares, z, residual, nu = _numbers(spectrum)
-    kept = 1 / (1 + squares[None, :] * np.exp(-log_ratios)[:, None])
-    misfit = residual + kept @ z**2
-    constant = nu * (np.log(nu / (2 * np.pi)) - 1) - float(spectrum.log_count)
-    return 0.5 * np.log(kept).sum(1) - 0.5 * nu * np.log(misfit) + 0.5 * constant
+        host = jax.tree.map(np.asarray, spectrum)
+        if _slope(low, host) > 0 > _slope(high, host):
+            log_ratio: Any = scipy.optimize.brentq(_slope, low, high, args=(host,), xtol=1e-14)
+    beta = float(spectrum.profile(np.array([log_ratio]))[1][0])
+    return float(np.exp(log_ratio) * beta), beta
 
 
 def evidence_fixed_point(
@@ -205,16 +191,10 @@ def _padded(spectrum: Spectrum) -> EvidenceTerms:
     return EvidenceTerms(jnp.asarray(squares), jnp.asarray(z), *rest)
 
 
-def _slope(log_ratio: float, squares: np.ndarray, z: np.ndarray, residual: float, nu: float) -> float:
+def _slope(log_ratio: float, terms: EvidenceTerms) -> float:
     r"""The derivative of the profile in $\log\lambda$: zero where $\gamma = \alpha\,m_N^\top m_N$."""
-    ratio = np.exp(log_ratio)
+    ratio, squares, z = np.exp(log_ratio), terms.squares, terms.projections
     total = ratio + squares
-    misfit = residual + (ratio * z**2 / total).sum()
-    return float(
-        0.5 * (squares / total).sum() - 0.5 * nu * (ratio * squares * z**2 / total**2).sum() / misfit
-    )
-
-
-def _numbers(spectrum: Spectrum) -> tuple[np.ndarray, np.ndarray, float, float]:
-    squares, z = np.asarray(spectrum.squares), np.asarray(spectrum.projections)
-    return squares, z, float(spectrum.residual), float(spectrum.degrees)
+    misfit = terms.residual + (ratio * z**2 / total).sum()
+    length = (ratio * squares * z**2 / total**2).sum()
+    return float(0.5 * (squares / total).sum() - 0.5 * terms.degrees * length / misfit)

@@ -22,8 +22,9 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import gammainccinv, gammaincinv
 
-from tractable.core.checks import check, check_count, namespace
+from tractable.core.checks import check_count, namespace
 from tractable.core.module import Module, field
+from tractable.core.rows import Rows
 from tractable.core.support import positive
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
 from tractable.core.verdict import Verdict
@@ -31,7 +32,6 @@ from tractable.distributions.normal_mixture import NormalMixture
 from tractable.inference.chains.mcmc import mcmc
 from tractable.inference.chains.posterior import Posterior
 from tractable.inference.trust.uncertainty import UncertaintySplit
-from tractable.supervised.bayes_linear.evidence import log_profile
 from tractable.supervised.bayes_linear.posterior import LinearPosterior
 from tractable.supervised.bayes_linear.spectrum import EvidenceTerms, Spectrum, spectrum_of
 from tractable.supervised.bayes_linear.statistics import RegressionStatistics
@@ -100,7 +100,7 @@ class FullBayesLinear(LinearPosterior):
         )
         return Verdict(edge < 0.01, sentence, {"edge": edge, "log_evidence": self.log_evidence})
 
-    def predict_dist(self, X: ArrayLike) -> NormalMixture:
+    def predict_dist(self, X: ArrayLike | Rows) -> NormalMixture:
         r"""$p(y \mid x) = \int N(m_N^\top\phi, \sigma_N^2)\,p(\alpha, \beta \mid y)$ of each row."""
         xp, (means, leverage) = namespace(self, X), self._conditional(X)
         scale = xp.sqrt((1 + leverage).T[:, :, None] / xp.asarray(self.betas)[None])
@@ -108,7 +108,7 @@ class FullBayesLinear(LinearPosterior):
         flat = (len(scale), -1)
         return NormalMixture(xp.asarray(self.probs).reshape(-1), location.reshape(flat), scale.reshape(flat))
 
-    def split(self, X: ArrayLike) -> UncertaintySplit:
+    def split(self, X: ArrayLike | Rows) -> UncertaintySplit:
         r"""$E[1/\beta]$, and the variance of $f(x)$ over weights and precisions."""
         xp, (means, leverage) = namespace(self, X), self._conditional(X)
         probs = xp.asarray(self.probs)
@@ -151,18 +151,15 @@ def full_bayes_linear(
 ) -> FullBayesLinear:
     r"""The posterior of both precisions on a grid that fits it; `log_prior(alpha, beta)` is a log-density of
     $(\alpha, \beta)$ which works on arrays (half-Cauchy scales if it is not given)."""
-    check(statistics.degrees(intercept) > 0, "statistics", "of more rows", f"{float(statistics.count):g}",
-          "With an intercept one row (n_samples = 1) says nothing of the noise.")  # fmt: skip
     spectrum = spectrum_of(statistics, intercept=intercept, standardise=standardise)
     prior = _default_prior(statistics, intercept) if log_prior is None else log_prior
     log_ratios = _ratio_grid(spectrum, prior, check_count("num_ratios", num_ratios, least=3))
-    best = _best_noise(spectrum, log_ratios)
+    heights, best = spectrum.profile(log_ratios)
     steps = _noise_steps(float(spectrum.degrees), check_count("num_noises", num_noises, least=3))
     log_betas = np.log(best)[:, None] + steps[None, :]
     log_alphas = log_ratios[:, None] + log_betas
     # log p(y | a, b) is its maximum over b at this ratio + nu/2 (t - e^t + 1) with t = log(b / best b)
-    heights = log_profile(spectrum, log_ratios)[:, None]
-    heights = heights + 0.5 * float(spectrum.degrees) * (steps - np.expm1(steps))[None, :]
+    heights = heights[:, None] + 0.5 * float(spectrum.degrees) * (steps - np.expm1(steps))[None, :]
     heights = heights + np.asarray(prior(np.exp(log_alphas), np.exp(log_betas))) + log_alphas + log_betas
     cells = np.log(log_ratios[1] - log_ratios[0]) + np.log(steps[1] - steps[0])
     top = heights.max()
@@ -190,7 +187,7 @@ def sample_precisions(
     prior = _default_prior(statistics, intercept) if log_prior is None else log_prior
     terms = EvidenceTerms(*(getattr(spectrum, name) for name in EvidenceTerms.__dataclass_fields__))
     ratios = _ratio_grid(spectrum, prior, 3)
-    beta = float(_best_noise(spectrum, ratios)[1])
+    beta = float(spectrum.profile(ratios)[1][1])
     start = {"alpha": float(np.exp(ratios[1])) * beta, "beta": beta}
     supports = {"alpha": positive, "beta": positive}
     return mcmc(_Target(prior), start, key=key, supports=supports, args=(terms,), **options)
@@ -223,17 +220,13 @@ class _Target(Module):
 
 
 def _default_prior(statistics: RegressionStatistics, intercept: bool) -> HalfCauchyScales:
-    size = np.linalg.norm(statistics.triangle(intercept)[:, -1]) / np.sqrt(float(statistics.count))
-    return HalfCauchyScales(size if size > 0 else 1.0)
+    return HalfCauchyScales(statistics.target_scale(intercept))
 
 
 def _ratio_grid(spectrum: Spectrum, prior: LogPrior, count: int) -> np.ndarray:
     """Log ratios that cover the profile of the posterior; the middle of three is near its highest point."""
-    squares = np.asarray(spectrum.squares)
-    top = np.log(squares.max()) if squares.max(initial=0.0) > 0 else 0.0
-    wide = np.linspace(top + _LOWEST, top + _HIGHEST, _POINTS)
-    heights = log_profile(spectrum, wide)
-    beta = _best_noise(spectrum, wide)
+    wide = spectrum.log_ratios(_LOWEST, _HIGHEST, _POINTS)
+    heights, beta = spectrum.profile(wide)
     alpha = np.exp(wide) * beta
     heights = heights + np.asarray(prior(alpha, beta)) + np.log(alpha) + np.log(beta)
     if count == 3:
@@ -241,12 +234,6 @@ def _ratio_grid(spectrum: Spectrum, prior: LogPrior, count: int) -> np.ndarray:
         return np.array([best - 1, best, best + 1])
     near = np.flatnonzero(heights > heights.max() - _NEGLIGIBLE)
     return np.linspace(wide[max(near[0] - 1, 0)], wide[min(near[-1] + 1, _POINTS - 1)], count)
-
-
-def _best_noise(spectrum: Spectrum, log_ratios: np.ndarray) -> np.ndarray:
-    kept = 1 / (1 + np.asarray(spectrum.squares)[None, :] * np.exp(-log_ratios)[:, None])
-    misfit = float(spectrum.residual) + kept @ np.asarray(spectrum.projections) ** 2
-    return float(spectrum.degrees) / misfit
 
 
 def _noise_steps(degrees: float, count: int) -> np.ndarray:

@@ -18,6 +18,7 @@ import numpy as np
 from tractable.core.checks import check, namespace
 from tractable.core.iterate import Run
 from tractable.core.module import field
+from tractable.core.rows import Rows
 from tractable.core.types import Array, ArrayLike, Float, Scalar
 from tractable.core.verdict import Verdict
 from tractable.distributions.continuous import StudentT
@@ -73,7 +74,7 @@ class UnknownNoiseLinear(LinearPosterior):
         kind = "The evidence is exact." if exact else "The evidence is a lower bound."
         return Verdict(True, kind, {"log_evidence": self.log_evidence})
 
-    def predict_dist(self, X: ArrayLike) -> StudentT:
+    def predict_dist(self, X: ArrayLike | Rows) -> StudentT:
         r"""$p(y \mid x)$ of each row, a Student's t."""
         xp = namespace(self, X)
         standard = (self._design(X) - xp.asarray(self.centre)[None]) / xp.asarray(self.scale)[None]
@@ -83,7 +84,7 @@ class UnknownNoiseLinear(LinearPosterior):
         location = xp.asarray(self.target_centre) + unit * xp.asarray(t.loc)
         return StudentT(xp.asarray(t.degrees), location, unit * xp.asarray(t.scale))
 
-    def split(self, X: ArrayLike) -> UncertaintySplit:
+    def split(self, X: ArrayLike | Rows) -> UncertaintySplit:
         """The predictive variance of each row in its parts: noise, and what more data would settle."""
         xp, t = namespace(self, X), self.predict_dist(X)
         noise = self._noise_variance(self._noise()) * xp.asarray(self.target_scale) ** 2
@@ -176,8 +177,7 @@ def _standard(statistics: RegressionStatistics, intercept: bool, standardise: bo
     """Units of columns and target, and rows in these units that have the statistics of the data."""
     rows, targets, weights = statistics.rows(intercept)
     scale = statistics.scale(intercept) if standardise else np.ones(statistics.dim)
-    size = float(np.linalg.norm(statistics.triangle(intercept)[:, -1]) / np.sqrt(float(statistics.count)))
-    target_scale = size if size > 0 else 1.0
+    target_scale = statistics.target_scale(intercept)
     centre = np.asarray(statistics.mean) * intercept
     units = centre[:-1], scale, centre[-1], target_scale
     return units, (rows / scale[None, :], targets / target_scale, weights)

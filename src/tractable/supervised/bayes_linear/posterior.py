@@ -22,6 +22,7 @@ import numpy as np
 from tractable.core.checks import check, check_count, namespace
 from tractable.core.factors import normal_log_density
 from tractable.core.module import Module, field
+from tractable.core.rows import Rows
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
 from tractable.core.verdict import Verdict
 from tractable.distributions.continuous import Normal
@@ -47,16 +48,13 @@ class LinearPosterior(Module):
         centre = xp.asarray(self.statistics.mean)
         return jnp.asarray(centre[-1] - centre[:-1] @ xp.asarray(self.mean) if self.intercept else 0.0)
 
-    def predict(self: Any, X: ArrayLike) -> Any:
+    def predict(self: Any, X: ArrayLike | Rows) -> Any:
         r"""The predictive mean $b + m_N^\top\phi(x)$ of each row."""
         xp = namespace(self, X)
         return xp.asarray(self.offset) + self._design(X) @ xp.asarray(self.mean)
 
     def _design(self: Any, X: Any) -> Any:
-        design, dim = features(self.basis, X), self.statistics.dim
-        fits = design.ndim == 2 and design.shape[1] == dim
-        check(fits, "X", f"rows that give {dim} features", f"shape {design.shape}")
-        return design
+        return features(self.basis, X, self.statistics.dim)
 
 
 class BayesianLinear(LinearPosterior):
@@ -99,18 +97,20 @@ class BayesianLinear(LinearPosterior):
         """The posterior of the weights, as a distribution."""
         return Gaussian(self.mean, self.cov)
 
-    def update(self, X: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None) -> "BayesianLinear":
+    def update(
+        self, X: ArrayLike | Rows, y: ArrayLike | None = None, weights: ArrayLike | None = None
+    ) -> "BayesianLinear":
         """The posterior after more rows: any order and any split give the same as all rows at once."""
         more = regression_statistics(X, y, weights, basis=self.basis)
         prior = np.asarray(self.prior_mean), np.asarray(self.prior_root)
         return _absorbed(self.statistics + more, *prior, self.noise_precision, self.intercept, self.basis)
 
-    def predict_dist(self, X: ArrayLike) -> Normal:
+    def predict_dist(self, X: ArrayLike | Rows) -> Normal:
         r"""$p(y \mid x)$ of each row: $N(m_N^\top\phi,\ 1/\beta + \phi^\top S_N\phi)$."""
         xp = namespace(self, X)
         return Normal(xp.asarray(self.predict(X)), xp.sqrt(xp.asarray(self.split(X).total)))
 
-    def split(self, X: ArrayLike) -> UncertaintySplit:
+    def split(self, X: ArrayLike | Rows) -> UncertaintySplit:
         r"""The predictive variance of each row in its parts $1/\beta$ and $\phi^\top S_N\phi$."""
         xp, epistemic = namespace(self, X), (self._spread(X) ** 2).sum(1)
         noise = xp.full(len(epistemic), 1 / xp.asarray(self.noise_precision))
@@ -161,8 +161,8 @@ class BayesianLinear(LinearPosterior):
 
 
 def bayesian_linear(
-    X: ArrayLike,
-    y: ArrayLike,
+    X: ArrayLike | Rows,
+    y: ArrayLike | None = None,
     alpha: Any = 1.0,
     noise_precision: Any = 1.0,
     *,

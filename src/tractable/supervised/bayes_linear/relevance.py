@@ -112,8 +112,6 @@ def relevance_regression(
     """
     check(least_noise > 0, "least_noise", "positive", least_noise)
     count = statistics.degrees(intercept)
-    fix = "With an intercept one row (n_samples = 1) says nothing of the noise."
-    check(count > 0, "statistics", "of more rows", f"{float(statistics.count):g}", fix)
     spectrum = spectrum_of(statistics, intercept=intercept, standardise=standardise)
     alpha, beta = profile_evidence(spectrum)
     dim, scale = statistics.dim, np.asarray(spectrum.scale)

@@ -21,9 +21,10 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from tractable.core.checks import check
 from tractable.core.factors import normal_log_density
 from tractable.core.module import Module, field
-from tractable.core.types import Array, ArrayLike, Float, Scalar
+from tractable.core.types import Array, ArrayLike, Float, Scalar, Values
 from tractable.supervised.bayes_linear.statistics import RegressionStatistics, directions_of
 
 __all__ = ["EvidenceTerms", "Spectrum", "spectrum_of"]
@@ -91,6 +92,18 @@ class Spectrum(EvidenceTerms):
         along = np.asarray(self.rotated_mean(float(alpha), float(beta)))
         return np.asarray(self.directions) @ along / np.asarray(self.scale)
 
+    def log_ratios(self, low: float, high: float, count: int) -> np.ndarray:
+        r"""A grid of $\log\lambda$ = $\log\alpha/\beta$ relative to the largest eigenvalue."""
+        largest = np.asarray(self.squares).max(initial=0.0)
+        return np.linspace(low, high, count) + (np.log(largest) if largest > 0 else 0.0)
+
+    def profile(self, log_ratios: Values) -> tuple[Values, Values]:
+        r"""$\max_\beta \log p(y \mid \lambda\beta, \beta)$ for each $\log\lambda$, and that $\beta$."""
+        kept = 1 / (1 + np.asarray(self.squares)[None, :] * np.exp(-log_ratios)[:, None])
+        nu, misfit = float(self.degrees), float(self.residual) + kept @ np.asarray(self.projections) ** 2
+        constant = nu * (np.log(nu / (2 * np.pi)) - 1) - float(self.log_count)
+        return 0.5 * (np.log(kept).sum(1) - nu * np.log(misfit) + constant), nu / misfit
+
     def large_data(self) -> tuple[float, float]:
         r"""$\alpha = M/(m^\top m)$ and $\beta = n/\|y - \Phi m\|^2$ of many rows, where $\gamma$ is near $M$.
 
@@ -110,13 +123,13 @@ def spectrum_of(
 
     What rounding of the targets leaves is counted as residual: no finite noise precision is beyond it.
     """
+    degrees, count = statistics.degrees(intercept), float(statistics.count)
+    fix = "With an intercept one row says nothing of the noise (n_samples = 1): add rows, or fix the noise."
+    check(degrees > 0, "statistics", "of more rows", f"{count:g}", fix)
     triangle = statistics.triangle(intercept)
-    dim = statistics.dim
-    scale = statistics.scale(intercept) if standardise else np.ones(dim)
+    scale = statistics.scale(intercept) if standardise else np.ones(statistics.dim)
     found = directions_of(triangle[:, :-1] / scale[None, :], triangle[:, -1])
-    residual = found.beside + statistics.noise_floor()
-    count = float(statistics.count)
-    numbers = residual, statistics.degrees(intercept), np.log(count) if intercept and count > 0 else 0.0
+    numbers = found.beside + statistics.noise_floor(), degrees, np.log(count) if intercept else 0.0
     arrays = (found.values**2, found.along, *numbers, found.vectors, scale)
     parts: Any = (*(jnp.asarray(part, jnp.float64) for part in arrays), bool(intercept))
     return Spectrum(*parts)

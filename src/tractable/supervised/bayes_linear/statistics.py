@@ -18,8 +18,9 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.linalg.lapack import dpotrf as _potrf  # pyright: ignore[reportAttributeAccessIssue]
 
-from tractable.core.checks import check, check_count, check_finite, namespace, offender
+from tractable.core.checks import check, check_count, namespace
 from tractable.core.module import Module
+from tractable.core.rows import Rows, points
 from tractable.core.types import Array, ArrayLike, Float, Scalar
 from tractable.supervised.basis import design_matrix
 from tractable.supervised.linear.products import products_of
@@ -107,6 +108,11 @@ class RegressionStatistics(Module):
         r"""$n$, or $n - 1$ where a flat intercept is integrated out."""
         return max(float(self.count) - bool(intercept), 0.0)
 
+    def target_scale(self, intercept: bool) -> float:
+        """The standard deviation of the target (root mean square without intercept); 1 if that is zero."""
+        size = np.linalg.norm(self.triangle(intercept)[:, -1]) / np.sqrt(float(self.count))
+        return float(size) if size > 0 else 1.0
+
     def noise_floor(self) -> float:
         r"""The sum of squares that rounding leaves: targets are known to $\epsilon$ of their size.
 
@@ -121,8 +127,8 @@ class RegressionStatistics(Module):
 
 
 def regression_statistics(
-    X: ArrayLike,
-    y: ArrayLike,
+    X: ArrayLike | Rows,
+    y: ArrayLike | None = None,
     weights: ArrayLike | None = None,
     *,
     basis: Any = None,
@@ -132,18 +138,15 @@ def regression_statistics(
 
     `basis` (a callable of rows) is applied within each chunk, so that no design of all rows is in memory.
     """
-    rows, targets, w = _checked(X, y, weights)
+    rows = Rows.of(X, y, weights, target="number", absent="keep", least=0)
     size = check_count("chunk_rows", chunk_rows)
-    if basis is None and len(rows) >= _TALL:
-        whole = _tall(rows, targets, w)
+    is_weighted = rows.is_weighted and not (rows.weights == 1).all()
+    if basis is None and rows.num_rows >= _TALL:
+        whole = _tall(rows.X, rows.y, rows.weights if is_weighted else None)
         if whole is not None:
             return whole
-    check_finite("X", rows)
-    check_finite("y", targets)
-    starts = range(0, max(len(rows), 1), size)
-    cuts = [slice(start, start + size) for start in starts]
-    parts = (_one(features(basis, rows[cut]), targets[cut], None if w is None else w[cut]) for cut in cuts)
-    return reduce(RegressionStatistics.__add__, parts)
+    cuts = (slice(start, start + size) for start in range(0, max(rows.num_rows, 1), size))
+    return reduce(RegressionStatistics.__add__, (_one(rows.take(cut), basis, is_weighted) for cut in cuts))
 
 
 def directions_of(design: np.ndarray, target: np.ndarray) -> Directions:
@@ -155,50 +158,32 @@ def directions_of(design: np.ndarray, target: np.ndarray) -> Directions:
     return Directions(np.where(seen, values, 0.0), along, right.T, float(rest @ rest))
 
 
-def features(basis: Any, X: Any) -> Any:
-    """The design of rows: `basis(X)`, or the rows themselves; a vector is n points in one dimension. NumPy
-    where there are values."""
-    xp = namespace(X)
-    rows = xp.asarray(X, np.float64)
-    rows = rows[:, None] if rows.ndim == 1 else rows
-    return rows if basis is None else xp.asarray(design_matrix(basis, rows), np.float64)
+def features(basis: Any, X: Any, dim: int | None = None) -> Any:
+    """The design of rows: `basis(X)`, or the rows themselves, of `dim` columns. NumPy where there are
+    values."""
+    if basis is None:
+        return points(X, dim)
+    design = namespace(X).asarray(design_matrix(basis, X), np.float64)
+    check(dim in (None, design.shape[1]), "X", f"rows that give {dim} features", f"shape {design.shape}")
+    return design
 
 
-def _checked(X: Any, y: Any, weights: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    rows, targets = np.asarray(X, np.float64), np.asarray(y, np.float64)
-    rows = rows[:, None] if rows.ndim == 1 else rows
-    check(
-        rows.ndim == 2 and rows.shape[1] > 0, "X", "rows of shape (n, d), or a vector", f"shape {rows.shape}"
-    )
-    check(
-        targets.shape == rows.shape[:1], "y", f"one number per row ({len(rows)},)", f"shape {targets.shape}"
-    )
-    if weights is None:
-        return rows, targets, None
-    w = np.asarray(weights, np.float64)
-    check(w.shape == targets.shape, "weights", f"one number per row ({len(rows)},)", f"shape {w.shape}")
-    ok = (w >= 0) & np.isfinite(w)
-    if not ok.all():
-        check(False, "weights", "zero or positive, and finite", offender(w, ok))
-    return rows, targets, w
-
-
-def _one(design: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> RegressionStatistics:
+def _one(rows: Rows, basis: Any, is_weighted: bool) -> RegressionStatistics:
     """One chunk: means first, then the factor of the centred rows."""
-    count = float(len(targets) if weights is None else weights.sum())
+    design, weights, count = features(basis, rows), rows.weights, float(rows.total)
     if count == 0:
         return RegressionStatistics.none(design.shape[1])
-    block = np.empty((len(targets), design.shape[1] + 1))
-    block[:, :-1], block[:, -1] = design, targets
-    share = np.full(len(block), 1 / count) if weights is None else weights / count
+    block = np.empty((rows.num_rows, design.shape[1] + 1))
+    block[:, :-1], block[:, -1] = design, rows.y
+    share = weights / count
     mean = share @ block
     block -= mean
     rest = share @ block  # what rounding left in the means of columns far from zero
-    if weights is not None:
+    if is_weighted:
         block *= np.sqrt(weights)[:, None]
     upper = _by_products(block, rest, count) if len(block) >= _TALL else None
     if upper is None:
-        block -= rest if weights is None else np.sqrt(weights)[:, None] * rest
+        block -= np.sqrt(weights)[:, None] * rest
         upper = _triangle(block)
     return _made(count, mean + rest, upper)
 

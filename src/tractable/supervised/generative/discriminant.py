@@ -27,6 +27,7 @@ from tractable.core.iterate import Status
 from tractable.core.module import Module, field
 from tractable.core.rows import Rows, points
 from tractable.core.types import ArrayLike, Key, Values
+from tractable.core.verdict import Verdict
 from tractable.distributions.gaussian import Gaussian
 from tractable.supervised.generative.class_rows import (
     class_shares,
@@ -57,6 +58,8 @@ class LinearForm(NamedTuple):
 
 class GaussianDiscriminant(Module):
     """Classes 0, 1, ... with a Gaussian each; `fit_gaussian_discriminant` makes it."""
+
+    _shown = ("class_probs", "class_weights", "means", "tied")
 
     class_probs: np.ndarray
     means: np.ndarray  # (classes, d)
@@ -166,12 +169,12 @@ class GaussianDiscriminant(Module):
         lowers = self.lowers[np.zeros_like(labels) if self.tied else labels]
         return self.means[labels] + np.einsum("nij,nj->ni", lowers, noise), labels
 
-    def __repr__(self) -> str:
-        kind = "one shared covariance" if self.tied else "a covariance each"
-        size = f"{self.num_classes} classes in {self.means.shape[1]} dimensions, {kind}"
-        verdict = "exact" if self.status is None else self.status.sentence
-        verdict += "" if self.regular else "; regular only by the floor: columns depend on each other"
-        return f"GaussianDiscriminant({size}; weight {self.class_weights.sum():g}: {verdict})"
+    @property
+    def verdict(self) -> Verdict:
+        """How the parameters were found, and whether the covariances are those of the rows."""
+        sentence = "Exact." if self.status is None else self.status.sentence
+        sentence += "" if self.regular else " Regular only by the floor: columns depend on each other."
+        return Verdict(self.status is None or self.status.ok, sentence)
 
 
 def fit_gaussian_discriminant(

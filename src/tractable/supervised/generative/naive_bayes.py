@@ -23,6 +23,7 @@ from tractable.core.checks import check, check_count, check_option, has_values, 
 from tractable.core.module import Module, field
 from tractable.core.rows import Rows, points
 from tractable.core.types import ArrayLike, Key, Values
+from tractable.core.verdict import Verdict
 from tractable.distributions.base import Distribution
 from tractable.supervised.generative.class_rows import (
     class_shares,
@@ -62,6 +63,8 @@ class ColumnBlock(Module):
 
 class NaiveBayes(Module):
     """A fitted model of rows and classes 0, 1, ...; `fit_naive_bayes` makes it."""
+
+    _shown = ("class_probs", "class_weights", "families")
 
     blocks: tuple[ColumnBlock, ...]
     class_weights: np.ndarray
@@ -182,12 +185,17 @@ class NaiveBayes(Module):
         for block in self.blocks:
             block.family.check(_own(rows, block.columns), block.columns)
 
-    def __repr__(self) -> str:
-        parts = ", ".join(f"{len(b.columns)} {_family_name(b.family)}" for b in self.blocks)
-        absent = np.flatnonzero(self.class_weights == 0).tolist()
-        verdict = f"classes {absent} have no rows" if absent else "every class has rows"
-        size = f"{self.num_classes} classes, columns: {parts}; weight {self.class_weights.sum():g}"
-        return f"NaiveBayes({size}: {verdict})"
+    @property
+    def families(self) -> tuple[str, ...]:
+        """The family of each block of columns, with their number."""
+        return tuple(f"{len(b.columns)} {_family_name(b.family)}" for b in self.blocks)
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether every class has rows to be known by."""
+        absent = np.flatnonzero(np.asarray(self.class_weights) == 0).tolist()
+        sentence = f"Classes {absent} have no rows." if absent else "Every class has rows."
+        return Verdict(not absent, sentence, {"absent": absent})
 
 
 def fit_naive_bayes(

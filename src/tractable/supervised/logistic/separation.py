@@ -74,17 +74,18 @@ class Separation(Module):
         """Whether the likelihood has a maximum."""
         return self.overlap is Overlap.overlapping
 
-    def __repr__(self) -> str:
-        """The sentence, with the columns where there are any."""
-        if self.exists:
-            return self.overlap.sentence
-        where = ", ".join(self.names) or "the intercept alone"
-        return f"{self.overlap.sentence} Separating columns: {where} ({self.rows} rows off the boundary)."
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the likelihood has a maximum, with the separating columns where it has none."""
+        sentence, where = self.overlap.sentence, ", ".join(self.names) or "the intercept alone"
+        if not self.exists:
+            sentence += f" Separating columns: {where} ({self.rows} rows off the boundary)."
+        return Verdict(self.exists, sentence, {"rows": self.rows})
 
     def raise_if_separated(self) -> None:
         """An error with the columns, unless the classes overlap."""
         if not self.exists:
-            raise SeparatedDataError(f"`X` must not separate the classes; got this: {self} {_FIX}")
+            raise SeparatedDataError(f"`X` must not separate the classes; got this: {self.verdict} {_FIX}")
 
 
 class LikelihoodFit(Ended, Module):
@@ -98,7 +99,7 @@ class LikelihoodFit(Ended, Module):
         """How far to trust the fit."""
         numbers = {"loss": self.loss, "num_steps": self.num_steps}
         if self.separation is not None and not self.separation.exists:
-            return Verdict(False, f"Do not use the coefficients. {self.separation}", numbers)
+            return Verdict(False, f"Do not use the coefficients. {self.separation.verdict}", numbers)
         said = "Converged." if self.status is Status.converged else self.status.sentence
         return Verdict(self.status.ok, said, numbers)
 
@@ -113,7 +114,7 @@ def separation(
 ) -> Separation:
     """Whether the classes `y` (any labels) are separated by the columns of `X`.
 
-    >>> separation([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1], names=["age"])
+    >>> separation([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1], names=["age"]).verdict
     The classes are separated completely: the likelihood has no maximum. Separating columns: age (4 rows off \
 the boundary).
     """

@@ -15,20 +15,38 @@ import numpy as np
 from tractable.core.checks import check, check_count, check_option, namespace
 from tractable.core.module import Module, field
 from tractable.core.neighbours import Neighbours, nearest
-from tractable.core.rows import points
+from tractable.core.rows import Rows, points
 from tractable.core.types import ArrayLike, Values
 
 __all__ = ["NearestNeighbours"]
 
 
 class NearestNeighbours(Module):
-    """Training rows that answer by their neighbours: `regression` by averages, `shares` by votes."""
+    """Training rows that answer by their neighbours: `regression` by averages, `shares` by votes.
+
+    >>> NearestNeighbours.fit([[0.0], [1.0], [5.0]], [2.0, 4.0, 9.0], 2).regression([[0.4]]).tolist()
+    [3.0]
+    """
 
     rows: np.ndarray
     targets: np.ndarray  # numbers, or codes of classes
     weights: np.ndarray
     num_neighbours: int = field(static=True)
     closeness: str = field(static=True, default="uniform")  # or "distance": a vote of 1 / distance
+
+    @classmethod
+    def fit(
+        cls,
+        X: ArrayLike | Rows,
+        y: ArrayLike | None = None,
+        num_neighbours: int = 5,
+        closeness: str = "uniform",
+        *,
+        weights: ArrayLike | None = None,
+    ) -> "NearestNeighbours":
+        """Keep the rows with their targets: numbers, or codes 0, 1, ... of classes."""
+        rows = X if isinstance(X, Rows) else Rows.of(X, y, weights, target="number")
+        return cls(rows.X, rows.y, rows.weights, num_neighbours, closeness)
 
     def __check_init__(self) -> None:
         check_option("closeness", self.closeness, ("uniform", "distance"))
@@ -39,7 +57,7 @@ class NearestNeighbours(Module):
         got = f"{self.num_neighbours} neighbours of {len(self.rows)} sample(s)"
         check(self.num_neighbours <= total * (1 + 1e-12), "num_neighbours", must, got, fix)
 
-    def votes(self, X: ArrayLike, *, leave_one_out: bool = False) -> tuple[Values, Values]:
+    def votes(self, X: ArrayLike | Rows, *, leave_one_out: bool = False) -> tuple[Values, Values]:
         """Indices of the neighbours of each row and their shares, which sum to one.
 
         With `leave_one_out` the rows of `X` are the training rows, and one unit of weight of each is kept
@@ -56,12 +74,12 @@ class NearestNeighbours(Module):
             shares = shares * votes
         return found.indices, shares / shares.sum(1, keepdims=True)
 
-    def regression(self, X: ArrayLike, *, leave_one_out: bool = False) -> Values:
+    def regression(self, X: ArrayLike | Rows, *, leave_one_out: bool = False) -> Values:
         """The average of the neighbours' targets."""
         indices, shares = self.votes(X, leave_one_out=leave_one_out)
         return (shares * namespace(shares).asarray(self.targets)[indices]).sum(1)
 
-    def shares(self, X: ArrayLike, num_classes: int | None = None) -> Values:
+    def shares(self, X: ArrayLike | Rows, num_classes: int | None = None) -> Values:
         """The share of each class 0, 1, ... among the neighbours."""
         codes = self.targets.astype(np.int64)
         num_classes = int(codes.max()) + 1 if num_classes is None else num_classes

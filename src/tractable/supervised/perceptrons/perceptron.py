@@ -19,14 +19,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tractable.core.checks import check, check_count, check_length, namespace
+from tractable.core.checks import check, check_count, namespace
 from tractable.core.iterate import Ended, Status, run
 from tractable.core.module import Module, field
-from tractable.core.rows import points
+from tractable.core.rows import Rows, points
 from tractable.core.types import Array, ArrayLike, Values
+from tractable.core.verdict import Verdict
 from tractable.kernels.base import Kernel
-from tractable.supervised.perceptrons.separability import augmented, margin
-from tractable.supervised.svm.gram import as_rows, expand_kernel, kernel_matrix, signs_of, weights_of
+from tractable.kernels.stationary import RBF
+from tractable.supervised.perceptrons.separability import augmented, margin, radius
+from tractable.supervised.svm.gram import expand_kernel, kernel_matrix
 
 __all__ = [
     "KernelPerceptron", "Perceptron", "linear_sign", "minimise_zero_one", "mistake_trace", "perceptron_loss",
@@ -47,8 +49,8 @@ class Perceptron(Ended, Module):
     @classmethod
     def fit(
         cls,
-        X: ArrayLike,
-        y: ArrayLike,
+        X: ArrayLike | Rows,
+        y: ArrayLike | None = None,
         *,
         bias: bool = True,
         max_epochs: int = 1000,
@@ -64,39 +66,37 @@ class Perceptron(Ended, Module):
         >>> Perceptron.fit([[2.0, 1.0], [-1.0, -2.0]], [1, -1]).mistakes.tolist()
         [1, 0]
         """
-        rows, signs = as_rows("X", X), signs_of(y)
-        check_length("y", signs, "X", rows)
-        steps, table = weights_of(weights, len(signs)), augmented(rows) if bias else rows
+        rows = Rows.of(X, y, weights, target="sign", absent="keep")
+        table = augmented(rows) if bias else rows.X
         w = np.zeros(table.shape[1]) if start is None else np.array(start, float)
         check(w.shape == table.shape[1:], "start", f"a vector of length {table.shape[1]}", f"shape {w.shape}")
-        present = np.flatnonzero(steps > 0)
-        order = _orders(present, check_count("max_epochs", max_epochs), seed)
+        order = _orders(rows, max_epochs, seed)
         from tractable.supervised.perceptrons.loops import epochs  # numba, then what it compiles
 
-        w, mean, mistakes = epochs(np.ascontiguousarray(table), signs, steps, w, *order)
+        w, mean, mistakes = epochs(table, rows.signs, rows.weights, w, *order)
         plane, offset = (w[:-1], float(w[-1])) if bias else (w, 0.0)
         mean = mean if bias else np.append(mean, 0.0)
         return cls(plane, offset, mean, int(mistakes.sum()), mistakes, int(_status(mistakes)))
 
-    def decision(self, X: ArrayLike) -> Values:
+    def decision(self, X: ArrayLike | Rows) -> Values:
         """$w^\\top x + b$."""
         xp = namespace(self, X)
         return points(X, self.weights.shape[0]) @ xp.asarray(self.weights) + self.bias
 
-    def averaged_decision(self, X: ArrayLike) -> Values:
+    def averaged_decision(self, X: ArrayLike | Rows) -> Values:
         """The decision of the averaged plane, which mistakes late in a run hardly move."""
         xp = namespace(self, X)
         average = xp.asarray(self.average)
         return points(X, len(average) - 1) @ average[:-1] + average[-1]
 
-    def predict(self, X: ArrayLike) -> Values:
+    def predict(self, X: ArrayLike | Rows) -> Values:
         """The sign of the decision: -1, 0 or 1."""
         return namespace(self, X).sign(self.decision(X)).astype(int)
 
     @property
-    def verdict(self) -> str:
-        ended = "separates the rows" if self.status.ok else "still errs: not separable, or too few epochs"
-        return f"{int(self.num_updates)} mistakes in {len(self.mistakes)} epochs; {ended}."
+    def verdict(self) -> Verdict:
+        """Whether the last epoch had no mistakes."""
+        return _verdict(self)
 
 
 class KernelPerceptron(Ended, Module):
@@ -111,46 +111,45 @@ class KernelPerceptron(Ended, Module):
     @classmethod
     def fit(
         cls,
-        X: ArrayLike,
-        y: ArrayLike,
-        kernel: Kernel,
+        X: ArrayLike | Rows,
+        y: ArrayLike | None = None,
+        kernel: Kernel | None = None,
         *,
         max_epochs: int = 1000,
         weights: ArrayLike | None = None,
         seed: int | None = None,
     ) -> "KernelPerceptron":
         """As `Perceptron.fit` among the features of a kernel; add a constant to the kernel for a bias."""
-        rows, signs = as_rows("X", X), signs_of(y)
-        check_length("y", signs, "X", rows)
-        steps = weights_of(weights, len(signs))
-        order = _orders(np.flatnonzero(steps > 0), check_count("max_epochs", max_epochs), seed)
+        rows = Rows.of(X, y, weights, target="sign", absent="keep")
+        kernel = RBF() if kernel is None else kernel
+        order = _orders(rows, max_epochs, seed)
         from tractable.supervised.perceptrons.loops import kernel_epochs  # numba, then what it compiles
 
-        counts, mistakes = kernel_epochs(kernel_matrix(kernel, rows), signs, steps, *order)
-        return cls(kernel, rows, counts * signs, mistakes, int(_status(mistakes)))
+        counts, mistakes = kernel_epochs(kernel_matrix(kernel, rows.X), rows.signs, rows.weights, *order)
+        return cls(kernel, rows.X, counts * rows.signs, mistakes, int(_status(mistakes)))
 
     @property
     def counts(self) -> Values:
         """$a_n$: how often each row was mistaken (times its weight)."""
         return np.abs(np.asarray(self.coefficients))
 
-    def decision(self, X: ArrayLike) -> Values:
+    def decision(self, X: ArrayLike | Rows) -> Values:
         """$\\sum_n a_n y_n k(x_n, x)$."""
         return expand_kernel(self.kernel, points(X, self.rows.shape[1]), self.rows, self.coefficients)
 
-    def predict(self, X: ArrayLike) -> Values:
+    def predict(self, X: ArrayLike | Rows) -> Values:
         """The sign of the decision: -1, 0 or 1."""
         return namespace(self, X).sign(self.decision(X)).astype(int)
 
     @property
-    def verdict(self) -> str:
-        ended = "separates the rows" if self.status.ok else "still errs"
-        return f"{int(np.sum(self.mistakes))} mistakes in {len(self.mistakes)} epochs; {ended}."
+    def verdict(self) -> Verdict:
+        """Whether the last epoch had no mistakes."""
+        return _verdict(self)
 
 
 def linear_sign(weights: ArrayLike, X: ArrayLike, bias: float = 0.0) -> np.ndarray:
     """$\\mathrm{sign}(w^\\top x + b)$ in {-1, 0, 1}, zero on the plane."""
-    return np.sign(as_rows("X", X) @ np.asarray(weights, float) + bias).astype(int)
+    return np.sign(points(X) @ np.asarray(weights, float) + bias).astype(int)
 
 
 def perceptron_loss(weights: ArrayLike, rows: ArrayLike, signs: ArrayLike) -> Array:
@@ -160,8 +159,8 @@ def perceptron_loss(weights: ArrayLike, rows: ArrayLike, signs: ArrayLike) -> Ar
 
 
 def subgradient_path(
-    X: ArrayLike,
-    y: ArrayLike,
+    X: ArrayLike | Rows,
+    y: ArrayLike | None = None,
     *,
     step: float = 1.0,
     num_steps: int = 100,
@@ -173,14 +172,11 @@ def subgradient_path(
 
     Single rows are taken in turn, or in the given `order`; a step of one in turn is the perceptron.
     """
-    rows, signs = as_rows("X", X), signs_of(y)
-    first = jnp.zeros(rows.shape[1]) if start is None else jnp.asarray(start, float)
-    turns = np.arange(num_steps) % len(rows) if order is None else np.asarray(order)
-    return np.asarray(
-        _path(
-            jnp.asarray(rows), jnp.asarray(signs), first, jnp.asarray(turns), jnp.asarray(float(step)), batch
-        )
-    )
+    rows = Rows.of(X, y, target="sign")
+    first = jnp.zeros(rows.num_columns) if start is None else jnp.asarray(start, float)
+    turns = np.arange(num_steps) % rows.num_rows if order is None else np.asarray(order)
+    arrays = (jnp.asarray(array) for array in (rows.X, rows.signs, first, turns, float(step)))
+    return np.asarray(_path(*arrays, batch))
 
 
 def mistake_trace(X: ArrayLike, y: ArrayLike, direction: ArrayLike, *, max_epochs: int = 1000) -> np.ndarray:
@@ -188,13 +184,13 @@ def mistake_trace(X: ArrayLike, y: ArrayLike, direction: ArrayLike, *, max_epoch
 
     In each line the second is at most the third, and the fourth at most the fifth.
     """
-    rows, signs = as_rows("X", X), signs_of(y)
+    rows = Rows.of(X, y, target="sign")
     unit = np.asarray(direction, float) / np.linalg.norm(np.asarray(direction, float))
-    delta, largest = margin(rows, signs, unit), float((rows**2).sum(1).max())
+    delta, largest = margin(rows, None, unit), radius(rows) ** 2
     check(delta > 0, "direction", "one that separates the classes", f"margin {delta:.4g}")
-    fitted = Perceptron.fit(rows, signs, bias=False, max_epochs=max_epochs)
-    path = subgradient_path(rows, signs, num_steps=len(rows) * len(fitted.mistakes), batch=False)
-    moved = np.flatnonzero((np.diff(np.vstack([np.zeros(rows.shape[1]), path]), axis=0) != 0).any(1))
+    fitted = Perceptron.fit(rows, bias=False, max_epochs=max_epochs)
+    path = subgradient_path(rows, num_steps=rows.num_rows * len(fitted.mistakes), batch=False)
+    moved = np.flatnonzero((np.diff(path, axis=0, prepend=np.zeros((1, rows.num_columns))) != 0).any(1))
     k = np.arange(1, len(moved) + 1)
     return np.column_stack([k, k * delta, path[moved] @ unit, (path[moved] ** 2).sum(1), k * largest])
 
@@ -208,7 +204,8 @@ def minimise_zero_one(X: ArrayLike, y: ArrayLike) -> tuple[int, np.ndarray, floa
     >>> minimise_zero_one([[0.0, 0.0], [1.0, 1.0], [0.0, 1.0], [1.0, 0.0]], [1, 1, -1, -1])[0]
     1
     """
-    rows, signs = as_rows("X", X), signs_of(y)
+    table = Rows.of(X, y, target="sign")
+    rows, signs = table.X, table.signs
     check(rows.shape[1] == 2, "X", "rows of two columns", f"{rows.shape[1]} columns")
     best: tuple[int, np.ndarray, float] = (len(signs) + 1, np.zeros(2), 0.0)
     for normal, bias in _lines(rows):
@@ -240,8 +237,16 @@ def _lines(rows: np.ndarray) -> Any:
                 yield sign * tilted, -sign * (tilted @ middle + shift)
 
 
-def _orders(present: np.ndarray, max_epochs: int, seed: int | None) -> tuple[np.ndarray, int, int]:
-    return present.astype(np.int64), max_epochs, -1 if seed is None else int(seed)
+def _orders(rows: Rows, max_epochs: int, seed: int | None) -> tuple[np.ndarray, int, int]:
+    """The rows that are present, how many epochs they take part in, and the seed of their order."""
+    epochs = check_count("max_epochs", max_epochs)
+    return np.flatnonzero(rows.weights > 0), epochs, -1 if seed is None else int(seed)
+
+
+def _verdict(plane: Perceptron | KernelPerceptron) -> Verdict:
+    ended = "separates the rows" if plane.status.ok else "still errs: not separable, or too few epochs"
+    count, epochs = int(np.sum(plane.mistakes)), len(plane.mistakes)
+    return Verdict(plane.status.ok, f"{count} mistakes in {epochs} epochs; {ended}.", {"mistakes": count})
 
 
 def _status(mistakes: np.ndarray) -> Status:

@@ -12,12 +12,13 @@ References.  Novikoff (1962); Boyd and Vandenberghe (2004) section 8.6.
 
 import numpy as np
 
-from tractable.core.checks import check, check_length
+from tractable.core.checks import check
 from tractable.core.module import Module
+from tractable.core.rows import Rows, points
 from tractable.core.types import ArrayLike
+from tractable.core.verdict import Verdict
 from tractable.optim.linear_program import linear_program
 from tractable.optim.quadratic_program import quadratic_program
-from tractable.supervised.svm.gram import as_rows, signs_of
 
 __all__ = ["Separability", "augmented", "best_direction", "margin", "mistake_bound", "radius", "separability"]
 
@@ -31,23 +32,20 @@ class Separability(Module):
     proof: np.ndarray  # not separable: weights p with sum p_n y_n (x_n, 1) = 0, sum p = 1
 
     @property
-    def sentence(self) -> str:
-        kind = "separable" if self.separable else "not separable"
-        return f"{kind} ({'a plane is given' if self.separable else 'weights of rows prove it'})"
-
-    @property
-    def verdict(self) -> str:
-        return self.sentence
+    def verdict(self) -> Verdict:
+        """Whether a plane separates the classes, and what shows it."""
+        how = "separable (a plane is given)" if self.separable else "not separable (weights of rows prove it)"
+        return Verdict(self.separable, how)
 
 
-def separability(X: ArrayLike, y: ArrayLike, *, bias: bool = True) -> Separability:
+def separability(X: ArrayLike | Rows, y: ArrayLike | None = None, *, bias: bool = True) -> Separability:
     """Whether $\\mathrm{sign}(w^\\top x + b)$ can give all labels; without `bias`, planes through the origin.
 
-    >>> separability([[0.0, 0.0], [1.0, 1.0], [0.0, 1.0], [1.0, 0.0]], [1, 1, -1, -1]).sentence
-    'not separable (weights of rows prove it)'
+    >>> separability([[0.0, 0.0], [1.0, 1.0], [0.0, 1.0], [1.0, 0.0]], [1, 1, -1, -1]).verdict
+    not separable (weights of rows prove it)
     """
-    rows, signs = as_rows("X", X), signs_of(y)
-    check_length("y", signs, "X", rows)
+    checked = Rows.of(X, y, target="sign")
+    rows, signs = checked.X, checked.signs
     scale = np.abs(rows).max(0)
     scale = np.where(scale > 0, scale, 1.0)
     centre = rows.mean(0) if bias else np.zeros(rows.shape[1])
@@ -68,52 +66,50 @@ def separability(X: ArrayLike, y: ArrayLike, *, bias: bool = True) -> Separabili
     return Separability(separable, normal, offset, proof / proof.sum() if not separable else 0 * proof)
 
 
-def augmented(X: ArrayLike) -> np.ndarray:
+def augmented(X: ArrayLike | Rows) -> np.ndarray:
     """Rows with a last column of ones: $w^\\top x + b = [w, b]^\\top[x, 1]$."""
-    rows = as_rows("X", X)
+    rows = points(X)
     return np.column_stack([rows, np.ones(len(rows))])
 
 
-def margin(X: ArrayLike, y: ArrayLike, direction: ArrayLike) -> float:
+def margin(X: ArrayLike | Rows, y: ArrayLike | None, direction: ArrayLike) -> float:
     """$\\delta(u) = \\min_n y_n u^\\top x_n$ of the direction $u$, made a unit vector; negative if it
     errs."""
     vector = np.asarray(direction, float)
     length = float(np.linalg.norm(vector))
     check(length > 0, "direction", "a vector other than zero", "zero")
-    return float((signs_of(y) * (as_rows("X", X) @ vector)).min() / length)
+    rows = Rows.of(X, y, target="sign")
+    return float((rows.signs * (rows.X @ vector)).min() / length)
 
 
-def radius(X: ArrayLike) -> float:
+def radius(X: ArrayLike | Rows) -> float:
     """$R = \\max_n\\|x_n\\|$."""
-    return float(np.linalg.norm(as_rows("X", X), axis=1).max())
+    return float(np.linalg.norm(points(X), axis=1).max())
 
 
-def best_direction(X: ArrayLike, y: ArrayLike) -> np.ndarray:
+def best_direction(X: ArrayLike | Rows, y: ArrayLike | None = None) -> np.ndarray:
     """The unit vector of the largest margin through the origin: $\\min\\|w\\|^2$ with $y_n w^\\top x_n \\ge
     1$."""
-    rows, signs = as_rows("X", X), signs_of(y)
-    report = separability(rows, signs, bias=False)
+    rows = Rows.of(X, y, target="sign")
+    report = separability(rows, bias=False)
     fix = "Add a column of ones for a bias."
-    check(report.separable, "y", "separable by a plane through the origin", report.sentence, fix)
-    size = radius(rows)
-    found = quadratic_program(
-        np.eye(rows.shape[1]),
-        np.zeros(rows.shape[1]),
-        -signs[:, None] * rows / size,
-        -np.ones(len(rows)),
-        tol=1e-10,
-    )
+    check(report.separable, "y", "separable by a plane through the origin", report.verdict, fix)
+    d, n, size = rows.num_columns, rows.num_rows, radius(rows)
+    G = -rows.signs[:, None] * rows.X / size
+    found = quadratic_program(np.eye(d), np.zeros(d), G, -np.ones(n), tol=1e-10)
     weights = np.asarray(found.x)
     return weights / np.linalg.norm(weights)
 
 
-def mistake_bound(X: ArrayLike, y: ArrayLike, direction: ArrayLike | None = None) -> float:
+def mistake_bound(
+    X: ArrayLike | Rows, y: ArrayLike | None = None, direction: ArrayLike | None = None
+) -> float:
     """$(R/\\delta)^2$ with the given or the best direction: no more mistakes can the perceptron make.
 
     >>> round(mistake_bound([[1.0, 1.0], [-1.0, -1.0]], [1, -1]), 6)
     1.0
     """
-    chosen = best_direction(X, y) if direction is None else direction
-    reach = margin(X, y, chosen)
+    rows = Rows.of(X, y, target="sign")
+    reach = margin(rows, None, best_direction(rows) if direction is None else direction)
     check(reach > 0, "direction", "one that separates the classes", f"margin {reach:.4g}")
-    return (radius(X) / reach) ** 2
+    return (radius(rows) / reach) ** 2

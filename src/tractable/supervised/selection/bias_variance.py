@@ -25,6 +25,8 @@ __all__ = ["BiasVariance", "bias_variance", "bias_variance_curve"]
 class BiasVariance(Module):
     """Squared bias, variance and noise at each test point, for each setting: `(settings, points)`."""
 
+    _shown = ("settings", "mean_squared_bias", "mean_variance", "noise", "expected_loss", "best")
+
     settings: np.ndarray
     squared_bias: np.ndarray
     variance: np.ndarray
@@ -50,12 +52,6 @@ class BiasVariance(Module):
     def best(self) -> Any:
         """The setting of least expected loss."""
         return self.settings[self.expected_loss.argmin()]
-
-    def __repr__(self) -> str:
-        lines = [f"{'setting':>12}  {'bias^2':>10}  {'variance':>10}  {'expected':>10}"]
-        parts = zip(self.settings, self.mean_squared_bias, self.mean_variance, self.expected_loss)
-        lines += [f"{s!s:>12.12}  {b:10.4g}  {v:10.4g}  {e:10.4g}" for s, b, v, e in parts]
-        return "\n".join([*lines, f"noise {self.noise:.4g}; least expected loss at {self.best}"])
 
 
 def bias_variance_curve(

@@ -18,6 +18,7 @@ import numpy as np
 from tractable.core.checks import check, check_length, offender
 from tractable.core.module import Module, plates
 from tractable.core.types import ArrayLike
+from tractable.core.verdict import Verdict
 from tractable.distributions.base import Distribution
 
 __all__ = [
@@ -136,6 +137,8 @@ def confusion_matrix(
 class RocCurve(Module):
     """Rates of true and false alarms as the threshold falls through the scores; ends at (1, 1)."""
 
+    _shown = ("area", "false_alarms", "hits")
+
     false_alarms: np.ndarray
     hits: np.ndarray
     thresholds: np.ndarray  # a case is called positive where its score is at least this
@@ -145,9 +148,12 @@ class RocCurve(Module):
         """The probability that a positive case scores above a negative one, ties counted half (AUC)."""
         return float(np.trapezoid(self.hits, self.false_alarms))
 
-    def __repr__(self) -> str:
-        verdict = "better than chance" if self.area > 0.5 else "no better than chance"
-        return f"RocCurve({len(self.thresholds) - 1} thresholds, area {self.area:.4f}: {verdict})"
+    @property
+    def verdict(self) -> Verdict:
+        """Whether positive cases score above negative ones more often than not."""
+        better = self.area > 0.5
+        sentence = "Better than chance." if better else "No better than chance."
+        return Verdict(better, sentence, {"area": self.area})
 
 
 def roc_curve(targets: ArrayLike, scores: ArrayLike, weights: ArrayLike | None = None) -> RocCurve:

@@ -37,6 +37,8 @@ __all__ = [
 class DegreeSweep(Module):
     """Errors by degree on fitted rows and on rows left out, and the log evidence of each degree."""
 
+    _shown = ("best", "best_by_evidence", "curve")
+
     curve: Curve
     log_evidence: np.ndarray
 
@@ -50,10 +52,6 @@ class DegreeSweep(Module):
         """The degree of highest evidence given the fitted rows alone."""
         return int(self.curve.values[self.log_evidence.argmax()])
 
-    def __repr__(self) -> str:
-        chosen = f"degree {self.best} by rows left out, {self.best_by_evidence} by evidence"
-        return f"DegreeSweep({chosen})\n{self.curve!r}"
-
 
 class FlexibilityStudy(Module):
     """The mean loss of each learner on the rows that it saw and on new ones."""
@@ -66,11 +64,6 @@ class FlexibilityStudy(Module):
     def gaps(self) -> np.ndarray:
         """How much worse each learner is on new rows."""
         return self.test - self.train
-
-    def __repr__(self) -> str:
-        lines = [f"{'learner':>24}  {'seen':>10}  {'new':>10}"]
-        lines += [f"{n:>24}  {a:>10.4g}  {b:>10.4g}" for n, a, b in zip(self.names, self.train, self.test)]
-        return "\n".join(lines)
 
 
 def degree_sweep(
@@ -121,7 +114,7 @@ def line_learner(X: Any, y: Any) -> Any:
 
 def nearest_neighbour_learner(X: Any, y: Any) -> Any:
     """The target of the one nearest row."""
-    return NearestNeighbours(np.asarray(X, float), np.asarray(y, float), np.ones(len(y)), 1).regression
+    return NearestNeighbours.fit(X, y, 1).regression
 
 
 def linear_classifier(X: Any, y: Any) -> Any:
@@ -131,7 +124,7 @@ def linear_classifier(X: Any, y: Any) -> Any:
 
 def nearest_neighbour_classifier(X: Any, y: Any) -> Any:
     """The class of the one nearest row: a border that winds around every training row."""
-    model = NearestNeighbours(np.asarray(X, float), np.asarray(y, float), np.ones(len(y)), 1)
+    model = NearestNeighbours.fit(X, y, 1)
     return lambda new: model.shares(new).argmax(1)
 
 

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tractable.core.checks import as_float, check, check_option, offender
-from tractable.core.module import Module
+from tractable.core.module import Module, field
 from tractable.core.types import ArrayLike
 from tractable.distributions.continuous import Normal
 from tractable.inference.trust.uncertainty import UncertaintySplit, split_entropy, split_variance
@@ -83,26 +83,18 @@ class Prediction(Module):
 class SelectivePrediction(Module):
     """Which cases are answered at a threshold on uncertainty, and how well."""
 
-    answered: np.ndarray
+    answered: np.ndarray = field(show=False)
     threshold: float
     coverage: float
     risk: float  # the mean loss of the answers; NaN where all is deferred
     bound: float  # which the risk of new cases does not pass, with the probability asked for
 
-    def __repr__(self) -> str:
-        limit = "" if np.isnan(self.bound) else f", at most {self.bound:.4g} on new cases"
-        share = f"{self.coverage:.1%} answered at threshold {self.threshold:.4g}"
-        return f"SelectivePrediction({share}: risk {self.risk:.4g}{limit})"
-
 
 class Ensemble(Module):
     """What members say together, and the two parts of its uncertainty."""
 
-    prediction: Any  # Normal of the mean and total variance, or class probabilities
+    prediction: Any = field(show=False)  # Normal of the mean and total variance, or class probabilities
     split: UncertaintySplit
-
-    def __repr__(self) -> str:
-        return f"Ensemble({self.split!r})"
 
 
 def class_uncertainty(probs: ArrayLike, kind: str = "entropy") -> np.ndarray:
@@ -126,7 +118,7 @@ def selective_prediction(
     cases; the threshold must then not have been chosen on these rows.
 
     >>> selective_prediction([0.1, 0.2, 0.8, 0.9], [0, 0, 1, 0], 0.5)
-    SelectivePrediction(50.0% answered at threshold 0.5: risk 0)
+    SelectivePrediction(threshold=0.5, coverage=0.5, risk=0.0, bound=nan)
     """
     u, loss = _scored(uncertainty, losses)
     answered = u <= threshold

@@ -36,6 +36,8 @@ Loss = Callable[[Any, Any], Any]
 class CrossValidation(Module):
     """The loss of each row when it was left out; NaN for rows that no fold held out."""
 
+    _shown = ("mean", "standard_error", "gap", "test_losses")
+
     losses: np.ndarray
     train_losses: np.ndarray  # (folds,) the mean loss on the rows that were fitted
     test_losses: np.ndarray  # (folds,) the mean loss on the rows left out
@@ -61,11 +63,6 @@ class CrossValidation(Module):
         """How much worse the learner does on rows that it has not seen."""
         return self.mean - float(self.train_losses.mean())
 
-    def __repr__(self) -> str:
-        test = f"{self.mean:.4g} ± {self.standard_error:.2g}"
-        train = f"{self.train_losses.mean():.4g}"
-        return f"CrossValidation({len(self.test_losses)} folds: loss {test} left out, {train} fitted)"
-
 
 class Curve(Module):
     """Mean losses along a range of values: on fitted rows and on rows left out, `(values, folds)`."""
@@ -90,6 +87,8 @@ class Curve(Module):
 class GridSearch(Module):
     """The result of every setting of a grid, and the one of least loss."""
 
+    _shown = ("settings", "means", "best", "simplest")
+
     settings: tuple[Any, ...]
     results: tuple[CrossValidation, ...]
 
@@ -109,13 +108,6 @@ class GridSearch(Module):
         least = int(self.means.argmin())
         limit = self.means[least] + self.results[least].standard_error
         return self.settings[int(np.flatnonzero(self.means <= limit)[0])]
-
-    def __repr__(self) -> str:
-        rows = [
-            f"{s!s:<30.30} {r.mean:10.4g} ± {r.standard_error:.2g}"
-            for s, r in zip(self.settings, self.results)
-        ]
-        return "\n".join([*rows, f"best {self.best}; within one standard error {self.simplest}"])
 
 
 def cross_validate(

@@ -18,9 +18,10 @@ import numpy as np
 import scipy.linalg as sl
 
 from tractable.core.module import Module
+from tractable.core.rows import Rows, points
 from tractable.core.types import ArrayLike
 from tractable.kernels.base import Kernel
-from tractable.supervised.svm.gram import as_rows, kernel_diagonal, kernel_matrix, signs_of
+from tractable.supervised.svm.gram import kernel_diagonal, kernel_matrix
 from tractable.supervised.svm.machine import SupportVectorMachine
 from tractable.supervised.svm.smo import solve_dual
 
@@ -79,14 +80,17 @@ def leave_one_out_changes(
     return change
 
 
-def leave_one_out_bounds(machine: SupportVectorMachine, X: ArrayLike, y: ArrayLike) -> LeaveOneOutBounds:
+def leave_one_out_bounds(
+    machine: SupportVectorMachine, X: ArrayLike | Rows, y: ArrayLike | None = None
+) -> LeaveOneOutBounds:
     """The bounds and the estimate for a fitted machine and its training rows."""
-    rows, signs = as_rows("X", X), signs_of(y)
+    table = Rows.of(X, y, target="sign")
+    rows, signs = table.X, table.signs
     beta = np.zeros(len(signs))
     beta[np.asarray(machine.support)] = np.asarray(machine.coefficients)
     free = np.zeros(len(signs), bool)
     free[np.asarray(machine.support)] = np.abs(np.asarray(machine.coefficients)) < np.asarray(machine.bounds)
-    margins = signs * machine.decision(rows)
+    margins = signs * machine.decision(table)
     own = np.abs(beta) * kernel_diagonal(machine.kernel, rows)
     change = leave_one_out_changes(
         machine.kernel, rows, beta, free, np.arange(len(signs)), bias=machine.has_bias
@@ -111,7 +115,7 @@ def enclosing_radius(kernel: Kernel, X: ArrayLike) -> float:
     >>> round(enclosing_radius(Linear(), [[0.0, 0.0], [2.0, 0.0], [1.0, 0.5]]), 6)
     1.0
     """
-    rows = as_rows("X", X)
+    rows = points(X)
     diagonal = kernel_diagonal(kernel, rows)
     scale = float(diagonal.max()) or 1.0
     start = np.full(len(rows), 1.0 / len(rows))
@@ -125,13 +129,13 @@ def leave_one_out_by_refits(
     X: ArrayLike, y: ArrayLike, kernel: Kernel, C: float = 1.0, *, bias: bool = True, tol: float = 1e-6
 ) -> np.ndarray:
     """$f^{(-p)}(x_p)$ of every row, by fitting without it: the slow truth that the span rule stands for."""
-    rows, signs = as_rows("X", X), signs_of(y)
-    gram, decisions = kernel_matrix(kernel, rows), np.empty(len(signs))
-    for p in range(len(signs)):
-        keep = np.delete(np.arange(len(signs)), p)
-        table = np.ascontiguousarray(gram[np.ix_(keep, keep)])
-        machine = SupportVectorMachine.fit(rows[keep], signs[keep], kernel, C, bias=bias, gram=table, tol=tol)
-        decisions[p] = machine.decision(rows[p : p + 1])[0]
+    rows = Rows.of(X, y, target="sign")
+    gram, decisions = kernel_matrix(kernel, rows.X), np.empty(rows.num_rows)
+    for p in range(rows.num_rows):
+        keep = np.delete(np.arange(rows.num_rows), p)
+        options = {"bias": bias, "gram": gram[np.ix_(keep, keep)], "tol": tol}
+        machine = SupportVectorMachine.fit(rows.take(keep), kernel=kernel, C=C, **options)
+        decisions[p] = machine.decision(rows.take([p]))[0]
     return decisions
 
 

@@ -20,10 +20,11 @@ import jax
 import numpy as np
 from scipy.special import expit, log_expit, softmax
 
-from tractable.core.checks import check, check_finite, check_length, namespace
+from tractable.core.checks import check, namespace
 from tractable.core.module import Module
+from tractable.core.rows import Rows
 from tractable.core.types import ArrayLike, Values
-from tractable.supervised.svm.gram import signs_of, weights_of
+from tractable.optim.host import minimise_on_host
 
 __all__ = [
     "IsotonicCurve", "PlattSigmoid", "ScoreTemperature", "TwoSidedSigmoid", "fit_isotonic", "fit_platt",
@@ -89,28 +90,19 @@ def fit_two_sided(decisions: ArrayLike, y: ArrayLike, weights: ArrayLike | None 
 
 def fit_platt(decisions: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None) -> PlattSigmoid:
     """Platt's two parameters by Newton's method."""
-    from scipy.optimize import minimize
-
     f, _, mass, targets = _prepared(decisions, y, weights)
-    size = _size(f, mass)
+    size, share = _size(f, mass), mass / mass.sum()
+    columns = np.column_stack([f / size, np.ones_like(f)])
 
     def loss(v):
-        z = v[0] * f / size + v[1]
-        return -float(mass @ (targets * log_expit(z) + (1 - targets) * log_expit(-z))) / mass.sum()
+        z = columns @ v
+        p = expit(z)
+        value = -share @ (targets * log_expit(z) + (1 - targets) * log_expit(-z))
+        slope, curvature = share * (p - targets), share * p * (1 - p)
+        return value, slope @ columns, (columns * curvature[:, None]).T @ columns
 
-    def slope(v):
-        error = mass * (expit(v[0] * f / size + v[1]) - targets) / mass.sum()
-        return np.array([error @ f / size, error.sum()])
-
-    def curvature(v):
-        p = expit(v[0] * f / size + v[1])
-        columns = np.column_stack([f / size, np.ones_like(f)])
-        return (columns * (mass * p * (1 - p) / mass.sum())[:, None]).T @ columns
-
-    found = minimize(
-        loss, np.zeros(2), jac=slope, hess=curvature, method="trust-exact", options={"gtol": 1e-10}
-    )
-    return PlattSigmoid(float(found.x[0] / size), float(found.x[1]))
+    found = np.asarray(minimise_on_host(loss, np.zeros(2), tol=1e-10).state)
+    return PlattSigmoid(float(found[0] / size), float(found[1]))
 
 
 def fit_isotonic(decisions: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None) -> IsotonicCurve:
@@ -128,10 +120,7 @@ def fit_temperature(
     scores: ArrayLike, codes: ArrayLike, weights: ArrayLike | None = None
 ) -> ScoreTemperature:
     """The slope of least log-loss for scores of classes; one pseudo-row of even chances keeps it finite."""
-    s, labels = np.asarray(scores, float), np.asarray(codes, int)
-    check_finite("scores", s)
-    check_length("codes", labels, "scores", s)
-    mass = weights_of(weights, len(labels))
+    s, labels, mass = Rows.of(scores, codes, weights, target="class")
     centred = s - s.mean(1, keepdims=True)
     own = centred[np.arange(len(labels)), labels]
     spread = float(np.sqrt((mass @ (centred**2).sum(1)) / mass.sum()))
@@ -158,10 +147,8 @@ def _sigmoid(xp: Any, x: Any) -> Any:
 
 
 def _prepared(decisions: ArrayLike, y: ArrayLike, weights: ArrayLike | None) -> tuple[np.ndarray, ...]:
-    f, signs = np.asarray(decisions, float), signs_of(y)
-    check_finite("decisions", f)
-    check_length("decisions", f, "y", signs)
-    mass = weights_of(weights, len(signs))
+    rows = Rows.of(decisions, y, weights, target="sign")
+    f, signs, mass = rows.X[:, 0], rows.signs, rows.weights
     positive, negative = mass[signs > 0].sum(), mass[signs < 0].sum()
     return f, signs, mass, np.where(signs > 0, (positive + 1) / (positive + 2), 1 / (negative + 2))
 

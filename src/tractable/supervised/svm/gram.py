@@ -12,16 +12,16 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from tractable.core.checks import check, check_finite, namespace, offender
+from tractable.core.checks import namespace
 from tractable.core.host_random import generator
-from tractable.core.types import ArrayLike, Values
+from tractable.core.types import Values
 from tractable.kernels.base import Kernel, Scaled
 from tractable.kernels.nonstationary import Linear, Polynomial
 from tractable.kernels.stationary import RBF
 
 __all__ = [
-    "DirectKernel", "as_rows", "direct_kernel", "expand_kernel", "kernel_diagonal", "kernel_matrix",
-    "merge_rows", "row_marks", "signs_of", "weights_of",
+    "DirectKernel", "direct_kernel", "expand_kernel", "kernel_diagonal", "kernel_matrix", "merge_rows",
+    "row_marks",
 ]  # fmt: skip
 
 LINEAR, POLYNOMIAL, GAUSSIAN = 0, 1, 2
@@ -51,38 +51,6 @@ class DirectKernel(NamedTuple):
         if self.numbers[0] != 1.0:
             products *= self.numbers[0]
         return products
-
-
-def as_rows(name: str, X: ArrayLike) -> np.ndarray:
-    """`X` as finite rows (n, d) in double precision; a vector is n points in one dimension."""
-    rows = np.asarray(X, float)
-    check(rows.ndim in (1, 2) and rows.size > 0, name, "rows (n, d), at least one", f"shape {rows.shape}")
-    check_finite(name, rows)
-    return np.ascontiguousarray(rows[:, None] if rows.ndim == 1 else rows)
-
-
-def signs_of(y: ArrayLike) -> np.ndarray:
-    """Labels -1 and +1 as floats; anything else is refused by its place."""
-    signs = np.asarray(y, float)
-    check(signs.ndim == 1 and signs.size > 0, "y", "a vector of labels -1 and +1", f"shape {signs.shape}")
-    ok = np.abs(signs) == 1
-    if not ok.all():
-        check(False, "y", "-1 or +1", offender(signs, ok))
-    return signs
-
-
-def weights_of(weights: ArrayLike | None, num_rows: int) -> np.ndarray:
-    """Weights of rows: two is the row twice, zero is absent."""
-    if weights is None:
-        return np.ones(num_rows)
-    given = np.asarray(weights, float)
-    check(
-        given.shape == (num_rows,), "weights", f"of shape ({num_rows},), one per row", f"shape {given.shape}"
-    )
-    check_finite("weights", given)
-    if not (given >= 0).all():
-        check(False, "weights", "zero or positive", offender(given, given >= 0))
-    return given
 
 
 def merge_rows(X: np.ndarray, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

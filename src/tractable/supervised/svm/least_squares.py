@@ -18,14 +18,13 @@ References.  Suykens and Vandewalle (1999); Cawley and Talbot (2004); He et al. 
 import numpy as np
 import scipy.linalg as sl
 
-from tractable.core.checks import check, check_length
+from tractable.core.checks import check
 from tractable.core.module import Module
-from tractable.core.rows import points
+from tractable.core.rows import Rows, points
 from tractable.core.types import ArrayLike, Values
 from tractable.kernels.base import Kernel
 from tractable.kernels.stationary import RBF
-from tractable.supervised.svm.gram import as_rows, expand_kernel, kernel_matrix, signs_of, weights_of
-from tractable.supervised.svm.regression import targets_of
+from tractable.supervised.svm.gram import expand_kernel, kernel_matrix
 
 __all__ = ["AsymmetricMachine", "LeastSquaresMachine", "solve_bordered"]
 
@@ -43,8 +42,8 @@ class LeastSquaresMachine(Module):
     @classmethod
     def fit(
         cls,
-        X: ArrayLike,
-        y: ArrayLike,
+        X: ArrayLike | Rows,
+        y: ArrayLike | None = None,
         kernel: Kernel | None = None,
         gamma: float = 1.0,
         *,
@@ -55,15 +54,11 @@ class LeastSquaresMachine(Module):
         >>> LeastSquaresMachine.fit([0.0, 1.0, 2.0], [1.0, 1.0, 1.0]).predict([5.0]).round(6).tolist()
         [1.0]
         """
-        rows, targets = as_rows("X", X), targets_of(y)
-        check_length("y", targets, "X", rows)
+        rows, targets, mass = Rows.of(X, y, weights, target="number")
         check(0 < gamma < np.inf, "gamma", "positive and finite", gamma)
-        mass = weights_of(weights, len(targets))
-        present = mass > 0
-        check(bool(present.any()), "weights", "positive for at least one row", "zeros")
-        rows, targets, kernel = rows[present], targets[present], RBF() if kernel is None else kernel
+        kernel = RBF() if kernel is None else kernel
         table = kernel_matrix(kernel, rows)
-        table[np.diag_indices(len(rows))] += 1.0 / (gamma * mass[present])
+        table[np.diag_indices(len(rows))] += 1.0 / (gamma * mass)
         beta, bias, inverse_diagonal = solve_bordered(table, targets)
         error = np.abs(table @ beta + bias - targets).max() / max(np.abs(targets).max(), 1e-300)
         with np.errstate(divide="ignore", invalid="ignore"):  # nothing predicts the one row there is
@@ -72,9 +67,9 @@ class LeastSquaresMachine(Module):
 
     def multipliers(self, y: ArrayLike) -> Values:
         """$\\alpha_i = \\beta_i y_i = \\gamma e_i$ of a machine fitted to the labels `y`; of either sign."""
-        return np.asarray(self.coefficients) * signs_of(y)
+        return np.asarray(self.coefficients) * Rows.of(self.rows, y, target="sign").signs
 
-    def decision(self, X: ArrayLike) -> Values:
+    def decision(self, X: ArrayLike | Rows) -> Values:
         """$\\sum_i\\beta_i k(x_i, x) + b$."""
         rows = points(X, self.rows.shape[1])
         return expand_kernel(self.kernel, rows, self.rows, self.coefficients) + self.bias
@@ -95,20 +90,19 @@ class AsymmetricMachine(Module):
     @classmethod
     def fit(cls, X: ArrayLike, y: ArrayLike, kernel: Kernel, gamma: float = 1.0) -> "AsymmetricMachine":
         """Fit both functions to labels -1 and +1."""
-        rows, signs = as_rows("X", X), signs_of(y)
-        check_length("y", signs, "X", rows)
+        rows = Rows.of(X, y, target="sign")
         check(0 < gamma < np.inf, "gamma", "positive and finite", gamma)
-        alpha, beta, b1, b2 = solve_asymmetric(np.asarray(kernel.gram(rows, rows)), signs, gamma)
-        return cls(kernel, rows, beta * signs, alpha * signs, b1, b2)
+        alpha, beta, b1, b2 = solve_asymmetric(np.asarray(kernel.gram(rows.X, rows.X)), rows.signs, gamma)
+        return cls(kernel, rows.X, beta * rows.signs, alpha * rows.signs, b1, b2)
 
     def source_decision(self, X: ArrayLike) -> Values:
         """$f_s(x) = \\sum_i\\beta_i y_i k(x, x_i) + b_1$: the point first."""
-        table = np.asarray(self.kernel.gram(as_rows("X", X), np.asarray(self.rows)))
+        table = np.asarray(self.kernel.gram(points(X, self.rows.shape[1]), np.asarray(self.rows)))
         return table @ np.asarray(self.source_coefficients) + self.source_bias
 
     def target_decision(self, X: ArrayLike) -> Values:
         """$f_t(x) = \\sum_i\\alpha_i y_i k(x_i, x) + b_2$: the point second."""
-        table = np.asarray(self.kernel.gram(np.asarray(self.rows), as_rows("X", X)))
+        table = np.asarray(self.kernel.gram(np.asarray(self.rows), points(X, self.rows.shape[1])))
         return np.asarray(self.target_coefficients) @ table + self.target_bias
 
     def predict(self, X: ArrayLike) -> Values:

@@ -12,21 +12,20 @@ Cost.        About one kernel row per support vector; prediction is one matrix p
 References.  Cortes and Vapnik (1995); Schölkopf and Smola (2002) chapter 7.
 """
 
-from typing import Any
-
 import jax.numpy as jnp
 import numpy as np
 
-from tractable.core.checks import check, check_length, namespace
+from tractable.core.checks import check, namespace
 from tractable.core.iterate import Ended
 from tractable.core.module import Module, field
-from tractable.core.rows import points
+from tractable.core.rows import Rows, points
 from tractable.core.types import ArrayLike, Values
+from tractable.core.verdict import Verdict
 from tractable.kernels.base import Kernel
 from tractable.kernels.nonstationary import Linear
 from tractable.optim.kkt import KKTReport
 from tractable.supervised.perceptrons.separability import separability
-from tractable.supervised.svm.gram import as_rows, expand_kernel, kernel_matrix, signs_of, weights_of
+from tractable.supervised.svm.gram import expand_kernel, kernel_matrix
 from tractable.supervised.svm.smo import DualSolution, solve_dual
 
 __all__ = ["MarginRoles", "SupportVectorMachine", "prefer_dual"]
@@ -66,8 +65,8 @@ class SupportVectorMachine(Ended, Module):
     @classmethod
     def fit(
         cls,
-        X: ArrayLike,
-        y: ArrayLike,
+        X: ArrayLike | Rows,
+        y: ArrayLike | None = None,
         kernel: Kernel | None = None,
         C: float = 1.0,
         *,
@@ -89,31 +88,20 @@ class SupportVectorMachine(Ended, Module):
         >>> machine.multipliers.tolist(), machine.primal_weights.tolist(), machine.bias
         ([0.25, 0.25], [0.5, 0.5], 0.0)
         """
-        rows, signs, kernel = as_rows("X", X), signs_of(y), Linear() if kernel is None else kernel
-        check_length("y", signs, "X", rows)
+        rows = Rows.of(X, y, weights, target="sign", absent="keep")
+        signs, kernel = rows.signs, Linear() if kernel is None else kernel
         check(bool(C > 0) and not np.isnan(C), "C", "positive (infinity is the hard margin)", C)
-        bounds = C * weights_of(weights, len(signs))
+        bounds = C * rows.weights
         low, high = np.where(signs > 0, 0.0, -bounds), np.where(signs > 0, bounds, 0.0)
         begin = None if start is None else np.asarray(start, float) * signs
         table = None if gram is None else np.ascontiguousarray(np.asarray(gram, float))
-        ranges = None if bias else ()
-        if np.isinf(C):
-            _check_separable(rows, signs, kernel, bias, weights)
+        if np.isinf(C) and type(kernel) is Linear:  # only columns can be tested, another kernel is tried
+            _check_separable(rows.take(rows.weights > 0), bias)
         found = solve_dual(
-            kernel,
-            rows,
-            signs,
-            low,
-            high,
-            ranges=ranges,
-            start=begin,
-            gram=table,
-            tol=tol,
-            max_steps=max_steps,
-            shrink=shrink,
-            finish=finish,
-        )
-        return cls.from_dual(kernel, rows, signs, bounds, found)
+            kernel, rows.X, signs, low, high, ranges=None if bias else (), start=begin, gram=table, tol=tol,
+            max_steps=max_steps, shrink=shrink, finish=finish,
+        )  # fmt: skip
+        return cls.from_dual(kernel, rows.X, signs, bounds, found)
 
     @classmethod
     def from_dual(
@@ -129,20 +117,9 @@ class SupportVectorMachine(Ended, Module):
         value = 0.5 * norm + float((bounds[charged] * slack[charged]).sum())
         held = np.flatnonzero(beta)
         return cls(
-            kernel,
-            X[held],
-            beta[held],
-            bounds[held],
-            held,
-            bias + 0.0,
-            value,
-            -found.objective,
-            found.violation,
-            found.num_steps,
-            len(signs),
-            has_bias,
-            found.code,
-        )
+            kernel, X[held], beta[held], bounds[held], held, bias + 0.0, value, -found.objective,
+            found.violation, found.num_steps, len(signs), has_bias, found.code,
+        )  # fmt: skip
 
     @property
     def gap(self) -> float:
@@ -174,20 +151,21 @@ class SupportVectorMachine(Ended, Module):
         check(type(self.kernel) is Linear, "kernel", "linear to have weights", repr(self.kernel), fix)
         return np.asarray(self.coefficients) @ np.asarray(self.support_vectors)
 
-    def decision(self, X: ArrayLike) -> Values:
+    def decision(self, X: ArrayLike | Rows) -> Values:
         """$f(x) = \\sum_i\\alpha_i y_i k(x_i, x) + b$ of each row."""
         rows = points(X, self.support_vectors.shape[1])
         return expand_kernel(self.kernel, rows, self.support_vectors, self.coefficients) + self.bias
 
-    def predict(self, X: ArrayLike) -> Values:
+    def predict(self, X: ArrayLike | Rows) -> Values:
         """$+1$ where $f(x) \\ge 0$, and $-1$."""
         return namespace(self, X).where(self.decision(X) >= 0, 1, -1)
 
-    def slack(self, X: ArrayLike, y: ArrayLike) -> Values:
+    def slack(self, X: ArrayLike | Rows, y: ArrayLike | None = None) -> Values:
         """$\\xi_i = (1 - y_i f(x_i))_+$, the hinge loss: above one exactly on the wrong side."""
-        return np.maximum(1.0 - signs_of(y) * self.decision(X), 0.0)
+        rows = Rows.of(X, y, target="sign")
+        return np.maximum(1.0 - rows.signs * self.decision(rows), 0.0)
 
-    def roles(self, X: ArrayLike, y: ArrayLike) -> MarginRoles:
+    def roles(self, X: ArrayLike | Rows, y: ArrayLike | None = None) -> MarginRoles:
         """The training rows by their multiplier: outside, on the margin, inside the street, wrong side."""
         alpha, slack = self.multipliers, self.slack(X, y)
         bounded = np.zeros(self.num_rows, bool)
@@ -197,8 +175,8 @@ class SupportVectorMachine(Ended, Module):
 
     def conditions(
         self,
-        X: ArrayLike,
-        y: ArrayLike,
+        X: ArrayLike | Rows,
+        y: ArrayLike | None = None,
         *,
         weights: ArrayLike | None = None,
         C: float | None = None,
@@ -209,10 +187,11 @@ class SupportVectorMachine(Ended, Module):
         Complementarity has two parts, $\\alpha_i(y_i f(x_i) - 1 + \\xi_i)$ and $(C_i - \\alpha_i)\\xi_i$;
         both are divided by $1 + C_i$, so that the report does not depend on the unit of the penalty.
         """
-        signs, alpha = signs_of(y), self.multipliers
-        bounds = np.full(len(signs), np.inf) if C is None else C * weights_of(weights, len(signs))
+        rows = Rows.of(X, y, weights, target="sign", absent="keep")
+        signs, alpha = rows.signs, self.multipliers
+        bounds = np.full(len(signs), np.inf) if C is None else C * rows.weights
         bounds[np.asarray(self.support)] = np.asarray(self.bounds)
-        decisions = self.decision(X)
+        decisions = self.decision(rows)
         margin, slack = signs * decisions - 1.0, np.maximum(1.0 - signs * decisions, 0.0)
         finite = np.isfinite(bounds)
         first = np.abs(alpha * (margin + slack)) / (1.0 + np.where(finite, bounds, alpha))
@@ -220,19 +199,17 @@ class SupportVectorMachine(Ended, Module):
         second = room * slack / (1.0 + np.where(finite, bounds, 0.0))
         excess = np.maximum(np.where(finite, alpha - bounds, 0.0), -alpha)
         total = abs(float(alpha @ signs)) if self.has_bias else 0.0
-        parts = (
-            0.0,
-            total / (1.0 + alpha.sum()),
-            0.0,
-            excess.max(initial=0.0),
-            max(first.max(), second.max()),
-        )
+        complementarity = max(first.max(), second.max())
+        parts = (0.0, total / (1.0 + alpha.sum()), 0.0, excess.max(initial=0.0), complementarity)
         return KKTReport(*[jnp.asarray(float(part)) for part in parts], slater=jnp.asarray(1.0), tol=tol)
 
     @property
-    def verdict(self) -> str:
-        count = f"{len(np.asarray(self.support))} of {self.num_rows} rows support it"
-        return f"{count}, gap={float(self.gap):.1e}. {self.status.sentence}"
+    def verdict(self) -> Verdict:
+        """How many rows support it, and how near it is to the minimum."""
+        count = len(np.asarray(self.support))
+        how = f"gap={float(self.gap):.1e}. {self.status.sentence}"
+        sentence = f"{count} of {self.num_rows} rows support it, {how}"
+        return Verdict(self.status.ok, sentence, {"support": count, "gap": float(self.gap)})
 
 
 def prefer_dual(num_rows: int, dim: int, kernel: Kernel | None = None) -> bool:
@@ -240,10 +217,8 @@ def prefer_dual(num_rows: int, dim: int, kernel: Kernel | None = None) -> bool:
     return (kernel is not None and type(kernel) is not Linear) or dim > num_rows
 
 
-def _check_separable(X: np.ndarray, signs: np.ndarray, kernel: Kernel, bias: bool, weights: Any) -> None:
-    """A hard margin needs classes that can be separated; only columns can be tested, a kernel is tried."""
-    if type(kernel) is Linear:
-        present = weights_of(weights, len(signs)) > 0
-        report = separability(X[present], signs[present], bias=bias)
-        fix = "Allow slack: choose a finite `C`."
-        check(report.separable, "y", "separable by a plane for a hard margin", report.sentence, fix)
+def _check_separable(rows: Rows, bias: bool) -> None:
+    """A hard margin needs classes that can be separated."""
+    report = separability(rows, bias=bias)
+    fix = "Allow slack: choose a finite `C`."
+    check(report.separable, "y", "separable by a plane for a hard margin", report.verdict, fix)

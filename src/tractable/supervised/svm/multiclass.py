@@ -18,15 +18,17 @@ from typing import Any
 
 import numpy as np
 
-from tractable.core.checks import check, check_length
+from tractable.core.checks import check
 from tractable.core.host_random import generator
 from tractable.core.iterate import Ended, Status
 from tractable.core.module import Module, field
-from tractable.core.rows import points
+from tractable.core.rows import Rows, points
 from tractable.core.types import ArrayLike, Values
+from tractable.core.verdict import Verdict
 from tractable.kernels.base import Kernel
+from tractable.kernels.nonstationary import Linear
 from tractable.supervised.svm.bounds import leave_one_out_changes
-from tractable.supervised.svm.gram import as_rows, expand_kernel, kernel_matrix, weights_of
+from tractable.supervised.svm.gram import expand_kernel, kernel_matrix
 from tractable.supervised.svm.smo import SMALL, solve_dual
 from tractable.supervised.svm.steps import CONVERGED
 
@@ -52,16 +54,16 @@ class PairwiseMachine(Ended, Module):
     num_classes: int = field(static=True)
     code: int = field(static=True)
 
-    def decisions(self, X: ArrayLike) -> Values:
+    def decisions(self, X: ArrayLike | Rows) -> Values:
         """One column per pair of classes (0, 1), (0, 2), ..., (1, 2), ...; positive for the second."""
         rows = points(X, self.support_vectors.shape[1])
         return expand_kernel(self.kernel, rows, self.support_vectors, self.coefficients) + self.biases[None]
 
-    def scores(self, X: ArrayLike) -> Values:
+    def scores(self, X: ArrayLike | Rows) -> Values:
         """One column per class: votes, and a fraction that breaks ties."""
         return class_scores(self.decisions(X), self.num_classes)
 
-    def predict(self, X: ArrayLike) -> Values:
+    def predict(self, X: ArrayLike | Rows) -> Values:
         """The code of the winning class."""
         decisions = self.decisions(X)
         two = self.num_classes == 2
@@ -70,9 +72,12 @@ class PairwiseMachine(Ended, Module):
         )
 
     @property
-    def verdict(self) -> str:
-        count = f"{len(np.asarray(self.support))} of {self.num_rows} rows support it"
-        return f"{count}, violation={float(self.violation):.1e}. {self.status.sentence}"
+    def verdict(self) -> Verdict:
+        """How many rows support it, and how far the worst pair is from its minimum."""
+        count, violation = len(np.asarray(self.support)), float(self.violation)
+        how = f"violation={violation:.1e}. {self.status.sentence}"
+        sentence = f"{count} of {self.num_rows} rows support it, {how}"
+        return Verdict(self.status.ok, sentence, {"support": count, "violation": violation})
 
 
 def class_scores(decisions: ArrayLike, num_classes: int) -> np.ndarray:
@@ -89,9 +94,9 @@ def class_scores(decisions: ArrayLike, num_classes: int) -> np.ndarray:
 
 
 def fit_pairwise(
-    X: ArrayLike,
-    codes: ArrayLike,
-    kernel: Kernel,
+    X: ArrayLike | Rows,
+    y: ArrayLike | None = None,
+    kernel: Kernel | None = None,
     C: float = 1.0,
     *,
     weights: ArrayLike | None = None,
@@ -105,20 +110,18 @@ def fit_pairwise(
     The second result is None, or (rows, decisions): each row with the decisions of the machines that have
     not seen it, by the span rule for pairs that have.
     """
-    rows, labels = as_rows("X", X), np.asarray(codes, np.int64)
-    check_length("codes", labels, "X", rows)
-    count = int(labels.max()) + 1
-    check(count > 1, "codes", "of at least two classes", "one class")
+    rows = Rows.of(X, y, weights, target="class", absent="keep")
+    count, kernel = rows.num_classes, Linear() if kernel is None else kernel
+    check(count > 1, "y", "of at least two classes", "one class")
     # rows sorted by class: the part of the kernel matrix that a pair needs is four solid blocks
-    order = np.argsort(labels, kind="stable")
-    bounds = C * weights_of(weights, len(labels))[order]
-    cuts = np.searchsorted(labels[order], np.arange(count + 1))
-    problem = _Pairs(kernel, rows[order], cuts, bounds, tol, max_steps, memory)
+    order = np.argsort(rows.y, kind="stable")
+    cuts = np.searchsorted(rows.y[order], np.arange(count + 1))
+    problem = _Pairs(kernel, rows.X[order], cuts, C * rows.weights[order], tol, max_steps, memory)
     coefficients, report = problem.solve()
     machine = _joined(problem, order, count, coefficients, report)
     if left_out == 0:
         return machine, None
-    chosen = _chosen(len(rows), left_out)
+    chosen = _chosen(rows.num_rows, left_out)
     return machine, (order[chosen], _left_out(machine, problem, coefficients, chosen))
 
 
@@ -192,16 +195,9 @@ class _Pairs:
         low, high = np.where(signs > 0, 0.0, -bounds), np.where(signs > 0, bounds, 0.0)
         gram = self.gram if self.gram is None or len(self.members) == 1 else self.gram[np.ix_(own, own)]
         found = solve_dual(
-            self.kernel,
-            self.rows[own],
-            signs,
-            low,
-            high,
-            start=coefficients[pair, own],
-            gram=gram,
-            memory=self.memory,
-            **self.options,
-        )
+            self.kernel, self.rows[own], signs, low, high, start=coefficients[pair, own], gram=gram,
+            memory=self.memory, **self.options,
+        )  # fmt: skip
         coefficients[pair, own] = found.coefficients
         steps = report[pair, 3] + found.num_steps
         report[pair] = -found.multipliers[0], found.objective, found.violation, steps, found.code
@@ -213,18 +209,10 @@ def _joined(
     held = np.flatnonzero(coefficients.any(0))
     worst = np.lexsort([report[:, 2], report[:, 4] != int(Status.converged)])[-1]
     return PairwiseMachine(
-        problem.kernel,
-        problem.rows[held],
-        np.ascontiguousarray(coefficients[:, held].T),
-        report[:, 0].copy(),
-        order[held],
-        -report[:, 1],
-        float(report[worst, 2]),
-        int(report[:, 3].sum()),
-        len(problem.rows),
-        count,
-        int(report[worst, 4]),
-    )
+        problem.kernel, problem.rows[held], np.ascontiguousarray(coefficients[:, held].T),
+        report[:, 0].copy(), order[held], -report[:, 1], float(report[worst, 2]), int(report[:, 3].sum()),
+        len(problem.rows), count, int(report[worst, 4]),
+    )  # fmt: skip
 
 
 def _chosen(num_rows: int, most: int) -> np.ndarray:

@@ -19,18 +19,18 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from tractable.core.checks import as_float, check, check_count, check_finite, check_length, namespace
+from tractable.core.checks import check, check_count, check_length, namespace
 from tractable.core.host_random import generator
 from tractable.core.iterate import Status
-from tractable.core.module import Module, field
-from tractable.core.rows import points
+from tractable.core.module import Module
+from tractable.core.rows import Rows, points
 from tractable.core.types import ArrayLike, Key, Values
+from tractable.core.verdict import Verdict
 from tractable.optim.gradient import GradientDescent
 from tractable.optim.quadratic_program import quadratic_program
 from tractable.optim.schedules import inverse_time
 from tractable.optim.stochastic import minimise_batches
 from tractable.supervised.perceptrons.separability import augmented
-from tractable.supervised.svm.gram import as_rows, signs_of, weights_of
 
 __all__ = [
     "LinearMachine", "ascend_dual", "descend_hinge", "descend_tube", "hard_margin", "hinge_objective",
@@ -47,8 +47,7 @@ class LinearMachine(Module):
     value: float
     dual_value: float
     num_steps: int  # of the method; epochs where it goes over the rows
-    ok: bool
-    sentence: str = field(static=True)
+    verdict: Verdict
 
     @property
     def gap(self) -> float:
@@ -66,65 +65,68 @@ class LinearMachine(Module):
         alpha = np.asarray(self.multipliers)
         return np.flatnonzero(alpha > 1e-6 * max(float(alpha.max(initial=0.0)), 1e-300))
 
-    def decision(self, X: ArrayLike) -> Values:
+    def decision(self, X: ArrayLike | Rows) -> Values:
         """$w^\\top x + b$."""
         xp = namespace(self, X)
         return points(X, self.weights.shape[0]) @ xp.asarray(self.weights) + self.bias
 
-    def predict(self, X: ArrayLike) -> Values:
+    def predict(self, X: ArrayLike | Rows) -> Values:
         """$+1$ where the decision is at least zero, and $-1$."""
         return namespace(self, X).where(self.decision(X) >= 0, 1, -1)
-
-    @property
-    def verdict(self) -> str:
-        return self.sentence
 
 
 def hinge_objective(
     weights: ArrayLike,
     bias: float,
-    X: ArrayLike,
-    y: ArrayLike,
-    C: float,
+    X: ArrayLike | Rows,
+    y: ArrayLike | None = None,
+    C: float = 1.0,
     row_weights: ArrayLike | None = None,
 ) -> float:
     """$\\tfrac12\\|w\\|^2 + C\\sum_i w_i[1 - y_i(w^\\top x_i + b)]_+$."""
-    w, signs = np.asarray(weights, float), signs_of(y)
-    slack = np.maximum(1.0 - signs * (as_rows("X", X) @ w + bias), 0.0)
-    return float(0.5 * w @ w + C * (weights_of(row_weights, len(signs)) @ slack))
+    w, rows = np.asarray(weights, float), Rows.of(X, y, row_weights, target="sign")
+    slack = np.maximum(1.0 - rows.signs * (rows.X @ w + bias), 0.0)
+    return float(0.5 * w @ w + C * (rows.weights @ slack))
 
 
-def hard_margin(X: ArrayLike, y: ArrayLike, *, bias: bool = True) -> LinearMachine:
-    """The widest street between separable classes; `ok` is false, with the reason, where there is none.
+def hard_margin(X: ArrayLike | Rows, y: ArrayLike | None = None, *, bias: bool = True) -> LinearMachine:
+    """The widest street between separable classes; the `verdict` says why where there is none.
 
     >>> machine = hard_margin([[1.0, 1.0], [-1.0, -1.0]], [1, -1])
     >>> machine.weights.round(6).tolist(), round(machine.width, 6)
     ([0.5, 0.5], 2.828427)
     """
-    rows, signs, table = _tables(X, y, bias)
-    P = np.diag(np.r_[np.ones(rows.shape[1]), np.zeros(table.shape[1] - rows.shape[1])])
-    G, h = -signs[:, None] * table, -np.ones(len(signs))
+    rows = Rows.of(X, y, target="sign")
+    table, d = augmented(rows) if bias else rows.X, rows.num_columns
+    P = np.diag(np.r_[np.ones(d), np.zeros(table.shape[1] - d)])
+    G, h = -rows.signs[:, None] * table, -np.ones(len(table))
     found = quadratic_program(P, np.zeros(table.shape[1]), G, h, tol=1e-10)
-    return _machine(found, rows.shape[1], len(signs))
+    return _machine(found, d, len(table))
 
 
 def soft_margin(
-    X: ArrayLike, y: ArrayLike, C: float = 1.0, *, bias: bool = True, weights: ArrayLike | None = None
+    X: ArrayLike | Rows,
+    y: ArrayLike | None = None,
+    C: float = 1.0,
+    *,
+    bias: bool = True,
+    weights: ArrayLike | None = None,
 ) -> LinearMachine:
     """The soft margin as one quadratic program in $(w, b, \\xi)$; for a few hundred rows."""
     check(0 < C < np.inf, "C", "positive and finite", C)
-    rows, signs, table = _tables(X, y, bias)
-    n, d, width = len(signs), rows.shape[1], table.shape[1]
+    rows = Rows.of(X, y, weights, target="sign", absent="keep")
+    table = augmented(rows) if bias else rows.X
+    n, d, width = rows.num_rows, rows.num_columns, table.shape[1]
     P = np.diag(np.r_[np.ones(d), np.zeros(width - d + n)])
-    q = np.r_[np.zeros(width), C * weights_of(weights, n)]
-    G = np.block([[-signs[:, None] * table, -np.eye(n)], [np.zeros((n, width)), -np.eye(n)]])
+    q = np.r_[np.zeros(width), C * rows.weights]
+    G = np.block([[-rows.signs[:, None] * table, -np.eye(n)], [np.zeros((n, width)), -np.eye(n)]])
     found = quadratic_program(P, q, G, np.r_[-np.ones(n), np.zeros(n)], tol=1e-9)
     return _machine(found, d, n)
 
 
 def descend_hinge(
-    X: ArrayLike,
-    y: ArrayLike,
+    X: ArrayLike | Rows,
+    y: ArrayLike | None = None,
     C: float = 1.0,
     *,
     key: Key,
@@ -138,16 +140,15 @@ def descend_hinge(
     $t_0$ makes the first step at most one over the mean squared length of a row: the first steps of plain
     Pegasos, $1/\\lambda$ long, throw an unpenalised bias far away.
     """
-    rows, signs, _ = _tables(X, y, bias)
-    mass = weights_of(weights, len(signs))
-    found = _descend(_Hinge(), rows, signs, mass, C, bias, (), key, epochs, batch)
-    value = hinge_objective(found.weights, found.bias, rows, signs, C, mass)
+    rows = Rows.of(X, y, weights, target="sign", absent="keep")
+    found = _descend(_Hinge(), rows, rows.signs, C, bias, (), key, epochs, batch)
+    value = hinge_objective(found.weights, found.bias, rows, C=C)
     return eqx.tree_at(lambda machine: machine.value, found, value)
 
 
 def descend_tube(
-    X: ArrayLike,
-    y: ArrayLike,
+    X: ArrayLike | Rows,
+    y: ArrayLike | None = None,
     C: float = 1.0,
     epsilon: float = 0.1,
     *,
@@ -159,19 +160,16 @@ def descend_tube(
 ) -> LinearMachine:
     r"""Linear regression with the loss $(|y - w^\top x - b| - \varepsilon)_+$, by stochastic subgradients."""
     check(epsilon >= 0, "epsilon", "zero or positive", epsilon)
-    rows, targets = as_rows("X", X), np.asarray(as_float("y", y))
-    check_length("y", targets, "X", rows)
-    check_finite("y", targets)
-    mass = weights_of(weights, len(targets))
-    found = _descend(_Tube(), rows, targets, mass, C, bias, (jnp.asarray(epsilon),), key, epochs, batch)
-    outside = np.maximum(np.abs(targets - found.decision(rows)) - epsilon, 0.0)
-    value = 0.5 * float(found.weights @ found.weights) + C * float(mass @ outside)
+    rows = Rows.of(X, y, weights, target="number", absent="keep")
+    found = _descend(_Tube(), rows, rows.y, C, bias, (jnp.asarray(epsilon),), key, epochs, batch)
+    outside = np.maximum(np.abs(rows.y - found.decision(rows)) - epsilon, 0.0)
+    value = 0.5 * float(found.weights @ found.weights) + C * float(rows.weights @ outside)
     return eqx.tree_at(lambda machine: machine.value, found, value)
 
 
 def ascend_dual(
-    X: ArrayLike,
-    y: ArrayLike,
+    X: ArrayLike | Rows,
+    y: ArrayLike | None = None,
     C: float = 1.0,
     *,
     weights: ArrayLike | None = None,
@@ -185,9 +183,9 @@ def ascend_dual(
 
     `start` are multipliers to begin with, within their bounds.
     """
-    _, signs, table = _tables(X, y, bias)
-    bounds = C * weights_of(weights, len(signs))
-    table, order = np.ascontiguousarray(table), generator(seed).permutation(len(signs))
+    rows = Rows.of(X, y, weights, target="sign", absent="keep")
+    signs, bounds, table = rows.signs, C * rows.weights, augmented(rows) if bias else rows.X
+    order = generator(seed).permutation(len(signs))
     alpha = np.zeros(len(signs)) if start is None else np.array(start, float)
     check_length("start", alpha, "X", signs)
     inside = (alpha >= 0) & (alpha <= bounds)
@@ -200,28 +198,29 @@ def ascend_dual(
     value, dual = 0.5 * w @ w + bounds @ slack, alpha.sum() - 0.5 * w @ w
     status = Status.converged if worst <= tol else Status.exhausted
     plane, offset = (w[:-1], float(w[-1])) if bias else (w, 0.0)
-    return LinearMachine(
-        plane, offset, alpha, float(value), float(dual), int(epochs), status.ok, status.sentence
-    )
+    verdict = Verdict(status.ok, status.sentence, {"gap": float(value - dual)})
+    return LinearMachine(plane, offset, alpha, float(value), float(dual), int(epochs), verdict)
 
 
 def _descend(
-    loss: Any, rows: np.ndarray, targets: np.ndarray, mass: np.ndarray, C: float, bias: bool, more: tuple,
-    key: Key, epochs: int, batch: int,
+    loss: Any, rows: Rows, targets: np.ndarray, C: float, bias: bool, more: tuple, key: Key, epochs: int,
+    batch: int,
 ) -> LinearMachine:  # fmt: skip
     r"""Stochastic subgradients of $\frac12\|w\|^2 + C\sum_i w_i\,\mathrm{loss}_i$, without the value."""
     check(0 < C < np.inf, "C", "positive and finite", C)
+    mass = rows.weights
     penalty = 1.0 / (C * mass.sum())
-    size = float((mass @ ((rows**2).sum(1) + bias)) / mass.sum())
+    size = float((mass @ ((rows.X**2).sum(1) + bias)) / mass.sum())
     method = GradientDescent(inverse_time(1.0 / penalty, max(1.0, size / penalty)))
-    start = (jnp.zeros(rows.shape[1]), jnp.zeros(()))
+    start = (jnp.zeros(rows.num_columns), jnp.zeros(()))
     found = minimise_batches(
-        loss, start, (rows, targets), method, key=key, epochs=check_count("epochs", epochs), batch=batch,
+        loss, start, (rows.X, targets), method, key=key, epochs=check_count("epochs", epochs), batch=batch,
         weights=mass, args=(jnp.asarray(penalty), jnp.asarray(float(bias)), *more),
     )  # fmt: skip
     w, b = np.asarray(found.state[0]), float(found.state[1]) * float(bias)
     none = np.full(len(targets), np.nan)
-    return LinearMachine(w, b, none, np.nan, np.nan, epochs, found.status.ok, found.status.sentence)
+    verdict = Verdict(found.status.ok, found.status.sentence)
+    return LinearMachine(w, b, none, np.nan, np.nan, epochs, verdict)
 
 
 class _Tube(Module):
@@ -242,18 +241,12 @@ class _Hinge(Module):
         return hinge + 0.5 * penalty * weights @ weights
 
 
-def _tables(X: ArrayLike, y: ArrayLike, bias: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    rows, signs = as_rows("X", X), signs_of(y)
-    check_length("y", signs, "X", rows)
-    return rows, signs, augmented(rows) if bias else rows
-
-
 def _machine(found: Any, dim: int, num_rows: int) -> LinearMachine:
     x, alpha = np.asarray(found.x), np.asarray(found.inequality_multipliers)[:num_rows]
-    ok, sentence = found.verdict.ok, found.verdict.sentence
+    sentence = found.verdict.sentence
     if found.status is Status.infeasible:
         sentence = "Infeasible: no plane separates the classes; allow slack with `soft_margin`."
     bias = float(x[dim]) if len(x) - dim in (1, num_rows + 1) else 0.0
-    return LinearMachine(
-        x[:dim], bias, alpha, float(found.value), float(found.dual_value), int(found.num_steps), ok, sentence
-    )
+    value, dual = float(found.value), float(found.dual_value)
+    verdict = Verdict(found.verdict.ok, sentence, {"gap": value - dual})
+    return LinearMachine(x[:dim], bias, alpha, value, dual, int(found.num_steps), verdict)

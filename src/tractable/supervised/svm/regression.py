@@ -12,17 +12,20 @@ Cost.        As `supervised.svm.machine`.
 References.  Drucker et al. (1997); Schölkopf et al. (2000).
 """
 
+from dataclasses import replace
+
 import numpy as np
 
-from tractable.core.checks import as_float, check, check_finite, check_length
+from tractable.core.checks import check
 from tractable.core.iterate import Ended
 from tractable.core.module import Module, field
-from tractable.core.rows import points
+from tractable.core.rows import Rows, points
 from tractable.core.types import ArrayLike, Values
 from tractable.kernels.base import Kernel
 from tractable.kernels.nonstationary import Linear
 from tractable.optim.quadratic_program import quadratic_program
-from tractable.supervised.svm.gram import as_rows, expand_kernel, signs_of, weights_of
+from tractable.supervised.perceptrons.separability import augmented
+from tractable.supervised.svm.gram import expand_kernel
 from tractable.supervised.svm.machine import SupportVectorMachine
 from tractable.supervised.svm.smo import DualSolution, solve_dual
 
@@ -48,8 +51,8 @@ class SupportVectorRegression(Ended, Module):
     @classmethod
     def fit(
         cls,
-        X: ArrayLike,
-        y: ArrayLike,
+        X: ArrayLike | Rows,
+        y: ArrayLike | None = None,
         kernel: Kernel | None = None,
         C: float = 1.0,
         epsilon: float = 0.1,
@@ -66,58 +69,32 @@ class SupportVectorRegression(Ended, Module):
         >>> tube.predict([3.0]).round(6).tolist()
         [3.0]
         """
-        rows, targets = as_rows("X", X), targets_of(y)
-        check_length("y", targets, "X", rows)
+        rows = Rows.of(X, y, weights, target="number", absent="keep")
         check(0 < C < np.inf, "C", "positive and finite", C)
         check(epsilon >= 0, "epsilon", "zero or positive", epsilon)
-        kernel, bounds = Linear() if kernel is None else kernel, C * weights_of(weights, len(targets))
+        kernel, bounds = Linear() if kernel is None else kernel, C * rows.weights
         table = None if gram is None else np.ascontiguousarray(np.asarray(gram, float))
         found = solve_dual(
-            kernel,
-            rows,
-            targets,
-            -bounds,
-            bounds,
-            epsilon=epsilon,
-            ranges=None if bias else (),
-            gram=table,
-            tol=tol,
-            max_steps=max_steps,
-        )
+            kernel, rows.X, rows.y, -bounds, bounds, epsilon=epsilon, ranges=None if bias else (), gram=table,
+            tol=tol, max_steps=max_steps,
+        )  # fmt: skip
         offset = -float(found.multipliers[0]) if bias else 0.0
-        return cls.from_dual(kernel, rows, targets, bounds, found, offset, epsilon)
+        return cls.from_dual(kernel, rows, bounds, found, offset, epsilon)
 
     @classmethod
     def from_dual(
-        cls,
-        kernel: Kernel,
-        X: Values,
-        targets: Values,
-        bounds: Values,
-        found: DualSolution,
-        bias: float,
-        epsilon: float,
+        cls, kernel: Kernel, rows: Rows, bounds: Values, found: DualSolution, bias: float, epsilon: float
     ) -> "SupportVectorRegression":
         """The tube of a solved dual, with primal and dual value."""
         beta = found.coefficients
-        plain = found.gradient + targets
-        outside = np.maximum(np.abs(plain + bias - targets) - epsilon, 0.0)
+        plain = found.gradient + rows.y
+        outside = tube_loss(plain + bias - rows.y, epsilon)
         value = 0.5 * beta @ plain + bounds @ outside
         held = np.flatnonzero(beta)
         return cls(
-            kernel,
-            X[held],
-            beta[held],
-            held,
-            bias + 0.0,
-            float(epsilon),
-            float(value),
-            -found.objective,
-            found.violation,
-            found.num_steps,
-            len(targets),
-            found.code,
-        )
+            kernel, rows.X[held], beta[held], held, bias + 0.0, float(epsilon), float(value),
+            -found.objective, found.violation, found.num_steps, rows.num_rows, found.code,
+        )  # fmt: skip
 
     @property
     def gap(self) -> float:
@@ -130,20 +107,12 @@ class SupportVectorRegression(Ended, Module):
         check(type(self.kernel) is Linear, "kernel", "linear to have weights", repr(self.kernel))
         return np.asarray(self.coefficients) @ np.asarray(self.support_vectors)
 
-    def predict(self, X: ArrayLike) -> Values:
+    def predict(self, X: ArrayLike | Rows) -> Values:
         """$\\sum_i\\beta_i k(x_i, x) + b$."""
         rows = points(X, self.support_vectors.shape[1])
         return expand_kernel(self.kernel, rows, self.support_vectors, self.coefficients) + self.bias
 
     verdict = SupportVectorMachine.verdict
-
-
-def targets_of(y: ArrayLike) -> np.ndarray:
-    """Targets as a vector of finite floats."""
-    targets = np.asarray(as_float("y", np.asarray(y)))
-    check(targets.ndim == 1 and targets.size > 0, "y", "a vector of numbers", f"shape {targets.shape}")
-    check_finite("y", targets)
-    return targets.astype(float)
 
 
 def tube_loss(residuals: ArrayLike, epsilon: float) -> np.ndarray:
@@ -156,9 +125,9 @@ def tube_program(
 ) -> tuple[np.ndarray, float, float]:
     """The linear tube as one quadratic program in $(w, b, \\xi, \\hat\\xi)$: weights, bias and least
     value."""
-    rows, targets = as_rows("X", X), targets_of(y)
-    (n, d), width = rows.shape, rows.shape[1] + int(bias)
-    table = np.column_stack([rows, np.ones(n)]) if bias else rows
+    rows = Rows.of(X, y, target="number")
+    table, targets = augmented(rows) if bias else rows.X, rows.y
+    (n, width), d = table.shape, rows.num_columns
     P = np.diag(np.r_[np.ones(d), np.zeros(width - d + 2 * n)])
     q = np.r_[np.zeros(width), np.full(2 * n, C)]
     none, eye = np.zeros((n, n)), np.eye(n)
@@ -170,8 +139,8 @@ def tube_program(
 
 
 def fit_nu_regression(
-    X: ArrayLike,
-    y: ArrayLike,
+    X: ArrayLike | Rows,
+    y: ArrayLike | None = None,
     kernel: Kernel | None = None,
     nu: float = 0.5,
     C: float = 1.0,
@@ -184,41 +153,28 @@ def fit_nu_regression(
     $\\sum_i\\alpha_i = \\sum_i\\hat\\alpha_i = \\tfrac12\\nu\\sum_i C_i$; the slopes common to either side
     give $b$ and $\\varepsilon$.
     """
-    rows, targets, share = as_rows("X", X), targets_of(y), _share(nu)
-    kernel, bounds = Linear() if kernel is None else kernel, C * weights_of(weights, len(targets))
-    n, zeros = len(targets), np.zeros(len(targets))
-    first = _filled(bounds, 0.5 * share * bounds.sum())
+    rows = Rows.of(X, y, weights, target="number", absent="keep")
+    kernel, bounds = Linear() if kernel is None else kernel, C * rows.weights
+    n, targets, zeros = rows.num_rows, rows.y, np.zeros(rows.num_rows)
+    first = _filled(bounds, 0.5 * _share(nu) * bounds.sum())
     found = solve_dual(
-        kernel,
-        np.vstack([rows, rows]),
-        np.r_[targets, targets],
-        np.r_[zeros, -bounds],
-        np.r_[bounds, zeros],
-        ranges=(0, n, 2 * n),
-        start=np.r_[first, -first],
-        tol=tol,
-    )
+        kernel, np.vstack([rows.X, rows.X]), np.r_[targets, targets], np.r_[zeros, -bounds],
+        np.r_[bounds, zeros], ranges=(0, n, 2 * n), start=np.r_[first, -first], tol=tol,
+    )  # fmt: skip
     below, above = found.multipliers
     epsilon, bias = max(0.5 * (above - below), 0.0), -0.5 * (below + above)
     beta = found.coefficients[:n] + found.coefficients[n:]
     gradient = found.gradient[:n]
     objective = 0.5 * beta @ (gradient - targets) + epsilon * np.abs(beta).sum()
-    folded = DualSolution(
-        beta,
-        gradient,
-        np.array([-bias]),
-        float(objective),
-        found.violation,
-        found.num_steps,
-        found.exact,
-        found.code,
+    folded = replace(
+        found, coefficients=beta, gradient=gradient, multipliers=np.array([-bias]), objective=float(objective)
     )
-    return SupportVectorRegression.from_dual(kernel, rows, targets, bounds, folded, bias, epsilon)
+    return SupportVectorRegression.from_dual(kernel, rows, bounds, folded, bias, epsilon)
 
 
 def fit_nu_classes(
-    X: ArrayLike,
-    y: ArrayLike,
+    X: ArrayLike | Rows,
+    y: ArrayLike | None = None,
     kernel: Kernel | None = None,
     nu: float = 0.5,
     *,
@@ -230,8 +186,8 @@ def fit_nu_classes(
     $\\sum_{+}\\alpha = \\sum_{-}\\alpha = \\tfrac12\\nu N$, $0 \\le \\alpha_i \\le w_i$; the slopes of the
     classes give $\\rho$ and $b$.
     """
-    rows, signs, share = as_rows("X", X), signs_of(y), _share(nu)
-    mass, kernel = weights_of(weights, len(signs)), Linear() if kernel is None else kernel
+    rows, share = Rows.of(X, y, weights, target="sign", absent="keep"), _share(nu)
+    signs, mass, kernel = rows.signs, rows.weights, Linear() if kernel is None else kernel
     order = np.argsort(-signs, kind="stable")
     count, half = int((signs > 0).sum()), 0.5 * share * mass.sum()
     least = 2 * min(mass[signs > 0].sum(), mass[signs < 0].sum()) / mass.sum()
@@ -240,32 +196,20 @@ def fit_nu_classes(
     start = np.r_[_filled(sorted_mass[:count], half), -_filled(sorted_mass[count:], half)]
     low, high = np.where(signs[order] > 0, 0.0, -sorted_mass), np.where(signs[order] > 0, sorted_mass, 0.0)
     found = solve_dual(
-        kernel,
-        rows[order],
-        np.zeros(len(signs)),
-        low,
-        high,
-        ranges=(0, count, len(signs)),
-        start=start,
+        kernel, rows.X[order], np.zeros(len(signs)), low, high, ranges=(0, count, len(signs)), start=start,
         tol=tol,
-    )
+    )  # fmt: skip
     upper, lower = found.multipliers
     rho, bias = 0.5 * (upper - lower), -0.5 * (upper + lower)
     check(rho > 0, "nu", "small enough to leave a margin", nu, "All rows would be inside the street.")
     beta, plain = np.empty(len(signs)), np.empty(len(signs))
     beta[order], plain[order] = found.coefficients / rho, found.gradient / rho
     objective = 0.5 * beta @ plain - np.abs(beta).sum()
-    scaled = DualSolution(
-        beta,
-        plain - signs,
-        np.array([-bias / rho]),
-        float(objective),
-        found.violation / rho,
-        found.num_steps,
-        found.exact,
-        found.code,
-    )
-    return SupportVectorMachine.from_dual(kernel, rows, signs, mass / rho, scaled)
+    scaled = replace(
+        found, coefficients=beta, gradient=plain - signs, multipliers=np.array([-bias / rho]),
+        objective=float(objective), violation=found.violation / rho,
+    )  # fmt: skip
+    return SupportVectorMachine.from_dual(kernel, rows.X, signs, mass / rho, scaled)
 
 
 def _share(nu: float) -> float:

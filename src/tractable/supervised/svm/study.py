@@ -13,9 +13,9 @@ import numpy as np
 from tractable.core.checks import check
 from tractable.core.host_random import generator
 from tractable.core.module import Module
+from tractable.core.rows import Rows
 from tractable.core.types import ArrayLike
 from tractable.kernels.stationary import RBF
-from tractable.supervised.svm.gram import as_rows, signs_of
 from tractable.supervised.svm.machine import SupportVectorMachine
 
 __all__ = ["BandwidthStudy", "bandwidth_study", "rings", "xor"]
@@ -34,11 +34,6 @@ class BandwidthStudy(Module):
         """The length scale with the least test error, the largest of equals."""
         errors = np.asarray(self.test_error)
         return float(np.asarray(self.length_scales)[np.flatnonzero(errors == errors.min())[-1]])
-
-    def __repr__(self) -> str:
-        columns = (self.length_scales, self.train_error, self.test_error, self.support_share)
-        lines = [f"  {l:>12.4g} {a:>8.3f} {b:>8.3f} {c:>8.3f}" for l, a, b, c in zip(*columns)]
-        return "\n".join([f"  {'length scale':>12} {'train':>8} {'test':>8} {'support':>8}", *lines])
 
 
 def rings(num_rows: int, *, seed: int = 0, noise: float = 0.15) -> tuple[np.ndarray, np.ndarray]:
@@ -67,11 +62,12 @@ def bandwidth_study(
     C: float = 1.0,
 ) -> BandwidthStudy:
     """Fit a machine with each length scale, and count errors and support vectors."""
-    rows, signs, scales = as_rows("X", X), signs_of(y), np.asarray(length_scales, float)
+    train, test = Rows.of(X, y, target="sign"), Rows.of(X_test, y_test, target="sign")
+    scales = np.asarray(length_scales, float)
     check(scales.ndim == 1 and scales.size > 0, "length_scales", "a vector", f"shape {scales.shape}")
     records = []
     for scale in scales:
-        machine = SupportVectorMachine.fit(rows, signs, RBF(jnp.asarray(scale)), C)
-        errors = [(machine.predict(x) != t).mean() for x, t in ((rows, signs), (X_test, signs_of(y_test)))]
-        records.append([*errors, len(machine.support) / len(signs)])
+        machine = SupportVectorMachine.fit(train, kernel=RBF(jnp.asarray(scale)), C=C)
+        errors = [(machine.predict(rows) != rows.signs).mean() for rows in (train, test)]
+        records.append([*errors, len(machine.support) / train.num_rows])
     return BandwidthStudy(scales, *np.array(records).T)

@@ -20,6 +20,7 @@ from tractable.core.iterate import Ended, Status
 from tractable.core.module import Module, field
 from tractable.core.rows import Rows, points
 from tractable.core.types import ArrayLike, Float, Values
+from tractable.core.verdict import Verdict
 from tractable.supervised.trees.growth import Columns, Growth, Sample, code_columns, grow_tree, sample_of
 from tractable.supervised.trees.splits import CRITERIA
 from tractable.supervised.trees.tree import Tree
@@ -82,11 +83,13 @@ class Boosted(Ended, Module):
         return np.average([tree.feature_importance() for tree in self.trees], axis=0, weights=shares)
 
     @property
-    def verdict(self) -> str:
+    def verdict(self) -> Verdict:
+        """The training error with its bound, and what ended the rounds."""
         if not self.trees:
-            return "No tree was better than chance: answers with the class shares."
-        told = f"training error {self.training_errors[-1]:.4g}, bound {self.bounds[-1]:.4g}"
-        return f"{len(self.trees)} trees, {told}; {_ENDS[self.status]}."
+            return Verdict(False, "No tree was better than chance: answers with the class shares.")
+        error, bound = float(self.training_errors[-1]), float(self.bounds[-1])
+        told = f"training error {error:.4g}, bound {bound:.4g}; {_ENDS[self.status]}"
+        return Verdict(True, f"{len(self.trees)} trees, {told}.", {"training_error": error, "bound": bound})
 
 
 def fit_adaboost(
@@ -101,7 +104,7 @@ def fit_adaboost(
     """AdaBoost with trees of depth `max_depth` (1: stumps) and the other options of `fit_tree`.
 
     >>> fit_adaboost([[0.0], [1.0], [2.0], [3.0]], [0, 1, 1, 0], num_rounds=3).verdict
-    '3 trees, training error 0, bound 0.5164; all rounds were made.'
+    3 trees, training error 0, bound 0.5164; all rounds were made.
     """
     growth = Growth(**{"max_depth": 1, **options})
     check_option("criterion", growth.criterion, CRITERIA[:2])

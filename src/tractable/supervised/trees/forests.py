@@ -25,6 +25,7 @@ from tractable.core.host_random import seeds
 from tractable.core.module import field
 from tractable.core.rows import Rows, points
 from tractable.core.types import ArrayLike, Float, Int, Key, Values
+from tractable.core.verdict import Verdict
 from tractable.inference.trust.uncertainty import UncertaintySplit, split_entropy, split_variance
 from tractable.supervised.trees.growth import (
     Columns,
@@ -113,15 +114,13 @@ class Forest(Nodes):
         return np.mean([self.tree(t).feature_importance() for t in range(self.num_trees)], axis=0)
 
     @property
-    def verdict(self) -> str:
+    def verdict(self) -> Verdict:
         """What the rows that trees did not see say of them."""
         kind = "mean squared error" if self.criterion == "variance" else "error"
-        known = np.isfinite(self.out_of_bag_error)
-        judged = (
-            f"out-of-bag {kind} {self.out_of_bag_error:.4g}" if known else "no out-of-bag rows: unchecked"
-        )
-        leaves = int((self.left < 0).sum()) / self.num_trees
-        return f"{self.num_trees} trees, {leaves:.0f} leaves each on average; {judged}."
+        error, leaves = float(self.out_of_bag_error), int((self.left < 0).sum()) / self.num_trees
+        judged = f"out-of-bag {kind} {error:.4g}" if np.isfinite(error) else "no out-of-bag rows: unchecked"
+        sentence = f"{self.num_trees} trees, {leaves:.0f} leaves each on average; {judged}."
+        return Verdict(True, sentence, {"out_of_bag_error": error})
 
 
 def fit_forest(
@@ -143,7 +142,7 @@ def fit_forest(
 
     >>> import jax.random as jr
     >>> fit_forest([[0.0], [1.0], [2.0], [3.0]] * 5, [0, 0, 1, 1] * 5, key=jr.key(0), num_trees=20).verdict
-    '20 trees, 2 leaves each on average; out-of-bag error 0.'
+    20 trees, 2 leaves each on average; out-of-bag error 0.
     """
     growth = Growth(**options)
     check_option("criterion", growth.criterion, CRITERIA)

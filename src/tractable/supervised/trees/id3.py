@@ -16,6 +16,7 @@ import numpy as np
 from tractable.core.checks import as_float, check
 from tractable.core.module import HostResult, field
 from tractable.core.types import ArrayLike, Float, Int
+from tractable.core.verdict import Verdict
 from tractable.supervised.trees.tree import split_gain
 
 __all__ = ["ID3Tree", "fit_id3"]
@@ -89,12 +90,14 @@ class ID3Tree(HostResult):
         return table
 
     @property
-    def verdict(self) -> str:
+    def verdict(self) -> Verdict:
+        """Size, and the share of training rows that it gets wrong."""
         leaves = self.attribute < 0
         wrong = (self.counts.sum(1) - self.counts.max(1))[leaves & (self.children[:, 0] == -1)].sum()
         share = float(wrong / self.counts[0].sum())
         root = "no split" if leaves[0] else f"root {self.names[self.attribute[0]]}"
-        return f"{int(leaves.sum())} leaves, {root}, training error {share:.4g}."
+        sentence = f"{int(leaves.sum())} leaves, {root}, training error {share:.4g}."
+        return Verdict(True, sentence, {"training_error": share})
 
 
 def fit_id3(

@@ -18,6 +18,7 @@ from tractable.core.host_random import seeds
 from tractable.core.module import Module
 from tractable.core.rows import Rows, points
 from tractable.core.types import ArrayLike, Float, Key, Values
+from tractable.core.verdict import Verdict
 from tractable.supervised.trees.forests import canonical_order, draw_rows, in_threads
 from tractable.supervised.trees.growth import Growth, code_columns, grow_tree, sample_of
 from tractable.supervised.trees.splits import CRITERIA
@@ -46,10 +47,12 @@ class RotationForest(Module):
         return answers(self.values(X), self.trees[0].criterion)
 
     @property
-    def verdict(self) -> str:
+    def verdict(self) -> Verdict:
+        """What is known of it: how it does on the rows that it has seen."""
         kind = "mean squared error" if self.trees[0].criterion == "variance" else "error"
-        told = f"training {kind} {float(self.training_error):.4g}, unchecked on new rows"
-        return f"{len(self.trees)} trees; {told}."
+        error = float(self.training_error)
+        sentence = f"{len(self.trees)} trees; training {kind} {error:.4g}, unchecked on new rows."
+        return Verdict(True, sentence, {"training_error": error})
 
 
 def fit_rotation_forest(

@@ -25,6 +25,7 @@ from tractable.core.checks import as_float, check, check_option, namespace, offe
 from tractable.core.module import Module, field
 from tractable.core.rows import points
 from tractable.core.types import ArrayLike, Bool, Float, Int, Values
+from tractable.core.verdict import Verdict
 
 __all__ = [
     "Nodes",
@@ -174,14 +175,18 @@ class Tree(Nodes):
         return f"{name} ({self.value[node, code]:.0%} of {self.weight[node]:.6g})"
 
     @property
-    def verdict(self) -> str:
+    def verdict(self) -> Verdict:
         """Size, and how much of the impurity the leaves leave."""
-        rest = float((self.weight * self.impurity)[self.left < 0].sum() / self.weight[0])
-        share = f", {1 - rest / self.impurity[0]:.0%} of it explained" if self.impurity[0] > 0 else ""
-        return (
-            f"{self.num_leaves} leaves, depth {int(self.depths.max())}, {self.criterion} "
-            f"{self.impurity[0]:.4g} at the root, {rest:.4g} in the leaves{share} on the training rows."
-        )
+        rest, first = self.training_risk, float(self.impurity[0])
+        share = f", {1 - rest / first:.0%} of it explained" if first > 0 else ""
+        size = f"{self.num_leaves} leaves, depth {int(self.depths.max())}, {self.criterion} {first:.4g}"
+        told = f"{size} at the root, {rest:.4g} in the leaves{share} on the training rows."
+        return Verdict(True, told, {"num_leaves": self.num_leaves, "impurity": rest})
+
+    @property
+    def training_risk(self) -> float:
+        """The impurity of the leaves, by share of rows."""
+        return float((self.weight * self.impurity)[self.left < 0].sum() / self.weight[0])
 
 
 class PruningPath(Module):
@@ -192,9 +197,10 @@ class PruningPath(Module):
     risks: Float[Values, " p"]
 
     @property
-    def verdict(self) -> str:
+    def verdict(self) -> Verdict:
+        """How many subtrees there are, and when the last split goes."""
         first, last = int(self.num_leaves[0]), float(self.alphas[-1])
-        return f"{len(self.alphas)} subtrees, {first} leaves to 1 at alpha {last:.4g}."
+        return Verdict(True, f"{len(self.alphas)} subtrees, {first} leaves to 1 at alpha {last:.4g}.")
 
 
 def gini(probs: ArrayLike) -> float:
@@ -263,8 +269,8 @@ def pruning_path(tree: Tree) -> PruningPath:
     steps = np.unique(removed[inner])
     alphas = np.unique(np.concatenate([[0.0], steps]))
     trees = [prune(tree, alpha, removed) for alpha in alphas]
-    risks = [float((t.weight * t.impurity)[t.left < 0].sum() / tree.weight[0]) for t in trees]
-    return PruningPath(alphas, np.array([t.num_leaves for t in trees]), np.array(risks))
+    leaves, risks = np.array([t.num_leaves for t in trees]), np.array([t.training_risk for t in trees])
+    return PruningPath(alphas, leaves, risks)
 
 
 def prune(tree: Tree, alpha: float | int, removed: np.ndarray | None = None) -> Tree:
