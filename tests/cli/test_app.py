@@ -49,6 +49,30 @@ def test_demo_prints_and_writes(tmp_path):
     assert "as it should be" in text
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["demo", "--picture", "/nonexist/x.png"],
+            "`picture` must be in a folder that is there; got '/nonexist",
+        ),
+        (["demo", "--picture", "/tmp"], "`picture` must be a file; got the folder '/tmp'"),
+        (["query", "missing.bif"], "`file` must be a file that is there; got 'missing.bif'"),
+        (["query", __file__, "--evidence-file", "no.evid"], "`evidence_file` must be a file that is there"),
+    ],
+)
+def test_a_wrong_path_is_refused_before_anything_is_loaded(arguments, message):
+    code = (
+        "import sys; from tractable.cli.app import app\n"
+        "try: app(sys.argv[1:])\n"
+        "finally: assert 'jax' not in sys.modules"
+    )
+    found = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True)
+    assert found.returncode == 2
+    assert message in found.stderr
+    assert "Traceback" not in found.stderr
+
+
 def test_demo_refuses_a_level_outside_its_range():
     result = RUNNER.invoke(app, ["demo", "--level", "1.5"])
     assert result.exit_code != 0

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from tractable._version import __version__
+from tractable.cli.paths import existing, writable
 
 __all__ = ["app", "main"]
 
@@ -43,6 +44,7 @@ def demo(
     seed: Annotated[int, typer.Option(min=0, help="Which rows are held out.")] = 0,
 ) -> None:
     """Closed-form Bayesian regression on a bundled table, its intervals checked on held-out rows."""
+    writable("demo", "picture", picture)
     from tractable.cli.demo import run_demo
 
     run_demo(picture, level, seed)
@@ -68,6 +70,9 @@ def query(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
 ) -> None:
     """Ask a network in a file: probabilities given evidence, the most probable state, draws."""
+    existing("query", "file", file)
+    if evidence_file is not None:
+        existing("query", "evidence_file", evidence_file)
     from tractable.cli.query import run_query
 
     run_query(

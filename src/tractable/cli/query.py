@@ -16,13 +16,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from tractable.cli.paths import stop
 from tractable.core.checks import ImpossibleEvidence
 from tractable.graphs.answers import EXACT, Report
 from tractable.graphs.bayes_net import BayesNet
@@ -110,14 +111,14 @@ def run_query(
     """Read, ask and print; what the user got wrong is one line and an exit code."""
     try:
         model = _read(path)
-        observed = read_evidence(_existing(evidence_file), model) if evidence_file else {}
+        observed = read_evidence(evidence_file, model) if evidence_file else {}
         observed |= parse_evidence(evidence, model.states)
         wanted = _wanted(targets, model, observed, everything or not (targets or mpe or samples))
         result = answer(model, Request(wanted, observed, mpe, samples, seed, explain))
     except (WrongRequest, OSError) as error:
-        _stop(error, 2)
+        stop("query", _line(error), 2)
     except (FileError, ImpossibleEvidence, TooLarge) as error:
-        _stop(error, 1)
+        stop("query", _line(error), 1)
     if as_json:
         typer.echo(json.dumps(result.to_json(), indent=2, ensure_ascii=False))
     else:
@@ -209,16 +210,10 @@ def _measured(call: Callable[[], Any]) -> Actual:
 def _read(path: Path) -> BayesNet | MarkovField:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", RoundedTables)
-        model = read(_existing(path))
+        model = read(path)
     for warning in caught:
         typer.echo(f"note: {warning.message}", err=True)
     return model
-
-
-def _existing(path: Path) -> Path:
-    if not path.is_file():
-        raise WrongRequest(f"`file` must be a file that is there; got {str(path)!r}.")
-    return path
 
 
 def _wanted(
@@ -241,9 +236,8 @@ def _nearest(name: str, names: Iterable[str]) -> str:
     return f" It has {', '.join(known[:12])}{', ...' if len(known) > 12 else ''}."
 
 
-def _stop(error: BaseException, code: int) -> NoReturn:
-    typer.echo(f"tractable query: {' '.join(str(error).split())}", err=True)
-    raise typer.Exit(code)
+def _line(error: BaseException) -> str:
+    return " ".join(str(error).split())
 
 
 def _print(result: Result, evidence: Mapping[str, Any]) -> None:

@@ -1,0 +1,36 @@
+"""Paths are looked at before anything is loaded: a wrong one is one line and exit code 2, at once."""
+
+import os
+from pathlib import Path
+from typing import NoReturn
+
+import typer
+
+__all__ = ["existing", "stop", "writable"]
+
+
+def existing(command: str, name: str, path: Path) -> Path:
+    """`path` if it is a file that can be read."""
+    if not path.is_file():
+        stop(command, f"`{name}` must be a file that is there; got {str(path)!r}.", 2)
+    if not os.access(path, os.R_OK):
+        stop(command, f"`{name}` must be a file that may be read; got {str(path)!r}.", 2)
+    return path
+
+
+def writable(command: str, name: str, path: Path) -> Path:
+    """`path` if a file can be written there."""
+    folder = path.parent
+    if path.is_dir():
+        stop(command, f"`{name}` must be a file; got the folder {str(path)!r}.", 2)
+    if not folder.is_dir():
+        stop(command, f"`{name}` must be in a folder that is there; got {str(path)!r}.", 2)
+    if not os.access(path if path.exists() else folder, os.W_OK):
+        stop(command, f"`{name}` must be in a place that may be written; got {str(path)!r}.", 2)
+    return path
+
+
+def stop(command: str, sentence: object, code: int) -> NoReturn:
+    """One line on the error stream, and the exit code."""
+    typer.echo(f"tractable {command}: {sentence}", err=True)
+    raise typer.Exit(code)
