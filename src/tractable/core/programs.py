@@ -1,0 +1,175 @@
+r"""`program`: `jit` for functions of pytrees, whose compiled code goes when what it was compiled for goes.
+
+Rule.        Arrays in the arguments are traced; everything else (functions, options, sizes) names the
+             program, and comes back from it as it is.
+Memory.      `jax.jit` keeps each static argument, and the code compiled for it, as long as the process lives:
+             a hundred densities written on the spot fill the table of memory mappings. Here the functions
+             among the arguments are held weakly, so that a program dies with its function, and of the others
+             only the `MOST` that were used last are kept.
+Cost.        A call flattens its arguments and looks one key up, about ten microseconds.
+"""
+
+import atexit
+import functools
+import threading
+import types
+import weakref
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
+
+import jax
+import numpy as np
+
+__all__ = ["MOST", "num_programs", "program"]
+
+MOST = 512  # programs: some ten mappings and half a megabyte each
+
+_Arguments = ParamSpec("_Arguments")
+_Answer = TypeVar("_Answer")
+
+
+def program(function: Callable[_Arguments, _Answer]) -> Callable[_Arguments, _Answer]:
+    """`function`, compiled once for each structure of its arguments.
+
+    >>> import jax.numpy as jnp
+    >>> @program
+    ... def scaled(function, x, power):
+    ...     return function(x) ** power, power
+    >>> scaled(jnp.sum, jnp.arange(3.0), 2)
+    (Array(9., dtype=float64), 2)
+    """
+
+    @functools.wraps(function)
+    def call(*args: Any, **options: Any) -> Any:
+        leaves, tree = jax.tree.flatten((args, options))
+        arrays, fixed = _divide(leaves)
+        code = _program(function, tree, fixed)
+        return code(arrays).value
+
+    return call
+
+
+def num_programs() -> int:
+    """How many programs are kept now."""
+    with _lock:
+        _forget_the_dead()
+        return len(_kept)
+
+
+_kept: "OrderedDict[tuple, Callable]" = OrderedDict()
+_dead: "deque[tuple]" = deque()  # keys of programs whose function is gone; the next call forgets them
+_lock = threading.Lock()
+atexit.register(_kept.clear)  # before the interpreter takes apart what the references call in the end
+
+
+def _program(function: Callable, tree: Any, fixed: tuple) -> Callable:
+    key = (function, tree, fixed)
+    with _lock:
+        code = _kept.get(key)
+        if code is not None:
+            _kept.move_to_end(key)
+            return code
+        _forget_the_dead()
+    fixed = tuple(_watched(entry) for entry in fixed)
+    key = (function, tree, fixed)
+    for entry in fixed:
+        if isinstance(entry, _Watched):
+            entry.key = key
+    code = _compiled(function, tree, fixed)
+    with _lock:
+        _kept[key] = code
+        while len(_kept) > MOST:
+            _kept.popitem(last=False)
+    return code
+
+
+def _forget_the_dead() -> None:
+    while _dead:
+        _kept.pop(_dead.popleft(), None)
+
+
+def _compiled(function: Callable, tree: Any, fixed: tuple) -> Callable:
+    """The program; it runs as Python only while someone calls it, who holds the functions that it needs."""
+
+    def run(arrays: list) -> _Answered:
+        supply = iter(arrays)
+        leaves = [next(supply) if entry is _ARRAY else _value(entry) for entry in fixed]
+        args, options = jax.tree.unflatten(tree, leaves)
+        return _Answered(function(*args, **options))
+
+    run.__name__, run.__qualname__ = function.__name__, function.__qualname__
+    return jax.jit(run)
+
+
+# --- what names a program ------------------------------------------------------------------------------
+
+_ARRAY = "an array"  # stands where the program takes one
+
+
+class _Watched(weakref.ref):
+    """A weak reference that knows which program to forget with its function."""
+
+    __slots__ = ("key",)
+    key: tuple
+
+
+def _divide(leaves: list) -> tuple[list, tuple]:
+    """The arrays, and what stays: functions weakly, other values with their types (`1` is not `True`)."""
+    arrays, fixed = [], []
+    for leaf in leaves:
+        if isinstance(leaf, jax.Array | np.ndarray | np.generic):
+            arrays.append(leaf)
+            fixed.append(_ARRAY)
+        elif callable(leaf) and not isinstance(leaf, type):
+            fixed.append(_weak(leaf))
+        else:
+            fixed.append((type(leaf), leaf))
+    return arrays, tuple(fixed)
+
+
+def _weak(function: Callable) -> Any:
+    try:
+        bound = isinstance(function, types.MethodType)
+        return weakref.WeakMethod(function) if bound else weakref.ref(function)
+    except TypeError:  # of a kind that cannot be watched
+        return (type(function), function)
+
+
+def _watched(entry: Any) -> Any:
+    """A weak reference that forgets its program in the end; bound methods are left to `MOST`."""
+    return _Watched(entry(), _bury) if type(entry) is weakref.ref else entry
+
+
+def _bury(entry: _Watched) -> None:
+    """Called wherever the function dies, at times amid other work: it only takes a note."""
+    _dead.append(entry.key)
+
+
+def _value(entry: Any) -> Any:
+    return entry() if isinstance(entry, weakref.ref) else entry[1]
+
+
+# --- what a program answers ----------------------------------------------------------------------------
+
+
+@jax.tree_util.register_pytree_node_class
+class _Answered:
+    """Any pytree, whose leaves that are no arrays belong to its structure, as `jit` wants it."""
+
+    def __init__(self, value: Any):
+        self.value = value
+
+    def tree_flatten(self) -> tuple[list, tuple]:
+        leaves, tree = jax.tree.flatten(self.value)
+        is_array = [isinstance(leaf, jax.Array | np.ndarray | np.generic) for leaf in leaves]
+        arrays = [leaf for leaf, traced in zip(leaves, is_array) if traced]
+        rest = tuple(None if traced else leaf for leaf, traced in zip(leaves, is_array))
+        return arrays, (tree, tuple(is_array), rest)
+
+    @classmethod
+    def tree_unflatten(cls, structure: tuple, arrays: Any) -> "_Answered":
+        tree, is_array, rest = structure
+        supply = iter(arrays)
+        leaves = [next(supply) if traced else leaf for traced, leaf in zip(is_array, rest)]
+        return cls(jax.tree.unflatten(tree, leaves))
