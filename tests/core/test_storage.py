@@ -1,9 +1,13 @@
 """Exact round trips, damage found wherever it is, no code run from files, old files kept if a write fails."""
 
+import contextlib
 import enum
 import json
 import os
 import pickle
+import signal
+import subprocess
+import sys
 from typing import NamedTuple
 
 import equinox as eqx
@@ -343,6 +347,12 @@ def test_no_other_class_is_made(path, name, kind, monkeypatch):
         ({"kind": "key", "implementation": "evil", "data": None}, "random keys of the unknown kind 'evil'"),
         ({"kind": "function", "code": "..."}, "unknown kind 'function'"),
         ({"kind": "dict", "items": [[{"kind": "list", "items": []}, 1]]}, "describes no object"),
+        ({"kind": "float", "parts": ["0x1p99999"]}, "describes no object"),
+        (
+            {"kind": "array", "shape": [1], "dtype": "U1000000000", "text": ["a"]},
+            "texts of 1000000000 charac",
+        ),
+        ({"kind": "array", "shape": [-7], "dtype": "float64", "tensor": "0"}, "the impossible shape (-7,)"),
         ([1, 2], "describes no object"),
         ("{not json", "describes no object"),
         ("[" * 100_000, "describes no object"),
@@ -350,6 +360,48 @@ def test_no_other_class_is_made(path, name, kind, monkeypatch):
 )
 def test_forged_manifests_are_refused(path, manifest, words):
     assert words in refused(path, forged(manifest))
+
+
+def branches(node):
+    """All places of a JSON tree, as (container, key)."""
+    items = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
+    for key, value in list(items):
+        yield node, key
+        yield from branches(value)
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.text(max_size=9)
+    | st.sampled_from(["U9", "jax", "0", "key"]),
+    lambda inside: st.lists(inside, max_size=3) | st.dictionaries(st.text(max_size=5), inside, max_size=3),
+    max_leaves=5,
+)
+
+
+@settings(max_examples=100)
+@given(st.data())
+def test_any_change_of_a_manifest_loads_or_is_refused(tmp_path_factory, data):
+    """Whatever a forger writes into the tree of a real object: an object, or a `StorageError`."""
+    obj = {
+        "model": Normal(1.0, 2.0),
+        "keys": (jr.key(0), 1.5),
+        "texts": np.array(["a", "bc"]),
+        "n": [1, None],
+    }
+    path = tmp_path_factory.mktemp("forged") / "x"
+    save(path, obj)
+    raw = path.read_bytes()
+    manifest = json.loads(
+        json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")])["__metadata__"]["manifest"]
+    )
+    container, key = data.draw(st.sampled_from(list(branches(manifest))))
+    container[key] = data.draw(JSON)
+    path.write_bytes(forged(manifest))
+    with contextlib.suppress(StorageError):
+        load(path)
 
 
 def test_another_format_version_says_what_to_do(path):
@@ -386,6 +438,20 @@ def test_a_failed_write_leaves_the_old_file(path, monkeypatch):
                 save(path, "new")
         assert load(path) == "old"
         assert [p.name for p in path.parent.iterdir()] == [path.name]
+
+
+@pytest.mark.skipif(not hasattr(os, "O_TMPFILE"), reason="files without a name are Linux's")
+def test_a_killed_save_leaves_nothing_behind(path):
+    save(path, "old")
+    code = (
+        "import os, sys, signal; from tractable.core.storage import save\n"
+        "os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "save(sys.argv[1], 'new')"
+    )
+    killed = subprocess.run([sys.executable, "-c", code, str(path)], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert load(path) == "old"
+    assert [p.name for p in path.parent.iterdir()] == [path.name]
 
 
 def test_a_crash_before_the_rename_leaves_the_old_file(path, monkeypatch):

@@ -47,6 +47,7 @@ _DTYPES = {
         *(jnp.bfloat16, jnp.int4, jnp.uint4, jnp.float8_e4m3fn, jnp.float8_e5m2),
     )
 }
+_WIDE = 1 << 12  # characters of an array of text, beyond what its texts need
 _KEY_IMPLEMENTATIONS = ("threefry2x32", "rbg", "unsafe_rbg")
 
 
@@ -81,7 +82,7 @@ def load(path: str | os.PathLike, types: Iterable[type] = ()) -> Any:
         return _Reader(tensors, types).decode(json.loads(manifest))
     except StorageError as error:
         raise StorageError(f"`{path}` was not loaded: {error}") from error
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+    except Exception as error:  # a forged manifest can ask for anything: sizes, types, depths, classes
         raise StorageError(f"`{path}` has a manifest that describes no object: {error!r}.") from error
 
 
@@ -170,13 +171,15 @@ class _Reader:
 
     def decode_array(self, node: dict) -> Any:
         kind, shape = node["kind"], tuple(node.get("shape", ()))
+        if any(type(size) is not int or size < 0 for size in shape):
+            raise StorageError(f"it holds an array of the impossible shape {shape}.")
         if kind == "key":
             implementation = node["implementation"]
             if implementation not in _KEY_IMPLEMENTATIONS:
                 raise StorageError(f"it holds random keys of the unknown kind {implementation!r}.")
             return jr.wrap_key_data(jnp.asarray(self.decode_array(node["data"])), impl=implementation)
         if "text" in node:
-            values = np.array(node["text"], dtype=f"<U{int(node['dtype'][1:])}").reshape(shape)
+            values = np.array(node["text"], dtype=_text_dtype(node)).reshape(shape)
         else:
             values = np.frombuffer(self.tensors[node["tensor"]], dtype=_DTYPES[node["dtype"]]).reshape(shape)
         if kind == "scalar":
@@ -214,6 +217,15 @@ class _Reader:
                 "If it is your own class, pass `types=[...]`; if you do not know it, do not trust the file."
             )
         return cls
+
+
+def _text_dtype(node: dict) -> str:
+    """The width that the array had, unless it is so far beyond its texts that only a forger would ask for
+    it."""
+    width, longest = int(node["dtype"][1:]), max(map(len, node["text"]), default=0)
+    if not 0 <= width <= max(longest, _WIDE):
+        raise StorageError(f"it asks for texts of {width} characters, and the longest has {longest}.")
+    return f"<U{width}"
 
 
 def _import_class(path: str) -> Any:
@@ -281,13 +293,14 @@ def _check_metadata(path: Path, metadata: Any) -> None:
 
 
 def write_atomically(path: Path, *parts: bytes | memoryview) -> None:
-    """Replace the file at `path` at once or not at all: written beside it, flushed to disk and renamed."""
+    """Replace the file at `path` at once or not at all: written beside it, flushed to disk and renamed.
+
+    Where the system can, the new file has no name until it is whole: a process that is killed while it writes
+    leaves nothing behind.
+    """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     try:
-        with open(temporary, "xb") as file:
-            file.writelines(parts)
-            file.flush()
-            os.fsync(file.fileno())
+        _write(temporary, parts)
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
@@ -297,3 +310,26 @@ def write_atomically(path: Path, *parts: bytes | memoryview) -> None:
             os.fsync(directory)
         finally:
             os.close(directory)
+
+
+def _write(path: Path, parts: Iterable[bytes | memoryview]) -> None:
+    """A new file at `path`, named when it is whole and on disk."""
+    nameless = _nameless(path.parent)
+    with open(path, "xb") if nameless is None else os.fdopen(nameless, "wb") as file:
+        file.writelines(parts)
+        file.flush()
+        os.fsync(file.fileno())
+        if nameless is not None:
+            # only with a folder does Python follow the link from /proc to the file; the path needs none
+            os.link(f"/proc/self/fd/{nameless}", path, src_dir_fd=nameless, follow_symlinks=True)
+
+
+def _nameless(folder: Path) -> int | None:
+    """An open file without a name in `folder`; `None` where there are none."""
+    flag = getattr(os, "O_TMPFILE", None)
+    if flag is None or not os.path.isdir("/proc/self/fd"):
+        return None
+    try:
+        return os.open(folder, flag | os.O_RDWR, 0o666)
+    except OSError:  # this file system has none, or the folder is not there: the named way says so
+        return None
