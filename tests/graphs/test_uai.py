@@ -125,6 +125,11 @@ ERRORS = {
         3,
         "`number of states` must be a whole number of at least 1; got '0'",
     ),
+    "a number of states that no file could hold": (
+        change("2 2 3", "2 1000000000 3"),
+        3,
+        "`number of states` must be at most 65536 of all variables together in such a file; got 1000000002",
+    ),
     "an unknown variable": (change("2 1 2\n", "2 3 2\n"), 7, "a whole number from 0 to 2; got '3'"),
     "a variable twice": (change("2 0 1", "2 1 1"), 6, r"of distinct variables; got \(1, 1\)"),
     "a wrong count": (change("4\n 0.128", "5\n 0.128"), 12, "must be 4, by the scope in line 6; got 5"),

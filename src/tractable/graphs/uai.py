@@ -28,6 +28,7 @@ __all__ = [
 
 _WHOLE = re.compile(r"[0-9]{1,15}")
 _WORD = re.compile(r"\S+")
+_FEW = 1 << 16  # states of variables that no table holds: harmless
 _SLACK = 1e-3  # probabilities of a result are printed with about six digits
 
 
@@ -37,7 +38,7 @@ def parse_uai(path: str, text: str) -> Draft | MarkovField:
     kind = words.next("BAYES or MARKOV")
     if kind not in ("BAYES", "MARKOV"):
         words.fail("file", "a UAI file that starts with BAYES or MARKOV", repr(kind))
-    sizes = [words.whole("number of states", 1) for _ in range(words.count("number of variables", 1))]
+    sizes = _sizes(words, max(len(text), _FEW))
     scopes, places = [], []
     for _ in range(words.count("number of factors")):
         places.append(words.at)
@@ -45,6 +46,18 @@ def parse_uai(path: str, text: str) -> Draft | MarkovField:
     tables = [_table(words, [sizes[i] for i in scope], place) for scope, place in zip(scopes, places)]
     words.end()
     return (_network if kind == "BAYES" else _field)(words, sizes, scopes, places, tables)
+
+
+def _sizes(words: "_Words", most: int) -> list[int]:
+    """The numbers of states. Tables list them all: more than the file has room for is a mistake, which must
+    not be paid for in memory."""
+    sizes, total = [], 0
+    for _ in range(words.count("number of variables", 1)):
+        sizes.append(words.whole("number of states", 1))
+        total += sizes[-1]
+        if total > most:
+            words.fail("number of states", f"at most {most} of all variables together in such a file", total)
+    return sizes
 
 
 def render_uai(model: BayesNet | MarkovField) -> str:
