@@ -3,7 +3,6 @@
 import re
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -23,20 +22,19 @@ def test_version():
     assert result.stdout.strip() == f"tractable {__version__}"
 
 
-def test_help_lists_the_commands_without_importing_jax():
-    code = "import sys, tractable.cli; assert 'jax' not in sys.modules, 'jax was imported'"
-    subprocess.run([sys.executable, "-c", code], check=True)
-    assert "demo" in RUNNER.invoke(app, ["--help"]).stdout
-
-
-def test_help_answers_quickly():
-    command = [sys.executable, "-m", "tractable", "--help"]
-    subprocess.run(command, check=True, capture_output=True)
-    start = time.perf_counter()
-    subprocess.run(command, check=True, capture_output=True)
-    assert (
-        time.perf_counter() - start < 5
-    )  # under 1 s on a quiet machine; the bound only catches heavy imports
+def test_help_lists_the_commands_without_heavy_imports():
+    code = """if True:
+        import runpy, sys
+        sys.argv = ["tractable", "--help"]
+        try:
+            runpy.run_module("tractable", run_name="__main__")
+        finally:
+            heavy = {"jax", "scipy", "numba", "pandas", "sklearn", "matplotlib"}
+            print(*heavy & set(sys.modules), file=sys.stderr)
+        """
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert "demo" in done.stdout
+    assert done.stderr.strip() == ""
 
 
 def test_demo_prints_and_writes(tmp_path):

@@ -22,11 +22,21 @@ import numpy as np
 
 from tractable.core.checks import has_values
 
-__all__ = ["as_html", "as_text", "describe", "sentence_of"]
+__all__ = ["Described", "as_html", "as_text", "describe", "sentence_of"]
 
 _WIDTH = 88
 _ABSENT = object()
 _SMALL = 8  # values of an array, entries of a container
+
+
+class Described:
+    """What shows itself by its described fields: a base of results that are no modules."""
+
+    def __repr__(self) -> str:
+        return as_text(self)
+
+    def _repr_html_(self) -> str:
+        return as_html(self)
 
 
 def as_text(module: Any) -> str:
@@ -93,7 +103,7 @@ _PLAIN = {kind.__repr__ for kind in (tuple, list, set, frozenset)}
 
 
 def _rows(module: Any) -> list[tuple[str, str, str]]:
-    fields = {f.name: f for f in dataclasses.fields(module)}
+    fields = {f.name: f for f in dataclasses.fields(module)} if dataclasses.is_dataclass(module) else {}
     if shown := getattr(type(module), "_shown", None):
         names = [name for name in shown if name in fields or _has_numbers(module)]
     else:

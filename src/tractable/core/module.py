@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tractable.core.checks import as_float, check, is_concrete, offender
-from tractable.core.description import as_html, as_text
+from tractable.core.description import Described
 from tractable.core.support import Support, real
 from tractable.core.types import Shape
 
@@ -69,7 +69,7 @@ class _Declared(type(eqx.Module)):
     """The metaclass of equinox, which tells type checkers that `field` declares a field."""
 
 
-class Module(eqx.Module, metaclass=_Declared):
+class Module(Described, eqx.Module, metaclass=_Declared):
     """The base of everything that has parameters: distributions, models, states, results."""
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -79,13 +79,6 @@ class Module(eqx.Module, metaclass=_Declared):
                 value.metadata.get("converter"), _Parameter
             ):
                 value.metadata["converter"].name = name
-
-    def __repr__(self) -> str:
-        """The fields with their values, and the verdict."""
-        return as_text(self)
-
-    def _repr_html_(self) -> str:
-        return as_html(self)
 
 
 class HostResult(Module):

@@ -272,8 +272,7 @@ def _loopy(potentials: Potentials, observed: Evidence) -> Approximation:
     evidence = {str(i): state for i, state in observed.hard.items()}
     found = loopy(factors, evidence, damping=_DAMPING)
     probs = {i: np.asarray(found.marginal(str(i)).probs) for i in range(len(potentials.names))}
-    verdict = Verdict(found.exact, str(found.verdict), {"num_steps": found.num_steps})
-    return Approximation(potentials, "loopy propagation", probs, {}, found.log_total, verdict)
+    return Approximation(potentials, "loopy propagation", probs, {}, found.log_total, found.verdict)
 
 
 def _factors(potentials: Potentials, observed: Evidence) -> list[tuple[tuple[int, ...], np.ndarray]]:

@@ -18,6 +18,7 @@ import jax.random as jr
 import numpy as np
 
 from tractable.core.checks import check, check_count, is_key
+from tractable.core.description import Described
 from tractable.messages import junction_passes as passes
 from tractable.messages.evidence import Evidence
 from tractable.messages.junction_layout import Layout
@@ -27,13 +28,15 @@ from tractable.messages.variable_elimination import sum_out
 __all__ = ["Calibrated"]
 
 
-class Calibrated:
+class Calibrated(Described):
     """The answers of a junction tree for one set of factors and evidence; all queries are exact.
 
     `log_total` is the log of the sum over all assignments that agree with the evidence: of the partition
     function, or of the probability of the evidence of a network; minus infinity if it is impossible, and then
     the probabilities are NaN.
     """
+
+    _shown = ("log_total", "is_linear")
 
     def __init__(self, layout: Layout, potentials: Potentials, evidence: Evidence):
         self.layout, self.potentials, self.sizes = layout, potentials, layout.plan.sizes
@@ -53,13 +56,6 @@ class Calibrated:
         else:
             total += potentials.log_peaks + float(np.log(list(peaks.values())).sum())
         self.log_total: float = total + potentials.constant
-
-    def __repr__(self) -> str:
-        space = "linear" if self.is_linear else "log"
-        return (
-            f"Calibrated(log_total={self.log_total:.6g}, {len(self.layout.live)} bags, "
-            f"{self._tables.cells.size} cells in {space} space)"
-        )
 
     def marginal(self, variable: int) -> np.ndarray:
         """The probabilities of the states of one variable."""

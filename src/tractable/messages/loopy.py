@@ -24,8 +24,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from tractable.core.checks import ImpossibleEvidence, check, check_count, check_option
+from tractable.core.description import Described
 from tractable.core.iterate import Run, Status, run_until
 from tractable.core.types import Array
+from tractable.core.verdict import Verdict
 from tractable.distributions.table_axes import Event
 from tractable.distributions.tables import JointTable
 from tractable.messages.loopy_edges import (
@@ -48,8 +50,10 @@ __all__ = ["LoopyBeliefs", "loopy"]
 SCHEDULES = ("flooding", "sequential", "residual")
 
 
-class LoopyBeliefs:
+class LoopyBeliefs(Described):
     """Beliefs where the messages stopped, how they stopped, and the Bethe estimate of the total."""
+
+    _shown = ("is_tree", "num_steps", "log_total", "log_value")
 
     def __init__(self, tables: dict, states: dict, edges: Edges, place: dict, run: Run, sums: bool):
         self.tables, self.states, self.place, self.run, self.sums = tables, states, place, run, sums
@@ -83,16 +87,22 @@ class LoopyBeliefs:
         return self.is_tree and self.status is Status.converged
 
     @property
-    def verdict(self) -> str:
-        """How far to trust the beliefs."""
-        last = f"{self.residuals[-1]:.1e}" if self.num_steps else "none"
-        if self.status is not Status.converged:
-            return (
-                f"Not converged after {self.num_steps} sweeps (last change {last}): do not use the beliefs. "
-                "Raise `damping`, try another schedule, or infer exactly."
-            )
+    def verdict(self) -> Verdict:
+        """How far to trust the beliefs: ok where they are exact."""
+        last = float(self.residuals[-1]) if self.num_steps else np.nan
         kind = "exact: the graph is a tree" if self.is_tree else "approximate: the graph has loops"
-        return f"Converged after {self.num_steps} sweeps; {kind}."
+        said = f"Converged after {self.num_steps} sweeps; {kind}."
+        if self.status is not Status.converged:
+            said = (
+                f"Not converged after {self.num_steps} sweeps (last change {last:.1e}): "
+                "do not use the beliefs. Raise `damping`, try another schedule, or infer exactly."
+            )
+        return Verdict(self.exact, said, {"num_steps": self.num_steps, "last_change": last})
+
+    @property
+    def log_value(self) -> float:
+        """The log of the product of the factors at `most_probable`."""
+        return self.most_probable()[1]
 
     def marginal(self, name: str) -> JointTable:
         """The belief about one variable."""
@@ -120,10 +130,6 @@ class LoopyBeliefs:
         best = {name: int(row.argmax()) for name, row in zip(self.states, self.probs)}
         cells = [t.log_values[tuple(best[n] for n in t.names)] for t in self.tables.values()]
         return {name: self.states[name][i] for name, i in best.items()}, float(np.sum(cells))
-
-    def __repr__(self) -> str:
-        found = f"log total {self.log_total:.8g}" if self.sums else f"log value {self.most_probable()[1]:.8g}"
-        return f"LoopyBeliefs({len(self.states)} variables, {found}): {self.verdict}"
 
 
 def loopy(

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from tractable.core.checks import ImpossibleEvidence, check, is_concrete
+from tractable.core.description import Described
 from tractable.distributions.table_axes import Event
 from tractable.messages.tree import Factors, TreeBeliefs, propagate
 
@@ -25,12 +26,14 @@ __all__ = ["MostProbable", "most_probable"]
 
 
 @dataclass(frozen=True, repr=False)
-class MostProbable:
+class MostProbable(Described):
     r"""A joint state of largest probability, and the pointers that led to it.
 
     `pointers[factor, variable]` gives, for each state of the variable, the positions of the best states of
     the factor's other variables.
     """
+
+    _shown = ("assignment", "log_value", "probability")
 
     assignment: dict[str, Any]
     log_value: float  # of the product of the factors, not normalised
@@ -41,10 +44,6 @@ class MostProbable:
     def probability(self) -> float:
         """The probability of the state, given the evidence."""
         return math.exp(self.log_value - self.log_total)
-
-    def __repr__(self) -> str:
-        states = ", ".join(f"{name}={state!r}" for name, state in self.assignment.items())
-        return f"MostProbable({states}; log value {self.log_value:.7g}, probability {self.probability:.6g})"
 
 
 def most_probable(
@@ -58,7 +57,7 @@ def most_probable(
 
     >>> first, second = np.log([[0.3, 0.2], [0.1, 0.4]]), np.log([[0.1, 0.5], [0.2, 0.2]])
     >>> most_probable([(("x1", "x2"), first), (("x2", "x3"), second)])
-    MostProbable(x1=0, x2=0, x3=1; log value -1.89712, probability 0.3125)
+    MostProbable(assignment={x1: 0, x2: 0, x3: 1}, log_value=-1.89712, probability=0.3125)
     """
     run = propagate(factors, evidence, likelihoods=likelihoods, semiring="max_sum", root=root)
     known = is_concrete(run.total)

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from tractable.core.checks import ImpossibleEvidence, check, check_shape, is_concrete
+from tractable.core.description import Described
 from tractable.distributions.table_axes import Event, TableAxes
 from tractable.distributions.tables import JointTable
 from tractable.messages.evidence import read_evidence
@@ -53,11 +54,13 @@ class Schedule:
     neighbours: dict[str, tuple[str, ...]]
 
 
-class TreeBeliefs:
+class TreeBeliefs(Described):
     """Every message of both passes by name, and what follows from them.
 
     `messages[source, target]` holds elements of the semiring: logarithms for `sum_product`.
     """
+
+    _shown = ("total", "messages", "num_operations")
 
     def __init__(self, tables: dict, states: dict, plan: Schedule, semiring: Semiring, local: dict):
         self.tables, self.states, self.plan, self.semiring = tables, states, plan, semiring
@@ -107,10 +110,6 @@ class TreeBeliefs:
         check(factor in self.tables, "factor", f"among {tuple(self.tables)}", repr(factor))
         self._check_possible()
         return normalised(self.tables[factor].axes, self.belief(factor))
-
-    def __repr__(self) -> str:
-        made = f"{len(self.messages)} messages over {len(self.states)} variables, {len(self.tables)} factors"
-        return f"TreeBeliefs({made}: exact, total {self.total})"
 
     def _check_possible(self) -> None:
         sums = isinstance(self.semiring, SumProduct)
