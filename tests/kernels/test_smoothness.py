@@ -9,9 +9,6 @@ from tractable.kernels.base import Constant
 from tractable.kernels.nonstationary import Linear, Polynomial, Wiener
 from tractable.kernels.smoothness import (
     increment_variance,
-    is_dot_product,
-    is_isotropic,
-    is_stationary,
     smoothness_report,
     trait_violations,
 )
@@ -42,12 +39,15 @@ def test_declared_classes_are_kept_under_their_moves(case):
 
 
 def test_predicates():
-    assert is_stationary(RBF([1.0, 2.0]))
-    assert not is_isotropic(RBF([1.0, 2.0]))
-    assert is_isotropic(2.0 * Matern32() + RBF())
-    assert is_dot_product(Polynomial(2) * Linear())
-    assert not is_stationary(Linear())
-    assert all(predicate(Constant(1.0)) for predicate in (is_stationary, is_isotropic, is_dot_product))
+    assert RBF([1.0, 2.0]).traits.stationary
+    assert not RBF([1.0, 2.0]).traits.isotropic
+    assert (2.0 * Matern32() + RBF()).traits.isotropic
+    assert (Polynomial(2) * Linear()).traits.dot_product
+    assert not Linear().traits.stationary
+    known = Constant(1.0).traits
+    assert known.stationary
+    assert known.isotropic
+    assert known.dot_product
 
 
 def test_increments_of_a_stationary_kernel():

@@ -1,9 +1,6 @@
 r"""Asymmetric kernels: $k(x, x') = \langle\phi_s(x), \phi_t(x')\rangle$ with two feature maps.
 
-Kernels.     The transition of a directed graph $W_{ij} / \sum_k W_{ik}$; the probability of a neighbour
-             $e^{-\|x - x'\|^2/\sigma^2} / \sum_z e^{-\|x - z\|^2/\sigma^2}$ (as in stochastic neighbour
-             embedding) and the same with the heavy tail $(1 + \|x - x'\|^2/\sigma^2)^{-1}$ (the T-kernel),
-             where $z$ runs over given rows; attention $e^{x^\top W x'}$.
+Neighbours.  $p(x' \mid x)$, normalised over given rows $z$, as in stochastic neighbour embedding.
 Cost.        $O(nmd)$, and as much again for the sums over the given rows.
 References.  He, He, Shi, Huang and Suykens (2023), "Learning with asymmetric kernels"; Hinton and Roweis
              (2002).
@@ -16,13 +13,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tractable.core.checks import as_float, check, check_finite
+from tractable.core.checks import check
 from tractable.core.module import field
+from tractable.core.rows import points
 from tractable.core.support import positive, real
 from tractable.core.types import Array, ArrayLike, Float, Scalar
 from tractable.kernels.base import Kernel, Traits
 from tractable.kernels.distances import table_of_squares
 from tractable.kernels.graph import check_nodes, weights_of
+from tractable.kernels.nonstationary import MatrixProduct
 
 __all__ = ["Attention", "ConditionalProbability", "NeighbourKernel", "TKernel", "Transition"]
 
@@ -71,10 +70,7 @@ class NeighbourKernel(Kernel):
     width: Scalar = field(support=positive)
 
     def __init__(self, rows: ArrayLike, width: ArrayLike = 1.0):
-        table = as_float("rows", rows)
-        check(table.ndim in (1, 2) and table.size > 0, "rows", "a table of rows", f"shape {table.shape}")
-        check_finite("rows", table)
-        self.rows = table[:, None] if table.ndim == 1 else table
+        self.rows = jnp.asarray(points(rows, name="rows"))
         self.width = width  # pyright: ignore[reportAttributeAccessIssue]
 
     @abstractmethod
@@ -122,7 +118,7 @@ class TKernel(NeighbourKernel):
         return -jnp.log1p(squared)
 
 
-class Attention(Kernel):
+class Attention(MatrixProduct):
     r"""$e^{x^\top W x'}$ for any square $W$ (queries $x$, keys $x'$); symmetric only if $W$ is.
 
     With $W = W_Q W_K^\top/\sqrt{h}$ its rows, divided by their sums, are the weights of attention.
@@ -130,26 +126,9 @@ class Attention(Kernel):
 
     matrix: Float[Array, "d d"] = field(support=real, rank=2)
 
-    def __check_init__(self) -> None:
-        shape = jnp.shape(self.matrix)
-        check(len(shape) == 2 and shape[0] == shape[1], "matrix", "square", f"shape {shape}")
-
     @property
     def traits(self) -> Traits:
         return _ASYMMETRIC
 
-    def pair(self, x: Array, y: Array) -> Array:
-        self._check_columns(len(x))
-        return jnp.exp(x @ self.matrix @ y)
-
-    def _gram(self, x: Array, y: Array | None) -> Array:
-        self._check_columns(x.shape[1])
-        return jnp.exp(x @ self.matrix @ (x if y is None else y).T)
-
-    def _diagonal(self, x: Array) -> Array:
-        self._check_columns(x.shape[1])
-        return jnp.exp(((x @ self.matrix) * x).sum(1))
-
-    def _check_columns(self, columns: int) -> None:
-        shape = self.matrix.shape
-        check(shape == (columns, columns), "matrix", f"of shape ({columns}, {columns})", f"shape {shape}")
+    def of_product(self, product: Array) -> Array:
+        return jnp.exp(product)

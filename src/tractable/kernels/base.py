@@ -21,18 +21,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from tractable.core.checks import as_float, check, check_count, check_finite, has_values, is_concrete
-from tractable.core.chunks import bucket_size
+from tractable.core.chunks import bucket_size, pad_rows
 from tractable.core.description import describe
 from tractable.core.module import Module, field
 from tractable.core.support import nonnegative, positive
 from tractable.core.types import Array, ArrayLike, Float, Scalar
-from tractable.kernels.evaluation import (
-    compiled_diagonal,
-    compiled_gram,
-    compiled_pair,
-    from_pairs,
-    padded,
-)
+from tractable.kernels.evaluation import compiled_diagonal, compiled_gram, compiled_pair, from_pairs
 
 __all__ = [
     "Combined", "Constant", "Kernel", "Power", "Product", "Scaled", "Sum", "Traits", "Transformed",
@@ -103,7 +97,8 @@ class Kernel(Module):
         exact = (rows, columns) == (n, m) or rows * columns > _PADDED_ENTRIES
         if exact or not has_values((self, x, y)):
             return compiled_gram(self, x, y)
-        table = compiled_gram(self, padded(x, rows), None if y is None else padded(y, columns))
+        wide = None if y is None else pad_rows(y, size=columns)[0]
+        table = compiled_gram(self, pad_rows(x, size=rows)[0], wide)
         return jnp.asarray(np.asarray(table)[:n, :m])
 
     def diagonal(self, X: ArrayLike) -> Float[Array, " n"]:
@@ -111,7 +106,7 @@ class Kernel(Module):
         x = self._rows("X", X)
         if not has_values((self, x)):
             return compiled_diagonal(self, x)
-        return jnp.asarray(np.asarray(compiled_diagonal(self, padded(x, bucket_size(len(x)))))[: len(x)])
+        return jnp.asarray(np.asarray(compiled_diagonal(self, pad_rows(x)[0]))[: len(x)])
 
     def __add__(self, other: Any) -> "Kernel":
         if _is_number(other):

@@ -1,7 +1,5 @@
 r"""How kernels are evaluated: compiled once for each structure, in the precision of the points.
 
-Padding.     Rows are padded to a bucket size with copies of the last one, and the table is cut: a new number
-             of rows runs the same program.
 Cost.        One program for each kind of kernel and each bucket.
 """
 
@@ -10,11 +8,10 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from tractable.core.types import Array
 
-__all__ = ["compiled_diagonal", "compiled_gram", "compiled_pair", "from_pairs", "padded"]
+__all__ = ["compiled_diagonal", "compiled_gram", "compiled_pair", "from_pairs"]
 
 
 @eqx.filter_jit
@@ -39,12 +36,6 @@ def from_pairs(function: Any, x: Array, y: Array | None) -> Array:
     """`function(x[i], y[j])` for all rows of two tables; `y` of None stands for `x`."""
     other = x if y is None else y
     return jax.vmap(lambda row: jax.vmap(lambda point: function(row, point))(other))(x)
-
-
-def padded(rows: Array, size: int) -> Array:
-    """`rows` with copies of the last one, made in NumPy: nothing is compiled."""
-    values = np.asarray(rows)
-    return jnp.asarray(np.concatenate([values, np.repeat(values[-1:], size - len(values), axis=0)]))
 
 
 def _cast(kernel: Any, x: Array) -> Any:

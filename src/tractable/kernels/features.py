@@ -24,7 +24,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import gammainc
 
-from tractable.core.checks import as_float, check, check_count, check_finite, is_concrete
+from tractable.core.checks import check, check_count
+from tractable.core.rows import points
 from tractable.core.types import Array, ArrayLike, Float, Int
 
 __all__ = [
@@ -113,8 +114,4 @@ def _monomials(x: Array, degree: int) -> Array:
 
 
 def _rows(X: ArrayLike) -> Array:
-    x = as_float("X", X)
-    check(x.ndim in (1, 2) and x.size > 0, "X", "rows (n, d), or a vector of n numbers", f"shape {x.shape}")
-    if is_concrete(x):
-        check_finite("X", x)
-    return x[:, None] if x.ndim == 1 else x
+    return jnp.asarray(points(X))

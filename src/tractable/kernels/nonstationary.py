@@ -1,12 +1,6 @@
 r"""Kernels that are not functions of the difference: of inner products, of products of columns, of times.
 
-Kernels.     Linear $x^\top x'$ and $x^\top A x'$ with $A \succeq 0$; polynomial $(x^\top x')^p$ and
-             $(c + x^\top x')^p$ with $c \ge 0$ and a whole $p$; cosine of the angle
-             $x^\top x' / (\|x\|\,\|x'\|)$; all products of distinct columns $\prod_i (1 + x_i x'_i)$; the
-             wide neural network with error-function units $\frac2\pi\arcsin\frac{2 s(x, x')}{\sqrt{(1 + 2
-             s(x, x))(1 + 2 s(x', x'))}}$, $s(x, x') = \sigma_0^2 + \sum_i\sigma_i^2 x_i x'_i$; the Wiener
-             process $\min(t, t')$; and the sigmoid $\tanh(a\,x^\top x' + b)$, which is **not** positive
-             semi-definite.
+Products.    Functions of $x^\top x'$ or of $x^\top A x'$, and products over columns.
 Cost.        One matrix product for a Gram matrix; $O(nmd)$ for products of columns.
 References.  Rasmussen and Williams (2006) section 4.2; Williams (1998); Schölkopf and Smola (2002) section
              2.3.
@@ -15,6 +9,7 @@ References.  Rasmussen and Williams (2006) section 4.2; Williams (1998); Schölk
 import math
 from functools import reduce
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -63,26 +58,38 @@ class Linear(DotProduct):
     """
 
 
-class Bilinear(Kernel):
+class MatrixProduct(Kernel):
+    """A function of $x^\\top A x'$ alone: `of_product` gives it."""
+
+    matrix: eqx.AbstractVar[Array]
+
+    def __check_init__(self) -> None:
+        shape = jnp.shape(self.matrix)
+        check(len(shape) == 2 and shape[0] == shape[1], "matrix", "square", f"shape {shape}")
+
+    def of_product(self, product: Array) -> Array:
+        """The kernel from $x^\\top A x'$, elementwise."""
+        return product
+
+    def pair(self, x: Array, y: Array) -> Array:
+        return self._gram(x[None], y[None])[0, 0]
+
+    def _gram(self, x: Array, y: Array | None) -> Array:
+        return self.of_product(self._turned(x) @ (x if y is None else y).T)
+
+    def _diagonal(self, x: Array) -> Array:
+        return self.of_product((self._turned(x) * x).sum(1))
+
+    def _turned(self, x: Array) -> Array:
+        shape, columns = self.matrix.shape, x.shape[1]
+        check(shape == (columns, columns), "matrix", f"of shape ({columns}, {columns})", f"shape {shape}")
+        return x @ self.matrix
+
+
+class Bilinear(MatrixProduct):
     r"""$x^\top A x'$ with $A \succeq 0$: the covariance of $w^\top x$ with $w \sim N(0, A)$."""
 
     matrix: Float[Array, "d d"] = field(support=psd)
-
-    def pair(self, x: Array, y: Array) -> Array:
-        self._check_columns(len(x))
-        return x @ self.matrix @ y
-
-    def _gram(self, x: Array, y: Array | None) -> Array:
-        self._check_columns(x.shape[1])
-        return x @ self.matrix @ (x if y is None else y).T
-
-    def _diagonal(self, x: Array) -> Array:
-        self._check_columns(x.shape[1])
-        return ((x @ self.matrix) * x).sum(1)
-
-    def _check_columns(self, columns: int) -> None:
-        shape = self.matrix.shape
-        check(shape == (columns, columns), "matrix", f"of shape ({columns}, {columns})", f"shape {shape}")
 
 
 class Polynomial(DotProduct):

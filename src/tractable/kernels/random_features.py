@@ -24,9 +24,10 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from tractable.core.checks import as_float, check, check_count
+from tractable.core.checks import check, check_count
 from tractable.core.linalg import Pivots, pivoted_cholesky
 from tractable.core.module import Module, field
+from tractable.core.rows import points
 from tractable.core.support import positive
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
 from tractable.kernels.base import Kernel, Scaled
@@ -46,12 +47,7 @@ class FourierFeatures(Module):
 
     def __call__(self, X: ArrayLike) -> Float[Array, "n features"]:
         """One row of features for each row."""
-        x = as_float("X", X)
-        x = x[:, None] if x.ndim == 1 else x
-        check(x.ndim == 2, "X", "rows (n, d)", f"shape {x.shape}")
-        dim = self.frequencies.shape[1]
-        check(x.shape[1] == dim, "X", f"rows of {dim} columns, like the frequencies", f"{x.shape[1]} columns")
-        phases = x @ self.frequencies.T
+        phases = points(X, self.frequencies.shape[1]) @ self.frequencies.T
         scale = jnp.sqrt(self.variance / len(self.frequencies))
         return scale * jnp.concatenate([jnp.cos(phases), jnp.sin(phases)], axis=1)
 
@@ -117,15 +113,9 @@ class NystromFeatures(Module):
     def __init__(self, kernel: Kernel, landmarks: ArrayLike, *, tol: float = 1e-12):
         rows = kernel._rows("landmarks", landmarks)
         values, vectors = np.linalg.eigh(np.asarray(kernel.gram(rows)))
-        check(
-            values[-1] > 0,
-            "kernel",
-            "positive somewhere on the landmarks",
-            f"largest eigenvalue {values[-1]}",
-        )
-        check(
-            values[0] > -1e-8 * values[-1], "kernel", "positive semi-definite", f"eigenvalue {values[0]:.3g}"
-        )
+        got = f"eigenvalues from {values[0]:.3g} to {values[-1]:.3g}"
+        check(values[-1] > 0, "kernel", "positive somewhere on the landmarks", got)
+        check(values[0] > -1e-8 * values[-1], "kernel", "positive semi-definite", got)
         kept = values > tol * values[-1]
         self.kernel, self.landmarks = kernel, rows
         self.projection = jnp.asarray(vectors[:, kept] / np.sqrt(values[kept])[None, :])

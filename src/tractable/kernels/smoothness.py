@@ -22,10 +22,7 @@ from tractable.core.types import ArrayLike, Key, Scalar
 from tractable.core.verdict import Verdict
 from tractable.kernels.base import Kernel
 
-__all__ = [
-    "Smoothness", "increment_variance", "is_dot_product", "is_isotropic", "is_stationary",
-    "smoothness_report", "trait_violations",
-]  # fmt: skip
+__all__ = ["Smoothness", "increment_variance", "smoothness_report", "trait_violations"]
 
 
 class Smoothness(Module):
@@ -48,21 +45,6 @@ class Smoothness(Module):
         words = "Mean-square continuous" if self.continuous else "Not mean-square continuous"
         said = f"{words}; {count} mean-square derivatives (declared {self.declared:g})."
         return Verdict(self.measured == min(orders, self.declared), said, {"measured": self.measured})
-
-
-def is_stationary(kernel: Kernel) -> bool:
-    """Whether the kernel is known to be a function of $x - x'$."""
-    return kernel.traits.stationary
-
-
-def is_isotropic(kernel: Kernel) -> bool:
-    """Whether the kernel is known to be a function of the distance."""
-    return kernel.traits.isotropic
-
-
-def is_dot_product(kernel: Kernel) -> bool:
-    """Whether the kernel is known to be a function of the inner product."""
-    return kernel.traits.dot_product
 
 
 def trait_violations(kernel: Kernel, X: ArrayLike, key: Key) -> dict[str, float]:

@@ -2,11 +2,8 @@ r"""Stationary kernels: functions of the difference $x - x'$, mostly of its scal
 
 Model.       $r^2 = \sum_i (x_i - x'_i)^2 / \ell_i^2$ with one length scale, or one per column (automatic
              relevance determination). All have $k(x, x) = 1$; the amplitude is a factor, `2.0 * RBF()`.
-Kernels.     RBF $e^{-r^2/2}$; Matern $\frac{2^{1-\nu}}{\Gamma(\nu)}(\sqrt{2\nu}r)^\nu K_\nu(\sqrt{2\nu}r)$,
-             tending to the RBF as $\nu \to \infty$; rational quadratic $(1 + r^2/(2\alpha))^{-\alpha}$, a
-             gamma mixture of RBFs, tending to one as $\alpha \to \infty$; periodic
-             $e^{-2\sum_i\sin^2(\pi(x_i - x'_i)/p_i)/\ell_i^2}$, the RBF on the circle; cosine; and spectral
-             mixtures of all of them.
+Limits.      Matern tends to the RBF as $\nu \to \infty$, and the rational quadratic, a gamma mixture of RBFs,
+             as $\alpha \to \infty$; spectral mixtures come near any stationary kernel.
 Cost.        $O(nmd)$ for a Gram matrix, without an $n \times m \times d$ array.
 References.  Rasmussen and Williams (2006) section 4.2; Wilson and Adams (2013).
 """

@@ -8,8 +8,10 @@ Cost.        That of the inner kernel, and one pass over its table; a warp maps 
 References.  Schölkopf and Smola (2002) section 13.1; Bishop (2006) section 6.2.
 """
 
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -18,7 +20,7 @@ from tractable.core.checks import as_float, check, is_concrete
 from tractable.core.module import field
 from tractable.core.support import nonnegative
 from tractable.core.types import Array, Float
-from tractable.kernels.base import Kernel, Traits, Transformed
+from tractable.kernels.base import Kernel, Product, Sum, Traits, Transformed
 
 __all__ = [
     "Exponentiated", "Modulated", "Normalised", "OnColumns", "PolynomialOf", "Warped", "direct_product",
@@ -54,7 +56,31 @@ class Exponentiated(Transformed):
         return f"exp({self.kernel!r})"
 
 
-class Modulated(Kernel):
+class RowScaled(Kernel):
+    """$s(x)\\,k(x, x')\\,s(x')$ with a number for each row: `scales`."""
+
+    kernel: eqx.AbstractVar[Kernel]
+
+    @abstractmethod
+    def scales(self, x: Array) -> Array:
+        """The number of each row."""
+
+    def pair(self, x: Array, y: Array) -> Array:
+        return self._gram(x[None], y[None])[0, 0]
+
+    def _gram(self, x: Array, y: Array | None) -> Array:
+        left = self.scales(x)
+        right = left if y is None else self.scales(y)
+        return left[:, None] * self.kernel._gram(x, y) * right[None, :]
+
+    def _diagonal(self, x: Array) -> Array:
+        return self.scales(x) ** 2 * self.kernel._diagonal(x)
+
+    def _check_points(self, name: str, x: np.ndarray) -> None:
+        self.kernel._check_points(name, x)
+
+
+class Modulated(RowScaled):
     r"""$f(x)\,k(x, x')\,f(x')$: the covariance of $f(x)\,g(x)$ for a random function $g$.
 
     `function` maps one point to a number; a module may be given, and its leaves are hyperparameters.
@@ -65,22 +91,26 @@ class Modulated(Kernel):
 
     @property
     def traits(self) -> Traits:
-        traits = self.kernel.traits  # nothing is known of the smoothness of a function that is given
-        return Traits(symmetric=traits.symmetric, psd=traits.psd, derivatives=np.nan)
+        return _given(self.kernel)
 
-    def pair(self, x: Array, y: Array) -> Array:
-        return self.function(x) * self.kernel.pair(x, y) * self.function(y)
+    def scales(self, x: Array) -> Array:
+        return jax.vmap(self.function)(x)
 
-    def _gram(self, x: Array, y: Array | None) -> Array:
-        left = jax.vmap(self.function)(x)
-        right = left if y is None else jax.vmap(self.function)(y)
-        return left[:, None] * self.kernel._gram(x, y) * right[None, :]
+
+class Normalised(RowScaled):
+    r"""$k(x, x') / \sqrt{k(x, x)\,k(x', x')}$: the correlation, the cosine of the angle between features."""
+
+    kernel: Kernel
+
+    @property
+    def traits(self) -> Traits:
+        return self.kernel.traits._replace(dot_product=False)
+
+    def scales(self, x: Array) -> Array:
+        return 1 / jnp.sqrt(self.kernel._diagonal(x))
 
     def _diagonal(self, x: Array) -> Array:
-        return jax.vmap(self.function)(x) ** 2 * self.kernel._diagonal(x)
-
-    def _check_points(self, name: str, x: np.ndarray) -> None:
-        self.kernel._check_points(name, x)
+        return jnp.ones(len(x), x.dtype)
 
 
 class Warped(Kernel):
@@ -98,8 +128,7 @@ class Warped(Kernel):
 
     @property
     def traits(self) -> Traits:
-        traits = self.kernel.traits
-        return Traits(symmetric=traits.symmetric, psd=traits.psd, derivatives=np.nan)
+        return _given(self.kernel)
 
     def pair(self, x: Array, y: Array) -> Array:
         return self.kernel.pair(self._mapped(x), self._mapped(y))
@@ -164,42 +193,21 @@ class OnColumns(Kernel):
         return np.array(self.columns)
 
 
-class Normalised(Kernel):
-    r"""$k(x, x') / \sqrt{k(x, x)\,k(x', x')}$: the correlation, the cosine of the angle between features."""
-
-    kernel: Kernel
-
-    @property
-    def traits(self) -> Traits:
-        return self.kernel.traits._replace(dot_product=False)
-
-    def pair(self, x: Array, y: Array) -> Array:
-        inner = self.kernel
-        return inner.pair(x, y) / (jnp.sqrt(inner.pair(x, x)) * jnp.sqrt(inner.pair(y, y)))
-
-    def _gram(self, x: Array, y: Array | None) -> Array:
-        left = jnp.sqrt(self.kernel._diagonal(x))
-        right = left if y is None else jnp.sqrt(self.kernel._diagonal(y))
-        return self.kernel._gram(x, y) / (left[:, None] * right[None, :])
-
-    def _diagonal(self, x: Array) -> Array:
-        return jnp.ones(len(x), x.dtype)
-
-    def _check_points(self, name: str, x: np.ndarray) -> None:
-        self.kernel._check_points(name, x)
-
-
 def direct_sum(*parts: tuple[Kernel, Columns]) -> Kernel:
     r"""$\sum_a k_a(x_a, x'_a)$ from pairs of a kernel and its columns."""
-    check(len(parts) > 0, "parts", "at least one pair of a kernel and its columns", "none")
-    return sum((OnColumns(kernel, columns) for kernel, columns in parts), start=0)  # pyright: ignore
+    return Sum(_on_columns(parts))
 
 
 def direct_product(*parts: tuple[Kernel, Columns]) -> Kernel:
     r"""$\prod_a k_a(x_a, x'_a)$ from pairs of a kernel and its columns."""
+    return Product(_on_columns(parts))
+
+
+def _on_columns(parts: tuple[tuple[Kernel, Columns], ...]) -> tuple[Kernel, ...]:
     check(len(parts) > 0, "parts", "at least one pair of a kernel and its columns", "none")
-    first, *others = [OnColumns(kernel, columns) for kernel, columns in parts]
-    product: Kernel = first
-    for other in others:
-        product = product * other
-    return product
+    return tuple(OnColumns(kernel, columns) for kernel, columns in parts)
+
+
+def _given(kernel: Kernel) -> Traits:
+    """What is left of the traits of a kernel after a function that is given: nothing is known of that."""
+    return Traits(symmetric=kernel.traits.symmetric, psd=kernel.traits.psd, derivatives=np.nan)
