@@ -47,6 +47,7 @@ def test_every_query_equals_enumeration(zeros):
     np.testing.assert_allclose(field.query(["d", "b"]).probs, joint.sum((0, 2)).T / total, rtol=1e-12)
     seen = joint[:, 2]
     np.testing.assert_allclose(field.log_partition({"b": "b2"}), np.log(seen.sum()), rtol=1e-13)
+    np.testing.assert_allclose(field.log_evidence({"b": "b2"}), np.log(seen.sum() / total), rtol=1e-12)
     found = field.marginals({"b": "b2"})
     np.testing.assert_allclose(list(found["c"].values()), seen.sum((0, 2)) / seen.sum(), rtol=1e-12)
     assert found["b"] == {"b0": 0.0, "b1": 0.0, "b2": 1.0}

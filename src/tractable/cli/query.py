@@ -186,12 +186,8 @@ def _marginals(model: BayesNet | MarkovField, request: Request) -> Result:
 
 def _evidence_alone(model: BayesNet | MarkovField, evidence: Mapping[str, Any]) -> Result:
     began, cost = time.perf_counter(), model.cost(evidence)
-    if isinstance(model, MarkovField):
-        value = float(model.log_partition(evidence)) - float(model.log_partition())
-    else:
-        value = model.log_evidence(evidence)
-    report = Report("junction tree", True, EXACT, time.perf_counter() - began, cost)
-    return Result(value, report)
+    value = model.log_evidence(evidence)
+    return Result(value, Report("junction tree", True, EXACT, time.perf_counter() - began, cost))
 
 
 def _measured(call: Callable[[], Any]) -> Actual:
@@ -279,8 +275,7 @@ def _assignment_table(found: Mapping[str, Any], evidence: Mapping[str, Any]) -> 
 
 
 def _sentence(result: Result, given: str) -> str:
-    report, value = result.report, result.log_evidence
-    how = f"{report.algorithm}, {report.seconds:.2g} s: {report.verdict}"
+    how, value = str(result.report), result.log_evidence
     known = given and not math.isnan(value)
     return escape(f"log P({given}) = {value:.6f}, P = {math.exp(value):.6g}. {how}" if known else how)
 

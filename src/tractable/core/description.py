@@ -13,7 +13,7 @@ import dataclasses
 import enum
 import functools
 import html
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -22,7 +22,7 @@ import numpy as np
 
 from tractable.core.checks import has_values
 
-__all__ = ["Described", "as_html", "as_text", "describe", "sentence_of"]
+__all__ = ["Described", "aligned", "as_html", "as_text", "describe", "sentence_of"]
 
 _WIDTH = 88
 _ABSENT = object()
@@ -60,6 +60,12 @@ def as_html(module: Any) -> str:
     sentence = sentence_of(module)
     verdict = f"<p><em>{html.escape(sentence)}</em></p>" if sentence else ""
     return f"<table><caption>{html.escape(type(module).__name__)}</caption>{rows}</table>{verdict}"
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows of cells as lines of text with columns of one width each."""
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
 
 
 def sentence_of(module: Any) -> str:

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tractable.core.checks import check, is_concrete
+from tractable.core.description import aligned
 from tractable.core.types import Array, Bool, Float, Shape
 
 __all__ = ["Event", "Names", "TableAxes", "as_names", "table_axes"]
@@ -137,10 +138,8 @@ class TableAxes:
         shown = list(itertools.islice(itertools.product(*(range(n) for n in self.shape)), _MOST_ROWS))
         rows = [[*self.names, "probability"]]
         rows += [[*(str(s[i]) for s, i in zip(self.states, index)), f"{probs[index]:.6g}"] for index in shown]
-        widths = [max(map(len, column)) for column in zip(*rows)]
-        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
         left = math.prod(self.shape) - len(shown)
-        return "\n".join([title, *lines, *([f"... and {left} more"] if left else [])])
+        return "\n".join([title, *aligned(rows), *([f"... and {left} more"] if left else [])])
 
 
 def as_names(names: Names) -> tuple[str, ...]:

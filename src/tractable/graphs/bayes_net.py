@@ -150,10 +150,6 @@ class BayesNet(DiscreteQueries):
             tables[name] = ConditionalTable(name, (), axes.mask(name, [state]).astype(float), axes.states)
         return BayesNet(tables)
 
-    def log_evidence(self, evidence: Observations = None) -> float:
-        r"""$\log P(e)$; minus infinity for impossible evidence."""
-        return self._exact(evidence, ()).log_total
-
     def sample(self, key: Any, num_draws: int, evidence: Observations = None) -> Any:
         """Independent draws as a pandas DataFrame: ancestral, or given evidence of the exact posterior."""
         if evidence:

@@ -1,36 +1,15 @@
-r"""Searches in graphs that are plain rows of places: what is reached, ways back, maximal cliques.
+r"""Maximal cliques of a graph that is given by plain rows of places.
 
 Algorithm.   Bron and Kerbosch: a clique $R$ is extended by each candidate of $P$ that is no neighbour of a
              pivot, and $X$ holds what was tried; $R$ is maximal iff $P$ and $X$ are empty. Nodes come in an
              order of degeneracy, so that $|P|$ stays small in sparse graphs.
-Cost.        Searches are linear in the edges; maximal cliques take $O(d\,n\,3^{d/3})$ for degeneracy $d$.
+Cost.        $O(d\,n\,3^{d/3})$ for degeneracy $d$.
 References.  Bron and Kerbosch (1973); Tomita et al. (2006); Eppstein, Loffler and Strash (2010).
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
-__all__ = ["closure", "maximal_cliques", "traced"]
-
-
-def closure(rows: Sequence[Sequence[int]], start: Iterable[int]) -> set[int]:
-    """`start` and all places reached along `rows` (neighbours: components; parents: ancestors)."""
-    seen = set(start)
-    stack = list(seen)
-    while stack:
-        for other in rows[stack.pop()]:
-            if other not in seen:
-                seen.add(other)
-                stack.append(other)
-    return seen
-
-
-def traced(before: Mapping[Any, Any], last: Any) -> list[Any]:
-    """The way of a search to `last`, from what was `before` each state (None at the start)."""
-    way = [last]
-    while before[way[-1]] is not None:
-        way.append(before[way[-1]])
-    return way[::-1]
+__all__ = ["maximal_cliques"]
 
 
 def maximal_cliques(links: Sequence[frozenset[int]]) -> Iterator[tuple[int, ...]]:

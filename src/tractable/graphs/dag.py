@@ -17,7 +17,6 @@ import jax
 
 from tractable.core.checks import check
 from tractable.distributions.table_axes import Names, as_names
-from tractable.graphs.cliques import closure
 from tractable.graphs.separation import MoralSteps, Trail, active_trail
 from tractable.graphs.undirected import (
     IndependenceStatement,
@@ -26,6 +25,7 @@ from tractable.graphs.undirected import (
     as_places,
     check_disjoint,
 )
+from tractable.messages.searches import closure
 
 __all__ = ["DAG", "CyclicGraph"]
 

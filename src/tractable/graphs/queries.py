@@ -73,6 +73,10 @@ class DiscreteQueries:
         """The predicted seconds, bytes and treewidth of exact marginals given this pattern of evidence."""
         return predict_cost(self.potentials, self.potentials.read(evidence))
 
+    def log_evidence(self, evidence: Observations = None) -> float:
+        r"""$\log P(e)$; minus infinity for impossible evidence."""
+        return self._exact(evidence, ()).log_total - self._log_scale()
+
     def mpe(self, evidence: Observations = None) -> Explanation:
         r"""The most probable joint state $x$ of all variables given evidence, and $\log P(x, e)$."""
         return self._explanation(*self._exact(evidence).require_possible().most_probable())

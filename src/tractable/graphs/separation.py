@@ -15,8 +15,8 @@ from collections import deque
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from tractable.graphs.cliques import closure, traced
 from tractable.graphs.undirected import IndependenceStatement, UndirectedGraph
+from tractable.messages.searches import closure, traced
 
 __all__ = ["MoralSteps", "Trail", "active_trail"]
 

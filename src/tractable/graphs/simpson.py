@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tractable.core.checks import check
+from tractable.core.description import aligned
 from tractable.distributions.tables import JointTable
 from tractable.graphs.intervention import back_door_adjustment
 
@@ -60,10 +61,8 @@ class SimpsonReport:
             ("adjusted", self.adjusted),
         ]
         rows += [(name, f"{a:.6f}", f"{b:.6f}", f"{a - b:+.6f}") for name, (a, b) in named]
-        widths = [max(map(len, column)) + 2 for column in zip(*rows)]
-        lines = ["".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
         verdict = "Reversed: the total misleads." if self.reversal else "No reversal."
-        return "\n".join([*lines, verdict])
+        return "\n".join([*aligned(rows), verdict])
 
 
 def simpson_report(

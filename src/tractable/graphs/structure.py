@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from tractable.core.checks import check, check_count, check_option
+from tractable.core.description import aligned
 from tractable.core.iterate import Run, Status
 from tractable.core.types import Key
 from tractable.core.verdict import Verdict
@@ -55,9 +56,7 @@ class LearnedStructure:
         parents = {name: ", ".join(self.dag.parents(name)) or "-" for name in self.dag.names}
         rows += [[name, given, f"{self.families[name]:.4f}"] for name, given in parents.items()]
         rows.append(["all", f"{len(self.dag.edges)} edges", f"{self.score:.4f}"])
-        widths = [max(map(len, column)) for column in zip(*rows)]
-        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
-        return "\n".join([f"Structure by {self.method}", *lines, self.verdict.sentence])
+        return "\n".join([f"Structure by {self.method}", *aligned(rows), self.verdict.sentence])
 
 
 def learn_structure(

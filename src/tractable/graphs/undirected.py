@@ -6,7 +6,6 @@ Cost.        All but cliques (see graphs.cliques) and the list of pairs is linea
 References.  Lauritzen (1996), chapters 2 and 3.
 """
 
-from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,7 +16,8 @@ import jax
 
 from tractable.core.checks import check
 from tractable.distributions.table_axes import Names, as_names
-from tractable.graphs.cliques import closure, maximal_cliques, traced
+from tractable.graphs.cliques import maximal_cliques
+from tractable.messages.searches import closure, components, shortest_way
 
 __all__ = [
     "IndependenceStatement",
@@ -110,17 +110,8 @@ class UndirectedGraph:
     def path(self, x: Names, y: Names, given: Names = ()) -> tuple[str, ...] | None:
         """A shortest path from `x` to `y` that avoids `given`, or None where `given` separates them."""
         sources, targets, blocked = check_disjoint(self.place, x, y, given)
-        before: dict[int, int | None] = dict.fromkeys(sources)
-        queue = deque(sources)
-        while queue:
-            node = queue.popleft()
-            if node in targets:
-                return tuple(self.names[i] for i in traced(before, node))
-            for other in self.links[node]:
-                if other not in before and other not in blocked:
-                    before[other] = node
-                    queue.append(other)
-        return None
+        way = shortest_way(self.links, sources, targets, blocked)
+        return None if way is None else tuple(self.names[i] for i in way)
 
     def separated(self, x: Names, y: Names, given: Names = ()) -> bool:
         """Whether every path from `x` to `y` meets `given`."""
@@ -156,13 +147,7 @@ class UndirectedGraph:
     @property
     def components(self) -> tuple[tuple[str, ...], ...]:
         """The connected components, each in the order of `names`."""
-        found, seen = [], set()
-        for start in range(len(self.names)):
-            if start not in seen:
-                part = closure(self.links, [start])
-                seen |= part
-                found.append(tuple(self.names[i] for i in sorted(part)))
-        return tuple(found)
+        return tuple(tuple(self.names[i] for i in sorted(part)) for part in components(self.links))
 
     @property
     def is_forest(self) -> bool:

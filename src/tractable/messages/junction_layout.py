@@ -108,7 +108,7 @@ class Layout:
     @cached_property
     def num_small(self) -> int:
         """The cells of all small bags."""
-        sizes = zip(self.live, self._is_large_bag)
+        sizes = zip(self.live, self._is_large)
         return sum(self.size(bag) for bag, is_large in sizes if not is_large)
 
     @cached_property
@@ -136,7 +136,7 @@ class Layout:
     @cached_property
     def rounds(self) -> list[Round]:
         """The factors of small bags; the first round covers all cells, with one past the last number."""
-        small = [b for bags in self._batches if not self._is_large(bags[0]) for b in bags]
+        small = [b for bags in self._batches if not self._is_large[bags[0]] for b in bags]
         most = max((len(self.plan.factors[b]) for b in small), default=0)
         start, last = self.factor_starts, len(self.plan.scopes)
         found = []
@@ -237,16 +237,16 @@ class Layout:
             levels[depth[b]].append(b)
         batches = []
         for level in sorted(levels, reverse=True):
-            small = [b for b in levels[level] if not self._is_large(b)]
+            small = [b for b in levels[level] if not self._is_large[b]]
             batches += [sorted(small, key=lambda b: -num_children[b])] if small else []
-            batches += [[b] for b in levels[level] if self._is_large(b)]
+            batches += [[b] for b in levels[level] if self._is_large[b]]
         return batches
 
     def _slices(self, counts: list[int]) -> list[slice]:
         found, at = [slice(0, 0)] * len(counts), 0
         for large in (False, True):
             for bags in self._batches:
-                for b in bags if self._is_large(bags[0]) is large else ():
+                for b in bags if self._is_large[bags[0]] is large else ():
                     found[b] = slice(at, at + counts[b])
                     at += counts[b]
         return found
@@ -255,11 +255,8 @@ class Layout:
         """The number of their joint states."""
         return math.prod([self._states[v] for v in variables])
 
-    def _is_large(self, b: int) -> bool:
-        return self._is_large_bag[b]
-
     @cached_property
-    def _is_large_bag(self) -> list[bool]:
+    def _is_large(self) -> list[bool]:
         return [self.size(bag) >= self._large_from for bag in self.live]
 
     @cached_property
@@ -277,7 +274,7 @@ class Layout:
         blocks = np.repeat(num_cells // num_own, num_own)
         cells = slice(self.cells[bags[0]].start, self.cells[bags[-1]].stop)
         block = slice(self.messages[bags[0]].start, self.messages[bags[-1]].stop)
-        if self._is_large(bags[0]):
+        if self._is_large[bags[0]]:
             own = link_large(cells, block, [int(num_own[0]), int(blocks[0])], [1, 0])
             groups = self._groups(bags[0])
         else:
@@ -292,7 +289,7 @@ class Layout:
         for parent, bags in children.items():
             for r, bag in enumerate(bags):
                 strides = self._running(self.shared[bag], self._states)
-                if self._is_large(parent) or self._is_large(bag):
+                if self._is_large[parent] or self._is_large[bag]:
                     axes = self.live[parent]
                     shape, steps = [self._states[v] for v in axes], [strides.get(v, 0) for v in axes]
                     found.append(link_large(self.cells[parent], self.messages[bag], shape, steps))

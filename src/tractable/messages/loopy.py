@@ -42,6 +42,7 @@ from tractable.messages.loopy_edges import (
     variable_totals,
 )
 from tractable.messages.potentials import as_tables
+from tractable.messages.searches import components
 from tractable.messages.semirings import MaxSum, Semiring, SumProduct, as_semiring
 from tractable.messages.tree import Factors, local_potentials
 
@@ -265,18 +266,9 @@ def _changes(new: Array, old: Array) -> Array:
 
 def _is_forest(tables: dict, states: dict) -> bool:
     """No loop: as many edges as nodes less trees."""
-    root = {node: node for node in (*tables, *states)}
-
-    def find(node):
-        while root[node] != node:
-            root[node] = root[root[node]]
-            node = root[node]
-        return node
-
+    rows: dict[str, list[str]] = {node: [] for node in (*tables, *states)}
     for factor, table in tables.items():
         for name in table.names:
-            a, b = find(factor), find(name)
-            if a == b:
-                return False
-            root[a] = b
-    return True
+            rows[factor].append(name)
+            rows[name].append(factor)
+    return sum(len(table.names) for table in tables.values()) == len(rows) - len(components(rows))

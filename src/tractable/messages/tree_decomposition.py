@@ -9,14 +9,14 @@ Cost.        Polynomial; the search for chordless cycles is for small graphs.
 References.  Tarjan and Yannakakis (1984); Koller and Friedman (2009) sections 4.5 and 10.4.
 """
 
-from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
 from tractable.core.checks import check
+from tractable.messages.searches import components, shortest_way
 
-__all__ = ["TreeDecomposition", "add_chords", "chordless_cycle", "is_chordal", "maximal_bags"]
+__all__ = ["TreeDecomposition", "add_chords", "chordless_cycle", "is_chordal", "maximal_bags", "neighbours"]
 
 Edge = tuple[int, int]
 
@@ -75,16 +75,12 @@ class TreeDecomposition:
         check(not found, "bags", "a tree decomposition of the graph", "; ".join(found))
 
     def _num_parts(self, members: Iterable[int]) -> int:
-        left, parts = set(members), 0
-        while left:
-            parts += 1
-            waiting = [left.pop()]
-            while waiting:
-                i = waiting.pop()
-                near = {b if a == i else a for a, b in self.edges if i in (a, b)} & left
-                left -= near
-                waiting.extend(near)
-        return parts
+        near: dict[int, list[int]] = {i: [] for i in members}
+        for i, j in self.edges:
+            if i in near and j in near:
+                near[i].append(j)
+                near[j].append(i)
+        return len(components(near))
 
 
 def is_chordal(num: int, edges: Iterable[Edge]) -> bool:
@@ -94,7 +90,7 @@ def is_chordal(num: int, edges: Iterable[Edge]) -> bool:
     >>> is_chordal(4, square), is_chordal(4, [*square, (0, 2)])
     (False, True)
     """
-    near = _neighbours(num, edges)
+    near = neighbours(num, edges)
     order, place = _cardinality_order(near)
     for v in order:
         before = [u for u in near[v] if place[u] < place[v]]
@@ -107,12 +103,12 @@ def is_chordal(num: int, edges: Iterable[Edge]) -> bool:
 
 def chordless_cycle(num: int, edges: Iterable[Edge]) -> tuple[int, ...] | None:
     """A cycle of at least four vertices without a chord, or None: the graph is chordal."""
-    near = _neighbours(num, edges)
+    near = neighbours(num, edges)
     for v in range(num):
         for a, b in combinations(sorted(near[v]), 2):
             if b in near[a]:
                 continue
-            path = _shortest(near, a, b, near[v] | {v})
+            path = shortest_way(near, [a], [b], {*near[v], v} - {b})  # a shortest way has no chords
             if path:
                 return (v, *path)
     return None
@@ -134,7 +130,7 @@ def add_chords(num: int, edges: Iterable[Edge]) -> tuple[list[Edge], TreeDecompo
 def maximal_bags(num: int, edges: Sequence[Edge]) -> list[frozenset[int]]:
     """The maximal cliques of a chordal graph."""
     check(is_chordal(num, edges), "edges", "those of a chordal graph", chordless_cycle(num, edges))
-    near = _neighbours(num, edges)
+    near = neighbours(num, edges)
     order, place = _cardinality_order(near)
     cliques = [frozenset({v} | {u for u in near[v] if place[u] < place[v]}) for v in order]
     return [c for c in cliques if not any(c < other for other in cliques)]
@@ -151,27 +147,11 @@ def _cardinality_order(near: dict[int, set[int]]) -> tuple[list[int], dict[int, 
     return order, place
 
 
-def _neighbours(num: int, edges: Iterable[Edge]) -> dict[int, set[int]]:
+def neighbours(num: int, edges: Iterable[Edge]) -> dict[int, set[int]]:
+    """The neighbours of each vertex."""
     near: dict[int, set[int]] = {v: set() for v in range(num)}
     for u, v in edges:
         check(0 <= u < num and 0 <= v < num and u != v, "edges", f"pairs of vertices below {num}", (u, v))
         near[u].add(v)
         near[v].add(u)
     return near
-
-
-def _shortest(near: dict[int, set[int]], start: int, goal: int, closed: set[int]) -> list[int] | None:
-    """A shortest path, hence without chords, that meets `closed` at its ends only."""
-    back, waiting = {start: start}, deque([start])
-    while waiting:
-        v = waiting.popleft()
-        if v == goal:
-            path = [v]
-            while path[-1] != start:
-                path.append(back[path[-1]])
-            return path[::-1]
-        for u in sorted(near[v]):
-            if u not in back and (u == goal or u not in closed):
-                back[u] = v
-                waiting.append(u)
-    return None

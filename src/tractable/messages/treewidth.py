@@ -18,6 +18,7 @@ import numpy as np
 
 from tractable.core.checks import check_count
 from tractable.messages.elimination import elimination_order
+from tractable.messages.tree_decomposition import neighbours
 
 __all__ = ["exact_treewidth", "treewidth_bounds"]
 
@@ -71,11 +72,7 @@ def _reached(num: int, edges: list[tuple[int, int]]) -> np.ndarray:
 
 
 def _contraction_degree(num: int, edges: list[tuple[int, int]]) -> int:
-    near: dict[int, set[int]] = {v: set() for v in range(num)}
-    for u, v in edges:
-        near[u].add(v)
-        near[v].add(u)
-    bound = 0
+    near, bound = neighbours(num, edges), 0
     while near:
         v = min(near, key=lambda w: (len(near[w]), w))
         bound = max(bound, len(near[v]))
