@@ -103,7 +103,7 @@ def test_nullable_columns_of_a_frame_have_gaps():
 
 def test_what_is_no_number_is_refused_with_its_column():
     frame = pd.DataFrame({"a": [1.0, 2.0], "city": ["Oslo", "Rome"]})
-    refused(frame, error=TypeError, says="`X` must be numbers; got 'Oslo' in column 'city'.")
+    refused(frame, error=TypeError, says="`X` must be numbers; got 'Oslo' in column 'city', row 0. Encode")
     refused([["1", "2"]], error=TypeError, says="`X` must be numbers; got dtype <U1.")
     refused([[1j]], error=TypeError, says="`X` must be real numbers; got dtype complex128.")
     refused([[object()]], error=TypeError, says="`X` must be numbers; got list.")

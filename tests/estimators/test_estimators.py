@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 from tractable.distributions.base import Distribution
-from tractable.estimators import all_estimators
+from tractable.estimators import BayesianLinearRegressor, all_estimators
 from tractable.estimators.base import Estimator
 
 ESTIMATORS = dict(all_estimators())
@@ -102,6 +102,24 @@ def test_a_bad_entry_is_named_by_its_column(name):
     else:
         with pytest.raises(ValueError, match=r"NaN in column 'height', row 4.*marginalise"):
             made.predict(frame)
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        (["x"] * 3 + [1.0] * 9, r"'x' in column 'height', row 0\. Encode names"),
+        (pd.Categorical(["a", "b"] * 6), r"'a' in column 'height', row 0\. Encode names"),
+        (pd.date_range("2020-01-01", periods=12), r"Timestamp\(.*\) in column 'height', row 0\. Turn dates"),
+        ([1.0, 10**400] * 6, "a larger one in column 'height', row 1"),
+    ],
+)
+def test_what_is_no_number_is_refused_by_column_and_row(column, message):
+    frame = pd.DataFrame({"weight": np.arange(12.0), "height": column})
+    with pytest.raises((TypeError, ValueError), match=f"`X` must be numbers.*; got {message}"):
+        BayesianLinearRegressor().fit(frame, np.arange(12.0))
+    fitted = BayesianLinearRegressor().fit(np.arange(24.0).reshape(12, 2), np.arange(12.0))
+    with pytest.raises((TypeError, ValueError), match=r"`X` must be numbers.*; got .* row"):
+        fitted.predict(frame.to_numpy(object))
 
 
 @every

@@ -22,9 +22,12 @@ from tractable.core.checks import check, check_option, has_values, offender
 from tractable.core.chunks import pad_rows
 from tractable.core.module import Module, field
 
-__all__ = ["Rows", "points"]
+__all__ = ["Rows", "points", "refuse_text"]
 
 _TARGETS = ("number", "numbers", "class", "label", "binary", "sign")
+_LARGEST = int(np.finfo(np.float64).max)
+_ENCODE = "Encode names as numbers first, for example with scikit-learn's OneHotEncoder or OrdinalEncoder."
+_DATES = "Turn dates into numbers first, for example days since the earliest."
 _GAP = "Impute or drop it: this model cannot marginalise missing entries."
 
 
@@ -214,8 +217,7 @@ def _as_table(name: str, X: Any) -> Any:
 def _numbers(name: str, values: Any) -> np.ndarray:
     """Concrete values in double precision; what is no number is refused with its column."""
     if hasattr(values, "to_numpy") and getattr(values, "ndim", 0) in (1, 2):  # pandas, with its own gaps
-        if hasattr(values, "columns"):
-            _check_frame(name, values)
+        refuse_text(name, values)
         return np.asarray(values.to_numpy(dtype=float, na_value=np.nan))
     check(
         not hasattr(values, "toarray"),
@@ -238,14 +240,28 @@ def _numbers(name: str, values: Any) -> np.ndarray:
         raise TypeError(f"`{name}` must be numbers; got {type(values).__name__}. {error}") from error
 
 
-def _check_frame(name: str, frame: Any) -> None:
-    for column, dtype in zip(frame.columns, frame.dtypes):
-        kind = getattr(dtype, "kind", "O")
-        if kind not in "biuf":
-            values = [v for v in frame[column].tolist() if not isinstance(v, int | float) and v == v]
-            if values:
-                got = f"{values[0]!r} in column {column!r}"
-                check(False, name, "numbers", got, "Turn names into codes.", TypeError)
+def refuse_text(name: str, values: Any) -> None:
+    """Refuse the first entry that is no number, of a frame or of an array of objects, by column and row."""
+    if hasattr(values, "columns") and hasattr(values, "dtypes"):
+        for column, dtype in zip(values.columns, values.dtypes):
+            if getattr(dtype, "kind", "O") not in "biuf":
+                _refuse_entries(name, values[column].tolist(), f" in column {column!r}")
+    elif isinstance(values, np.ndarray) and values.dtype.kind in "OUS" and values.ndim == 2:
+        for column in range(values.shape[1]):
+            _refuse_entries(name, values[:, column].tolist(), f" in column {column}")
+
+
+def _refuse_entries(name: str, entries: list, where: str) -> None:
+    for row, entry in enumerate(entries):
+        if isinstance(entry, bool | int | float) or entry is None or (entry != entry) is True:
+            huge = isinstance(entry, int) and abs(entry) > _LARGEST
+            check(not huge, name, "numbers of double precision", f"a larger one{where}, row {row}")
+            continue
+        kind = type(entry).__name__
+        if kind in ("NAType", "NaTType", "dict"):  # a gap, in the words of pandas; of a dict NumPy complains
+            continue
+        fix = _DATES if kind in ("Timestamp", "Timedelta", "datetime", "date") else _ENCODE
+        check(False, name, "numbers", f"{entry!r}{where}, row {row}", fix, TypeError)
 
 
 def _names_of(X: Any) -> tuple[str, ...] | None:

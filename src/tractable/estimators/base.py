@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tractable.core import storage
 from tractable.core.checks import check
-from tractable.core.rows import Rows
+from tractable.core.rows import Rows, refuse_text
 from tractable.core.types import Key
 from tractable.distributions.base import Distribution
 from tractable.distributions.categorical import Categorical
@@ -53,6 +53,7 @@ class Estimator(BaseEstimator):
 
     def _rows(self, X, y, sample_weight, target: str, reset: bool, **options) -> Rows:
         self._validate_params()
+        refuse_text("X", X)
         checked: Any = validate_data(
             self, X, y, dtype=np.float64, order="C", ensure_all_finite=False, reset=reset, **options
         )
@@ -70,6 +71,7 @@ class Estimator(BaseEstimator):
     def _new_table(self, X) -> Rows:
         """Checked rows for a prediction, which a model does not check again."""
         check_is_fitted(self)
+        refuse_text("X", X)
         rows: Any = validate_data(self, X, dtype=np.float64, order="C", ensure_all_finite=False, reset=False)
         return Rows.of(rows, gaps=self._accepts_missing, names=self._column_names())
 
