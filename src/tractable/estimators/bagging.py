@@ -77,7 +77,7 @@ class BaggingClassifier(_Bagging, Classifier):
         return self
 
     def predict_proba(self, X):
-        X = self._new_rows(X)
+        X = self._new_table(X).X
         found = np.zeros((len(X), len(self.classes_)))
         for copy in self.estimators_:
             found[:, copy.classes_] += copy.predict_proba(X) / len(self.estimators_)
@@ -103,11 +103,11 @@ class BaggingRegressor(_Bagging, Regressor):
         return self
 
     def predict(self, X):
-        X = self._new_rows(X)
+        X = self._new_table(X).X
         return np.mean([copy.predict(X) for copy in self.estimators_], axis=0)
 
     def predict_dist(self, X) -> Normal:
-        X = self._new_rows(X)
+        X = self._new_table(X).X
         found = [copy.predict_dist(X) for copy in self.estimators_]
         means, variances = (
             np.stack([np.asarray(getattr(d, m)) for d in found]) for m in ("mean", "variance")
@@ -118,8 +118,6 @@ class BaggingRegressor(_Bagging, Regressor):
 def _draw_classes(weights: np.ndarray, y: np.ndarray, seed: Any, least_values: int) -> np.ndarray:
     """Drawn rows of at least so many classes: a draw of one class alone is drawn again."""
     drawn = draw_rows(weights, seed)
-    return (
-        drawn
-        if len(np.unique(y[drawn > 0])) >= least_values
-        else _draw_classes(weights, y, (int(seed) * 6364136223846793005 + 1) % 2**64, least_values)
-    )
+    if len(np.unique(y[drawn > 0])) >= least_values:
+        return drawn
+    return _draw_classes(weights, y, (int(seed) * 6364136223846793005 + 1) % 2**64, least_values)

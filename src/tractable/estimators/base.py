@@ -64,12 +64,9 @@ class Estimator(BaseEstimator):
         gaps, names = self._accepts_missing, self._column_names()
         return Rows.of(checked[0], checked[1], weights, target=target, gaps=gaps, names=names)
 
-    def _new_rows(self, X) -> np.ndarray:
-        """Checked rows for a prediction, as an array."""
-        return self._new_table(X).X
-
     def _new_table(self, X) -> Rows:
-        """Checked rows for a prediction, which a model does not check again."""
+        """Checked rows for a prediction, which a model does not check again; asked for before `model_`, so
+        that an estimator that is not fitted says so."""
         check_is_fitted(self)
         refuse_text("X", X)
         rows: Any = validate_data(self, X, dtype=np.float64, order="C", ensure_all_finite=False, reset=False)

@@ -67,11 +67,13 @@ class _LinearBayes(Regressor):
 
     def predict_dist(self, X) -> Distribution:
         """The predictive distribution of the target, one unit per row."""
-        return self.model_.predict_dist(self._new_table(X))
+        rows = self._new_table(X)
+        return self.model_.predict_dist(rows)
 
     def predict_uncertainty(self, X) -> UncertaintySplit:
         """The predictive variance of each row in its parts: noise (aleatoric) and weights (epistemic)."""
-        return self.model_.split(self._new_table(X))
+        rows = self._new_table(X)
+        return self.model_.split(rows)
 
 
 class BayesianLinearRegressor(_LinearBayes):

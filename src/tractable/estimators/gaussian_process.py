@@ -107,7 +107,7 @@ class GaussianProcessRegressor(Regressor):
 
     def _model_and_rows(self, X) -> tuple[Any, np.ndarray]:
         """What predicts, and the checked rows, both as wide as the programs are."""
-        rows = self._new_rows(X)
+        rows = self._new_table(X).X
         if self.method == "mcmc":
             return self.run_, rows
         model: Any = self.model_

@@ -106,7 +106,7 @@ class GaussianProcessClassifier(Classifier):
 
     def predict_proba(self, X):
         """The probability of each class, averaged over what is not known of the functions."""
-        rows = self._new_rows(X)
+        rows = self._new_table(X).X
         dim, width = rows.shape[1], self._width(self.model_.observed.num_rows, rows.shape[1])
         found = resized(self.model_, dim, width).probability(wide_rows(rows, width))
         return found if found.ndim == 2 else np.stack([1 - found, found], axis=1)

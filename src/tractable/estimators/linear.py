@@ -142,11 +142,8 @@ class LassoRegressor(_Linear):
             rows, penalty=strength, ridge=ridge_strength, intercept=self.fit_intercept,
             convention="mean", tol=self.tol, max_steps=self.max_iter,
         )  # fmt: skip
-        self.run_, self.n_iter_, self.dual_gap_ = (
-            model.run,
-            max(1, int(model.run.num_steps)),
-            float(model.gap),
-        )
+        self.run_, self.dual_gap_ = model.run, float(model.gap)
+        self.n_iter_ = max(1, int(model.run.num_steps))
         return self._adopt(model)
 
 
@@ -184,7 +181,7 @@ class RobustRegressor(_Linear):
     def fit(self, X, y, sample_weight=None):
         rows = self._training_rows(X, y, sample_weight, y_numeric=True)
         model = robust_regression(
-            *rows, loss=self.loss, intercept=self.fit_intercept, tuning=float(self.tuning),
+            rows, loss=self.loss, intercept=self.fit_intercept, tuning=float(self.tuning),
             degrees=float(self.degrees), tol=self.tol, max_steps=self.max_iter,
         )  # fmt: skip
         self.scale_, self.n_iter_ = float(model.scale), max(1, int(model.num_steps))

@@ -1,5 +1,6 @@
 """Logistic, softmax and probit regression as scikit-learn classifiers; the mathematics is in `supervised`."""
 
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -43,7 +44,7 @@ class _Weighted(Classifier):
             factors = counts.sum() / (len(counts) * counts)
         weights = rows.weights * factors[rows.y]
         keep = weights > 0
-        return Rows(rows.X[keep], rows.y[keep], weights[keep])
+        return replace(rows.take(keep), weights=weights[keep])
 
     @property
     def _names(self):
@@ -88,31 +89,29 @@ class LogisticClassifier(_Weighted):
         if len(self.classes_) == 2:
             solver = "newton" if self.solver == "auto" else self.solver
             key = key_from(self.random_state) if solver == "sgd" else None
-            self.model_ = fit_logistic(*rows, solver=solver, key=key, **options)
+            self.model_ = fit_logistic(rows, solver=solver, key=key, **options)
             self.coef_ = np.asarray(self.model_.coefficients)[None]
             self.intercept_ = np.asarray(self.model_.intercept).reshape(1)
         else:
             check(self.solver != "sgd", "solver", "another than 'sgd' for more than two classes", "'sgd'")
-            self.model_ = fit_softmax(*rows, num_classes=len(self.classes_), solver=self.solver, **options)
-            self.coef_, self.intercept_ = (
-                np.asarray(self.model_.coefficients),
-                np.asarray(self.model_.intercepts),
-            )
+            self.model_ = fit_softmax(rows, num_classes=len(self.classes_), solver=self.solver, **options)
+            self.coef_ = np.asarray(self.model_.coefficients)
+            self.intercept_ = np.asarray(self.model_.intercepts)
         self.n_iter_ = max(1, int(self.model_.num_steps))
         return self
 
     def decision_function(self, X):
         """The log-odds of the second class, or the logit of each class."""
-        rows = self._new_rows(X)
-        logits = rows @ self.coef_.T + self.intercept_
+        rows = self._new_table(X)
+        logits = rows.X @ self.coef_.T + self.intercept_
         return logits[:, 0] if len(self.classes_) == 2 else logits
 
     def predict_proba(self, X):
         """The probability of each class, in the order of `classes_`."""
-        rows = self._new_rows(X)
+        rows = self._new_table(X)
         if len(self.classes_) > 2:
             return self.model_.predict_proba(rows)
-        eta = rows @ self.coef_[0] + self.intercept_[0]
+        eta = rows.X @ self.coef_[0] + self.intercept_[0]
         return np.column_stack([expit(-eta), expit(eta)])
 
 
@@ -144,7 +143,7 @@ class ProbitClassifier(_Weighted):
             kind = type_of_target(y, input_name="y")
             raise ValueError(f"Only binary classification is supported. The type of the target is {kind}.")
         options = {"intercept": self.fit_intercept, "names": self._names, "max_steps": self.max_iter}
-        self.model_ = fit_probit(*rows, penalty=1 / self.C, **options)
+        self.model_ = fit_probit(rows, penalty=1 / self.C, **options)
         self.coef_ = np.asarray(self.model_.coefficients)[None]
         self.intercept_ = np.asarray(self.model_.intercept).reshape(1)
         self.n_iter_ = max(1, int(self.model_.num_steps))
@@ -152,7 +151,7 @@ class ProbitClassifier(_Weighted):
 
     def decision_function(self, X):
         r"""$b + w^\top x$ of each row."""
-        return self._new_rows(X) @ self.coef_[0] + self.intercept_[0]
+        return self._new_table(X).X @ self.coef_[0] + self.intercept_[0]
 
     def predict_proba(self, X):
         """The probability of each class, in the order of `classes_`."""
@@ -199,21 +198,21 @@ class BayesianLogisticClassifier(_Weighted):
             self.method == "laplace" or not many, "method", "'laplace' for more than two classes", self.method
         )
         if many:
-            self.model_ = fit_bayes_softmax(*rows, num_classes=len(self.classes_), **options)
+            self.model_ = fit_bayes_softmax(rows, num_classes=len(self.classes_), **options)
         elif self.method == "mcmc":
             key = key_from(self.random_state)
-            self.model_, self.run_ = sample_logistic(*rows, key=key, num_draws=self.draws, **options)
+            self.model_, self.run_ = sample_logistic(rows, key=key, num_draws=self.draws, **options)
             self.draws_ = np.asarray(self.run_.draws).reshape(-1, self.model_.posterior.mean.size)
         else:
             fit = fit_bayes_logistic if self.method == "laplace" else variational_logistic
-            self.model_ = fit(*rows, **options)
+            self.model_ = fit(rows, **options)
         self.log_evidence_ = float(self.model_.log_evidence)
         self.prior_precision_ = float(self.model_.precision)
         return self
 
     def predict_proba(self, X):
         """The posterior mean of the probability of each class, in the order of `classes_`."""
-        rows = self._new_rows(X)
+        rows = self._new_table(X)
         if len(self.classes_) > 2:
             return self.model_.predict_proba(rows)
         if hasattr(self, "draws_"):

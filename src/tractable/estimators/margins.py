@@ -53,8 +53,7 @@ class MarginClassifier(Classifier):
 
     def decision_function(self, X):
         """The signed decision for the second of two classes, or a score per class."""
-        rows = self._new_table(X)
-        return self._decisions(rows)
+        return self._decisions(self._new_table(X))
 
     def predict(self, X):
         """The class with the largest score; of two, the second where the decision is positive."""

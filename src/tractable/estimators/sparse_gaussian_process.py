@@ -116,7 +116,7 @@ class SparseGaussianProcessRegressor(Regressor):
 
     def _model_and_rows(self, X) -> tuple[Any, np.ndarray]:
         """What predicts, and the checked rows, both as wide as the programs are."""
-        rows = self._new_rows(X)
+        rows = self._new_table(X).X
         dim, width = rows.shape[1], self._width(self.n_inducing, rows.shape[1])
         return resized(self.model_, dim, width), wide_rows(rows, width)
 

@@ -107,13 +107,13 @@ class TreeClassifier(_Grown, Classifier):
         return self
 
     def predict_proba(self, X):
-        X = self._new_rows(X)
-        return self.model_.values(X)
+        rows = self._new_table(X)
+        return self.model_.values(rows)
 
     def apply(self, X) -> np.ndarray:
         """The leaf of each row."""
-        X = self._new_rows(X)
-        return self.model_.apply(X)
+        rows = self._new_table(X)
+        return self.model_.apply(rows)
 
 
 class TreeRegressor(_Grown, Regressor):
@@ -149,12 +149,12 @@ class TreeRegressor(_Grown, Regressor):
         return self
 
     def predict(self, X):
-        X = self._new_rows(X)
-        return self.model_.predict(X)
+        rows = self._new_table(X)
+        return self.model_.predict(rows)
 
     def predict_dist(self, X) -> Normal:
-        X = self._new_rows(X)
-        return normal_of(self.model_.predict(X), self.model_.variances(X))
+        rows = self._new_table(X)
+        return normal_of(self.model_.predict(rows), self.model_.variances(rows))
 
     apply = TreeClassifier.apply
 
@@ -200,8 +200,8 @@ class ForestClassifier(_Grown, Classifier):
         return self
 
     def predict_proba(self, X):
-        X = self._new_rows(X)
-        return self.model_.values(X, self._num_threads())
+        rows = self._new_table(X)
+        return self.model_.values(rows, self._num_threads())
 
 
 class ForestRegressor(_Grown, Regressor):
@@ -241,12 +241,13 @@ class ForestRegressor(_Grown, Regressor):
         return self
 
     def predict(self, X):
-        X = self._new_rows(X)
-        return self.model_.values(X, self._num_threads())[:, 0]
+        rows = self._new_table(X)
+        return self.model_.values(rows, self._num_threads())[:, 0]
 
     def predict_dist(self, X) -> Normal:
-        X = self._new_rows(X)
-        return normal_of(self.model_.values(X, self._num_threads())[:, 0], self.model_.uncertainty(X).total)
+        rows = self._new_table(X)
+        mean = self.model_.values(rows, self._num_threads())[:, 0]
+        return normal_of(mean, self.model_.uncertainty(rows).total)
 
 
 class RotationForestClassifier(_Grown, Classifier):
@@ -284,8 +285,8 @@ class RotationForestClassifier(_Grown, Classifier):
         return self
 
     def predict_proba(self, X):
-        X = self._new_rows(X)
-        return self.model_.values(X, self._num_threads())
+        rows = self._new_table(X)
+        return self.model_.values(rows, self._num_threads())
 
 
 class AdaBoostClassifier(_Grown, Classifier):
@@ -318,8 +319,8 @@ class AdaBoostClassifier(_Grown, Classifier):
         return self
 
     def predict_proba(self, X):
-        X = self._new_rows(X)
-        return self.model_.probabilities(X)
+        rows = self._new_table(X)
+        return self.model_.probabilities(rows)
 
 
 def normal_of(mean: Any, variance: Any) -> Normal:

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from scipy.special import bdtrik
@@ -17,6 +16,7 @@ from tractable.inference.trust.effective_size import (
     tail_effective_size,
 )
 from tractable.inference.trust.verdict import needed_effective_size
+from tractable.plots.display import axes_of
 
 __all__ = [
     "plot_autocorrelation", "plot_effective_size", "plot_energy", "plot_pair", "plot_ranks",
@@ -27,7 +27,7 @@ __all__ = [
 def plot_trace(post: Posterior, variable: str, *, ax: Axes | None = None) -> Axes:
     """The draws of one variable in order, a line per chain, with marks at the foot where steps diverged."""
     chains = post.variable(variable)
-    ax = ax or plt.subplots(figsize=(6, 3), layout="constrained")[1]
+    ax = axes_of(ax, 6, 3)
     for number, chain in enumerate(chains):
         ax.plot(chain, lw=0.6, color=f"C{number % 10}", label=f"chain {number}")
     steps = np.nonzero(_diverging(post))[1]
@@ -50,7 +50,7 @@ def plot_ranks(post: Posterior, variable: str, *, num_bins: int = 20, ax: Axes |
     places[order] = np.arange(chains.size)
     bin_of = (places * bins // chains.size).reshape(chains.shape)
     counts = np.stack([np.bincount(row, minlength=bins) for row in bin_of])
-    ax = ax or plt.subplots(figsize=(6, 3), layout="constrained")[1]
+    ax = axes_of(ax, 6, 3)
     low, high = (bdtrik(mass, chains.shape[1], 1 / bins) for mass in (0.005, 0.995))
     ax.axhspan(low, high, color="0.92", label="99 % if alike")
     edges = np.arange(bins + 1) / bins
@@ -69,7 +69,7 @@ def plot_autocorrelation(
     chains = np.asarray(post.variable(variable), float)
     lags = min(check_count("num_lags", num_lags, 1), chains.shape[1] - 1) + 1
     covariance = mean_autocovariance(chains[:, None])[:, :lags]
-    ax = ax or plt.subplots(figsize=(5, 3), layout="constrained")[1]
+    ax = axes_of(ax, 5, 3)
     noise = 2 / np.sqrt(chains.shape[1])
     ax.axhspan(-noise, noise, color="0.92")
     for number, row in enumerate(covariance):
@@ -85,7 +85,7 @@ def plot_pair(post: Posterior, x: str, y: str, *, most: int = 4000, ax: Axes | N
     bad = _diverging(post).reshape(-1)
     good = np.flatnonzero(~bad)
     good = good[:: max(len(good) // check_count("most", most), 1)]
-    ax = ax or plt.subplots(figsize=(4.5, 4), layout="constrained")[1]
+    ax = axes_of(ax, 4.5, 4)
     ax.plot(first[good], second[good], ".", ms=2, alpha=0.5, color="tab:blue", label="draws")
     ax.plot(first[bad], second[bad], "x", ms=4, color="tab:red", label=f"diverging ({bad.sum()})")
     ax.set(xlabel=x, ylabel=y)
@@ -102,7 +102,7 @@ def plot_energy(post: Posterior, *, num_bins: int = 40, ax: Axes | None = None) 
     change = np.diff(energy, axis=1).reshape(-1)
     bins = check_count("num_bins", num_bins, 2)
     edges = np.histogram_bin_edges(np.concatenate([level, change]), bins).tolist()
-    ax = ax or plt.subplots(figsize=(5, 3), layout="constrained")[1]
+    ax = axes_of(ax, 5, 3)
     ax.hist(level, edges, density=True, alpha=0.5, color="tab:blue", label="energy")
     ax.hist(change, edges, density=True, histtype="step", color="tab:red", label="change in a step")
     smallest = energy_information(energy).min()
@@ -118,7 +118,7 @@ def plot_running_mean(
     chains = np.asarray(post.variable(variable), float)
     lengths = _lengths(chains.shape[1], num_points, least=1)
     means = np.cumsum(chains, 1)[:, lengths - 1] / lengths[None]
-    ax = ax or plt.subplots(figsize=(5, 3), layout="constrained")[1]
+    ax = axes_of(ax, 5, 3)
     error = float(mcse_mean(chains))
     centre = chains.mean()
     if np.isfinite(error):
@@ -135,7 +135,7 @@ def plot_effective_size(
     """The effective size of the first draws as they become more: a straight line where the chains mix."""
     chains = np.asarray(post.variable(variable), float)
     lengths = _lengths(chains.shape[1], num_points, least=4)
-    ax = ax or plt.subplots(figsize=(5, 3), layout="constrained")[1]
+    ax = axes_of(ax, 5, 3)
     for name, size in (("bulk", bulk_effective_size), ("tail", tail_effective_size)):
         ax.plot(lengths, [float(size(chains[:, :n])) for n in lengths], "o-", ms=3, label=name)
     needed = needed_effective_size(len(chains))

@@ -6,7 +6,6 @@ was drawn on. A classifier is anything with `classes_` and `predict_proba`.
 
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
@@ -15,12 +14,13 @@ from tractable.core.checks import check, check_count
 from tractable.core.types import ArrayLike
 from tractable.inference.trust.calibration import Reliability, reliability
 from tractable.inference.trust.uncertainty import RiskCoverage, risk_coverage
+from tractable.plots.display import Display
 from tractable.plots.evidence import plot_reliability, plot_risk_coverage
 
 __all__ = ["CalibrationDisplay", "DecisionRegionDisplay", "RiskCoverageDisplay"]
 
 
-class DecisionRegionDisplay:
+class DecisionRegionDisplay(Display):
     """The most probable class over a plane, paler where it is less probable, with contours of certainty.
 
     Parameters: grids `first` and `second` of the two columns, `probabilities` of shape (rows of the grid,
@@ -53,7 +53,7 @@ class DecisionRegionDisplay:
 
     def plot(self, ax: Axes | None = None) -> "DecisionRegionDisplay":
         """Shade the regions, draw the contours of the largest probability, and the data."""
-        ax = ax or plt.subplots(figsize=(5, 4), layout="constrained")[1]
+        ax = self._on(ax, 5, 4)
         palette = np.array([to_rgb(f"C{k % 10}") for k in range(len(self.classes))])
         winner, certainty = self.probabilities.argmax(2), self.probabilities.max(2)
         least = 1 / len(self.classes)
@@ -73,11 +73,10 @@ class DecisionRegionDisplay:
                 ax.scatter(*members.T, s=14, color=palette[k], edgecolor="w", linewidth=0.4, label=str(label))
             ax.legend(fontsize="small")
         ax.set(xlim=box[:2], ylim=box[2:])
-        self.ax_, self.figure_ = ax, ax.figure
         return self
 
 
-class CalibrationDisplay:
+class CalibrationDisplay(Display):
     """Stated probabilities against what happened: the picture of a `Reliability`."""
 
     def __init__(self, found: Reliability):
@@ -96,12 +95,11 @@ class CalibrationDisplay:
 
     def plot(self, ax: Axes | None = None) -> "CalibrationDisplay":
         """Draw the bins beside the diagonal."""
-        self.ax_ = plot_reliability(self.found, ax=ax)
-        self.figure_ = self.ax_.figure
+        plot_reliability(self.found, ax=self._on(ax, 4, 4))
         return self
 
 
-class RiskCoverageDisplay:
+class RiskCoverageDisplay(Display):
     """The share of errors among the most confident answers: the picture of a `RiskCoverage`."""
 
     def __init__(self, found: RiskCoverage):
@@ -118,8 +116,7 @@ class RiskCoverageDisplay:
 
     def plot(self, ax: Axes | None = None) -> "RiskCoverageDisplay":
         """Draw the curve beside that of an oracle."""
-        self.ax_ = plot_risk_coverage(self.found, ax=ax)
-        self.figure_ = self.ax_.figure
+        plot_risk_coverage(self.found, ax=self._on(ax, 5, 3))
         return self
 
 

@@ -1,12 +1,12 @@
 """Pictures of distributions: a density or mass function, and the level ellipses of a Gaussian."""
 
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 
 from tractable.core.checks import check
 from tractable.core.types import ArrayLike
 from tractable.distributions.base import Univariate
+from tractable.plots.display import axes_of
 
 __all__ = ["plot_density", "plot_ellipse"]
 
@@ -29,7 +29,7 @@ def plot_density(
     )
     low = float(distribution.icdf(0.001)) if low is None else low
     high = float(distribution.icdf(0.999)) if high is None else high
-    ax = ax or plt.subplots(figsize=(5, 3), layout="constrained")[1]
+    ax = axes_of(ax, 5, 3)
     if distribution.discrete:
         x = np.arange(np.floor(low), np.ceil(high) + 1)
         ax.vlines(x, 0, np.asarray(distribution.prob(x)), lw=3, label=label)
@@ -53,7 +53,7 @@ def plot_ellipse(
         "of shape (2,) with `cov` of shape (2, 2)",
         f"{mean.shape}, {cov.shape}",
     )
-    ax = ax or plt.subplots(figsize=(4, 4), layout="constrained")[1]
+    ax = axes_of(ax, 4, 4)
     values, vectors = np.linalg.eigh(cov)
     angle = np.linspace(0, 2 * np.pi, 200)
     circle = np.stack([np.cos(angle), np.sin(angle)])

@@ -1,6 +1,5 @@
 """Pictures of trust: Pareto shapes, weights, calibration, risk by coverage."""
 
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 
@@ -11,6 +10,7 @@ from tractable.inference.trust.calibration import Reliability, coverage_curve
 from tractable.inference.trust.uncertainty import RiskCoverage
 from tractable.inference.weighted.importance import Weighted
 from tractable.inference.weighted.pareto import k_threshold
+from tractable.plots.display import axes_of
 
 __all__ = ["plot_coverage", "plot_k_hat", "plot_reliability", "plot_risk_coverage", "plot_weights"]
 
@@ -21,7 +21,7 @@ def plot_k_hat(fit: PredictiveFit, *, ax: Axes | None = None) -> Axes:
     k = np.asarray(fit.k_hat)
     limit, rows = k_threshold(fit.num_draws), np.arange(len(k))
     good = k <= limit
-    ax = ax or plt.subplots(figsize=(6, 3), layout="constrained")[1]
+    ax = axes_of(ax, 6, 3)
     ax.plot(rows[good], k[good], "+", color="tab:blue", label="trusted")
     ax.plot(rows[~good], k[~good], "+", color="tab:red", label="too influential")
     ax.axhline(limit, color="0.6", lw=1, ls="--")
@@ -38,7 +38,7 @@ def plot_weights(weighted: Weighted, *, ax: Axes | None = None) -> Axes:
     logs = np.sort(np.asarray(weighted.log_weights))[::-1]
     logs = logs[np.isfinite(logs)]
     shares = np.exp(logs - np.logaddexp.reduce(logs))
-    ax = ax or plt.subplots(figsize=(5, 3), layout="constrained")[1]
+    ax = axes_of(ax, 5, 3)
     ax.loglog(np.arange(1, len(shares) + 1), shares, ".", ms=3)
     ax.axhline(1 / weighted.num_draws, color="0.6", lw=1, ls="--", label="equal shares")
     title = (
@@ -53,7 +53,7 @@ def plot_reliability(found: Reliability, *, ax: Axes | None = None) -> Axes:
     """What happened against the probability that was stated; the diagonal is perfect, areas count cases."""
     used = np.asarray(found.counts) > 0
     p, f, n = (np.asarray(values)[used] for values in (found.confidence, found.frequency, found.counts))
-    ax = ax or plt.subplots(figsize=(4, 4), layout="constrained")[1]
+    ax = axes_of(ax, 4, 4)
     ax.plot([0, 1], [0, 1], color="0.7", lw=1)
     ax.scatter(p, f, s=10 + 200 * n / n.sum(), color="tab:blue")
     title = f"expected calibration error {found.expected_error:.3f}"
@@ -65,7 +65,7 @@ def plot_coverage(values: ArrayLike, *, ax: Axes | None = None) -> Axes:
     """The share of outcomes inside central intervals of every mass, from the values of `pit`."""
     mass, share = coverage_curve(values)
     count = np.size(np.asarray(values))
-    ax = ax or plt.subplots(figsize=(4, 4), layout="constrained")[1]
+    ax = axes_of(ax, 4, 4)
     grid = np.asarray(mass)
     band = 2 * np.sqrt(grid * (1 - grid) / count)
     ax.fill_between(grid, grid - band, grid + band, color="0.9", label="two standard errors")
@@ -78,7 +78,7 @@ def plot_coverage(values: ArrayLike, *, ax: Axes | None = None) -> Axes:
 
 def plot_risk_coverage(found: RiskCoverage, *, ax: Axes | None = None) -> Axes:
     """The risk of answering only the most confident share, beside that of an oracle."""
-    ax = ax or plt.subplots(figsize=(5, 3), layout="constrained")[1]
+    ax = axes_of(ax, 5, 3)
     coverage = np.asarray(found.coverage)
     ax.plot(coverage, np.asarray(found.risk), color="tab:blue", label="by confidence")
     ax.plot(coverage, np.asarray(found.best), color="0.6", ls="--", label="best possible")

@@ -4,18 +4,18 @@ data.
 
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from scipy.special import ndtri
 
 from tractable.core.checks import check, check_count
 from tractable.core.types import ArrayLike, Key
+from tractable.plots.display import Display
 
 __all__ = ["ProcessDisplay"]
 
 
-class ProcessDisplay:
+class ProcessDisplay(Display):
     """Mean, central band and joint sample paths of a process over points of the line.
 
     `ProcessDisplay.from_model(process, x)` draws a prior (`GaussianProcess`) or a posterior with its data;
@@ -52,7 +52,7 @@ class ProcessDisplay:
 
     def plot(self, ax: Axes | None = None) -> "ProcessDisplay":
         """Draw the band, the mean, the paths and the data."""
-        ax = ax or plt.subplots(figsize=(6, 3.5), layout="constrained")[1]
+        ax = self._on(ax, 6, 3.5)
         width = float(ndtri(0.5 + self.level / 2)) * self.deviation
         label = f"{self.level:.0%} band"
         ax.fill_between(self.x, self.mean - width, self.mean + width, color="0.88", label=label)
@@ -63,5 +63,4 @@ class ProcessDisplay:
             ax.plot(*map(np.asarray, self.data), "o", ms=4, color="tab:red", label="data")
         ax.set(xlabel="x", ylabel="f(x)")
         ax.legend(fontsize="small")
-        self.ax_, self.figure_ = ax, ax.figure
         return self

@@ -18,6 +18,7 @@ from tractable.distributions.table_axes import Names
 from tractable.graphs.dag import DAG
 from tractable.graphs.factor_graph import FactorGraph
 from tractable.graphs.undirected import UndirectedGraph
+from tractable.plots.display import axes_of
 from tractable.plots.graph_layout import (
     Plates,
     Positions,
@@ -196,9 +197,7 @@ def plot_moral_steps(steps: Any, *, axes: Sequence[Axes] | None = None) -> Seque
 def _canvas(at: Positions, ax: Axes | None, margin: float = 0.9) -> Axes:
     points = np.array(list(at.values())).reshape(-1, 2)
     low, high = (points.min(0), points.max(0)) if len(points) else (np.zeros(2), np.ones(2))
-    if ax is None:
-        width, height = np.clip(0.7 * (high - low + 2 * margin), 2, 14)
-        ax = plt.subplots(figsize=(width, height), layout="constrained")[1]
+    ax = axes_of(ax, *np.clip(0.7 * (high - low + 2 * margin), 2, 14).tolist())
     ax.set(xlim=(low[0] - margin, high[0] + margin), ylim=(low[1] - margin, high[1] + margin), aspect="equal")
     ax.set_axis_off()
     return ax

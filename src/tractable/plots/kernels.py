@@ -2,7 +2,6 @@
 
 import jax.numpy as jnp
 import jax.random as jr
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 
@@ -11,13 +10,14 @@ from tractable.core.types import Key
 from tractable.kernels.base import Kernel
 from tractable.kernels.checks import psd_report
 from tractable.kernels.mercer import mercer_expansion
+from tractable.plots.display import Display
 
 __all__ = ["KernelDisplay"]
 
 _KINDS = ("distance", "heatmap", "paths")
 
 
-class KernelDisplay:
+class KernelDisplay(Display):
     """A kernel of one column on a grid: `plot("distance")`, `plot("heatmap")` or `plot("paths")`.
 
     >>> from tractable.kernels.stationary import RBF
@@ -44,10 +44,9 @@ class KernelDisplay:
         check_option("kind", kind, _KINDS)
         check(kind != "paths" or self.paths is not None, "kind", "one that was computed", "'paths'",
               "Make the display with a `key`.")  # fmt: skip
-        self.ax_ = ax or plt.subplots(figsize=(5, 4 if kind == "heatmap" else 3), layout="constrained")[1]
-        self.figure_ = self.ax_.figure
-        getattr(self, f"_plot_{kind}")(self.ax_)
-        self.ax_.set_title(self.name, fontsize="small", wrap=True)
+        ax = self._on(ax, 5, 4 if kind == "heatmap" else 3)
+        getattr(self, f"_plot_{kind}")(ax)
+        ax.set_title(self.name, fontsize="small", wrap=True)
         return self
 
     def _plot_distance(self, ax: Axes) -> None:

@@ -2,13 +2,12 @@
 
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from tractable.core.checks import check
 from tractable.core.types import ArrayLike
+from tractable.plots.display import Display
 from tractable.supervised.svm.machine import SupportVectorMachine
 from tractable.supervised.svm.study import BandwidthStudy
 
@@ -17,12 +16,9 @@ __all__ = ["BandwidthDisplay", "MarginDisplay"]
 _GRID = 150
 
 
-class MarginDisplay:
+class MarginDisplay(Display):
     """The decision over two columns: the boundary solid, the margins at -1 and +1 dashed, support vectors
     ringed."""
-
-    ax_: Axes
-    figure_: Figure
 
     def __init__(
         self,
@@ -66,7 +62,7 @@ class MarginDisplay:
 
     def plot(self, *, ax: Axes | None = None) -> "MarginDisplay":
         """Draw; `ax_` and `figure_` are set."""
-        ax = ax or plt.subplots(figsize=(5, 4), layout="constrained")[1]
+        ax = self._on(ax, 5, 4)
         reach = max(float(np.abs(self.decision).max()), 1e-300)
         ax.contourf(
             self.x, self.y, self.decision, levels=np.linspace(-reach, reach, 21), cmap="RdBu", alpha=0.35
@@ -85,17 +81,11 @@ class MarginDisplay:
             )
         ax.set_title(self.title)
         ax.legend(fontsize="small")
-        figure = ax.figure
-        assert isinstance(figure, Figure)
-        self.ax_, self.figure_ = ax, figure
         return self
 
 
-class BandwidthDisplay:
+class BandwidthDisplay(Display):
     """Errors and the share of support vectors against the length scale of a Gaussian kernel."""
-
-    ax_: Axes
-    figure_: Figure
 
     def __init__(self, study: BandwidthStudy):
         self.study = study
@@ -107,7 +97,7 @@ class BandwidthDisplay:
 
     def plot(self, *, ax: Axes | None = None) -> "BandwidthDisplay":
         """Draw; `ax_` and `figure_` are set."""
-        ax = ax or plt.subplots(figsize=(5, 3), layout="constrained")[1]
+        ax = self._on(ax, 5, 3)
         scales = np.asarray(self.study.length_scales)
         curves = {
             "training error": self.study.train_error,
@@ -118,9 +108,6 @@ class BandwidthDisplay:
             ax.plot(scales, np.asarray(values), "o-", ms=3, label=name)
         ax.set(xscale="log", xlabel="length scale", ylim=(-0.02, 1.02))
         ax.legend(fontsize="small")
-        figure = ax.figure
-        assert isinstance(figure, Figure)
-        self.ax_, self.figure_ = ax, figure
         return self
 
 

@@ -5,7 +5,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 
@@ -13,6 +12,7 @@ from tractable.core.checks import check
 from tractable.optim.autodiff.differences import StepStudy
 from tractable.optim.minimise import Trajectory
 from tractable.optim.rates import DescentReport
+from tractable.plots.display import axes_of
 
 __all__ = ["plot_bounds", "plot_descent", "plot_rate", "plot_step_study"]
 
@@ -27,7 +27,7 @@ def plot_descent(
     """
     points = np.asarray(path.points)
     check(points.shape[1] == 2, "path", "in two dimensions", f"{points.shape[1]}")
-    ax = ax or plt.subplots(figsize=(5, 4), layout="constrained")[1]
+    ax = axes_of(ax, 5, 4)
     low, high = points.min(axis=0), points.max(axis=0)
     margin = 0.2 * np.maximum(high - low, 1e-3 * (1 + np.abs(high)))
     x, y = (np.linspace(low[i] - margin[i], high[i] + margin[i], 100) for i in range(2))
@@ -60,7 +60,7 @@ def plot_bounds(
     The upper bound is $f(p) + f'(p)(x - p) + \tfrac{L}{2}(x - p)^2$; the lower one has $\mu$ in place of $L$.
     """
     check(low < high, "low", "below `high`", f"{low} and {high}")
-    ax = ax or plt.subplots(figsize=(5, 3), layout="constrained")[1]
+    ax = axes_of(ax, 5, 3)
     x = np.linspace(low, high, 400)
     value, slope = jax.value_and_grad(fun)(jnp.asarray(float(point)))
     line = float(value) + float(slope) * (x - point)
@@ -74,7 +74,7 @@ def plot_bounds(
 
 def plot_rate(report: DescentReport, *, ax: Axes | None = None) -> Axes:
     """The gap of a run of gradient descent beside its bounds, on logarithmic axes."""
-    ax = ax or plt.subplots(figsize=(5, 3), layout="constrained")[1]
+    ax = axes_of(ax, 5, 3)
     times = np.arange(1, len(report.gaps) + 1)
     ax.plot(times, np.where(report.gaps > 0, report.gaps, np.nan), color="C0", label="f - f*")
     for name, bound in report.bounds.items():
@@ -86,7 +86,7 @@ def plot_rate(report: DescentReport, *, ax: Axes | None = None) -> Axes:
 
 def plot_step_study(study: StepStudy, *, ax: Axes | None = None) -> Axes:
     """The error of each finite-difference scheme against its step: a U for all but the complex step."""
-    ax = ax or plt.subplots(figsize=(5, 3), layout="constrained")[1]
+    ax = axes_of(ax, 5, 3)
     for name, errors in study.errors.items():
         ax.plot(study.steps, np.where(errors > 0, errors, np.nan), "o-", ms=3, label=name)
     ax.set(xscale="log", yscale="log", xlabel="step", ylabel="error")

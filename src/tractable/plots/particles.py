@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 
@@ -10,6 +9,7 @@ from tractable.core.checks import check
 from tractable.core.types import ArrayLike
 from tractable.inference.particles.filter import Filtered
 from tractable.inference.particles.smc import TemperedParticles
+from tractable.plots.display import axes_of
 
 __all__ = ["plot_ess", "plot_filter", "plot_temperatures"]
 
@@ -28,7 +28,7 @@ def plot_filter(
     levels = np.array([(1 - mass) / 2, 0.5, (1 + mass) / 2])
     low, middle, high = np.asarray(filtered.quantile(levels))
     times = np.arange(particles.shape[1])
-    ax = ax or plt.subplots(figsize=(7, 3), layout="constrained")[1]
+    ax = axes_of(ax, 7, 3)
     shown = particles[0][:, :: max(1, particles.shape[2] // num_shown)]
     ax.plot(np.repeat(times, shown.shape[1]), shown.reshape(-1), ".", ms=1.5, color="0.6", label="particles")
     ax.fill_between(times, low, high, color="tab:blue", alpha=0.25, label=f"{mass:.0%} of the mass")
@@ -43,7 +43,7 @@ def plot_filter(
 def plot_ess(filtered: Filtered, *, ax: Axes | None = None) -> Axes:
     """The effective sample size at each time as a share of the particles, one line per replicate."""
     shares = np.asarray(filtered.ess) / filtered.num_particles
-    ax = ax or plt.subplots(figsize=(7, 2.5), layout="constrained")[1]
+    ax = axes_of(ax, 7, 2.5)
     ax.plot(shares.T, color="tab:blue", lw=0.5, alpha=0.4)
     ax.plot(shares.mean(0), color="tab:blue", lw=1.2)
     worst = int(shares.mean(0).argmin())
@@ -56,7 +56,7 @@ def plot_temperatures(particles: TemperedParticles, *, ax: Axes | None = None) -
     """The temperature of each stage on a logarithmic axis, with the share of accepted moves beside it."""
     ladder, rates = np.asarray(particles.temperatures)[1:], np.asarray(particles.acceptance)
     stages = np.arange(1, len(ladder) + 1)
-    ax = ax or plt.subplots(figsize=(6, 3), layout="constrained")[1]
+    ax = axes_of(ax, 6, 3)
     ax.semilogy(stages, ladder, "o-", ms=3, color="tab:blue")
     ax.set(xlabel="stage", ylabel="temperature", title=f"{len(ladder)} stages to {ladder[-1]:.3g}")
     beside = ax.twinx()

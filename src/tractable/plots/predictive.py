@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 
 from tractable.core.checks import check_length
 from tractable.core.types import ArrayLike
+from tractable.plots.display import axes_of
 
 __all__ = ["plot_coefficients", "plot_intervals"]
 
@@ -25,7 +25,7 @@ def plot_intervals(
     observed, centre, lower, upper = (np.asarray(a, float) for a in (observed, centre, lower, upper))
     for name, values in (("centre", centre), ("lower", lower), ("upper", upper)):
         check_length(name, values, "observed", observed)
-    ax = ax or plt.subplots(figsize=(7, 4), layout="constrained")[1]
+    ax = axes_of(ax, 7, 4)
     order = np.argsort(centre)
     inside = ((lower <= observed) & (observed <= upper))[order]
     rank = np.arange(len(order))
@@ -45,7 +45,7 @@ def plot_coefficients(
     """One row per coefficient: its centre and interval, with a line at zero."""
     centre, lower, upper = (np.asarray(a, float) for a in (centre, lower, upper))
     check_length("names", np.asarray(names), "centre", centre)
-    ax = ax or plt.subplots(figsize=(5, 0.35 * len(names) + 1), layout="constrained")[1]
+    ax = axes_of(ax, 5, 0.35 * len(names) + 1)
     rows = np.arange(len(names))[::-1]
     ax.axvline(0, color="0.7", lw=1)
     ax.hlines(rows, lower, upper, color="tab:blue", lw=2)

@@ -6,25 +6,21 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import jax.random as jr
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from tractable.core.checks import check, check_length
 from tractable.core.types import ArrayLike
+from tractable.plots.display import Display
 
 __all__ = ["EquivalentKernelDisplay", "EvidenceSurfaceDisplay", "PredictiveBandDisplay"]
 
 
-class PredictiveBandDisplay:
+class PredictiveBandDisplay(Display):
     """The predictive mean along one column with interval bands, draws and data.
 
     `bands` has one (level, lower, upper) each, `draws` one curve per row, `data` the points seen.
     """
-
-    ax_: Axes
-    figure_: Figure
 
     def __init__(self, x: ArrayLike, mean: ArrayLike, bands: Sequence[tuple], *, draws: Any = None,
                  data: tuple | None = None, xlabel: str = "x", ylabel: str = "y"):  # fmt: skip
@@ -59,7 +55,7 @@ class PredictiveBandDisplay:
 
     def plot(self, ax: Axes | None = None, *, color: str = "tab:blue") -> "PredictiveBandDisplay":
         """Draw it; `ax_` and `figure_` are set."""
-        ax = ax or plt.subplots(figsize=(6, 4), layout="constrained")[1]
+        ax = self._on(ax, 6, 4)
         for k, (level, lower, upper) in enumerate(self.bands):
             shade = 0.15 + 0.2 * k / max(len(self.bands), 1)
             ax.fill_between(
@@ -72,15 +68,11 @@ class PredictiveBandDisplay:
             ax.plot(*self.data, "o", ms=3, color="0.2", label="data")
         ax.set(xlabel=self.xlabel, ylabel=self.ylabel)
         ax.legend(fontsize="small")
-        self.ax_, self.figure_ = ax, _figure(ax)
         return self
 
 
-class EvidenceSurfaceDisplay:
+class EvidenceSurfaceDisplay(Display):
     """The log evidence over two hyperparameters on logarithmic axes, below its maximum, with the best."""
-
-    ax_: Axes
-    figure_: Figure
 
     def __init__(self, first: ArrayLike, second: ArrayLike, log_evidence: ArrayLike, *,
                  names: tuple[str, str] = ("alpha", "beta"), best: tuple | None = None):  # fmt: skip
@@ -110,24 +102,20 @@ class EvidenceSurfaceDisplay:
 
     def plot(self, ax: Axes | None = None, *, depth: float = 20.0) -> "EvidenceSurfaceDisplay":
         """Draw contours down to `depth` nats below the maximum; `ax_` and `figure_` are set."""
-        ax = ax or plt.subplots(figsize=(5, 4), layout="constrained")[1]
+        ax = self._on(ax, 5, 4)
         below = self.log_evidence - np.nanmax(self.log_evidence)
         levels = -depth * np.linspace(1, 0, 15) ** 2
         filled = ax.contourf(self.first, self.second, below.T, levels=levels, extend="min", cmap="viridis")
-        _figure(ax).colorbar(filled, ax=ax, label="log evidence below its maximum")
+        self.figure_.colorbar(filled, ax=ax, label="log evidence below its maximum")
         if self.best is not None:
             ax.plot(*self.best, "r+", ms=12, label="maximum")
             ax.legend(fontsize="small")
         ax.set(xscale="log", yscale="log", xlabel=self.names[0], ylabel=self.names[1])
-        self.ax_, self.figure_ = ax, _figure(ax)
         return self
 
 
-class EquivalentKernelDisplay:
+class EquivalentKernelDisplay(Display):
     """How much each training target counts in the predictive mean at a few points."""
-
-    ax_: Axes
-    figure_: Figure
 
     def __init__(self, x: ArrayLike, points: ArrayLike, kernel: ArrayLike):
         self.x, self.points = np.asarray(x, float), np.asarray(points, float)
@@ -143,7 +131,7 @@ class EquivalentKernelDisplay:
 
     def plot(self, ax: Axes | None = None) -> "EquivalentKernelDisplay":
         """Draw one curve per point; `ax_` and `figure_` are set."""
-        ax = ax or plt.subplots(figsize=(6, 3), layout="constrained")[1]
+        ax = self._on(ax, 6, 3)
         order = np.argsort(self.x)
         for point, row in zip(self.points, self.kernel):
             (line,) = ax.plot(self.x[order], row[order], label=f"at {point:.3g}")
@@ -151,7 +139,6 @@ class EquivalentKernelDisplay:
         ax.axhline(0, color="0.7", lw=0.7)
         ax.set(xlabel="training input", ylabel="weight of its target")
         ax.legend(fontsize="small")
-        self.ax_, self.figure_ = ax, _figure(ax)
         return self
 
 
@@ -162,9 +149,3 @@ def _draws(estimator: Any, grid: np.ndarray, num_draws: int, random_state: Any) 
     able = hasattr(model, "sample_functions")
     check(able, "num_draws", "0 for a model without posterior curves", num_draws)
     return np.asarray(model.sample_functions(jr.key(int(random_state)), grid, num_draws))  # pyright: ignore
-
-
-def _figure(ax: Axes) -> Figure:
-    found = ax.get_figure()
-    assert isinstance(found, Figure)
-    return found

@@ -3,31 +3,26 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from tractable.core.types import ArrayLike, Key
+from tractable.plots.display import Display
 from tractable.supervised.selection.bias_variance import BiasVariance, bias_variance_curve
 from tractable.supervised.selection.validation import Curve, learning_curve, validation_curve
 
 __all__ = ["BiasVarianceDisplay", "LearningCurveDisplay", "ValidationCurveDisplay"]
 
 
-class _CurveDisplay:
+class _CurveDisplay(Display):
     """Mean losses on fitted rows and on rows left out, with a band of one standard error over folds."""
-
-    ax_: Axes
-    figure_: Figure
 
     def __init__(self, curve: Curve):
         self.curve = curve
 
     def plot(self, ax: Axes | None = None, *, logarithmic: bool = False) -> Any:
         """Draw on `ax`, or on a new figure; `logarithmic` is for the horizontal axis."""
-        self.ax_ = plt.subplots(figsize=(5, 3.5), layout="constrained")[1] if ax is None else ax
-        self.figure_ = self.ax_.get_figure(root=True)  # pyright: ignore[reportAttributeAccessIssue]
+        ax = self._on(ax, 5, 3.5)
         values = np.asarray(self.curve.values)
         places = values if values.dtype.kind in "iuf" else np.arange(len(values))
         for losses, label, color in (
@@ -37,14 +32,14 @@ class _CurveDisplay:
             mean = losses.mean(1)
             folds = losses.shape[1]
             error = losses.std(1, ddof=1) / np.sqrt(folds) if folds > 1 else np.zeros_like(mean)
-            self.ax_.plot(places, mean, "o-", ms=4, color=color, label=label)
-            self.ax_.fill_between(places, mean - error, mean + error, color=color, alpha=0.2, lw=0)
+            ax.plot(places, mean, "o-", ms=4, color=color, label=label)
+            ax.fill_between(places, mean - error, mean + error, color=color, alpha=0.2, lw=0)
         if places is not values:
-            self.ax_.set_xticks(places, [str(value) for value in values])
+            ax.set_xticks(places, [str(value) for value in values])
         if logarithmic:
-            self.ax_.set_xscale("log")
-        self.ax_.set(xlabel=self.curve.name, ylabel="mean loss")
-        self.ax_.legend(fontsize="small")
+            ax.set_xscale("log")
+        ax.set(xlabel=self.curve.name, ylabel="mean loss")
+        ax.legend(fontsize="small")
         return self
 
 
@@ -81,11 +76,8 @@ class ValidationCurveDisplay(_CurveDisplay):
         return self
 
 
-class BiasVarianceDisplay:
+class BiasVarianceDisplay(Display):
     """Squared bias, variance, noise and their sum along settings of a learner."""
-
-    ax_: Axes
-    figure_: Figure
 
     def __init__(self, result: BiasVariance, name: str = "setting"):
         self.result, self.name = result, name
@@ -104,8 +96,7 @@ class BiasVarianceDisplay:
 
     def plot(self, ax: Axes | None = None) -> "BiasVarianceDisplay":
         """Draw on `ax`, or on a new figure."""
-        self.ax_ = plt.subplots(figsize=(5, 3.5), layout="constrained")[1] if ax is None else ax
-        self.figure_ = self.ax_.get_figure(root=True)  # pyright: ignore[reportAttributeAccessIssue]
+        ax = self._on(ax, 5, 3.5)
         settings = np.asarray(self.result.settings)
         places = settings if settings.dtype.kind in "iuf" else np.arange(len(settings))
         for values, label, style in (
@@ -114,9 +105,9 @@ class BiasVarianceDisplay:
             (self.result.mean_squared_bias + self.result.mean_variance, "their sum", "--"),
             (self.result.expected_loss, "expected loss, with noise", "-"),
         ):
-            self.ax_.plot(places, values, style, label=label)
+            ax.plot(places, values, style, label=label)
         if places is not settings:
-            self.ax_.set_xticks(places, [str(value) for value in settings])
-        self.ax_.set(xlabel=self.name, ylabel="squared error")
-        self.ax_.legend(fontsize="small")
+            ax.set_xticks(places, [str(value) for value in settings])
+        ax.set(xlabel=self.name, ylabel="squared error")
+        ax.legend(fontsize="small")
         return self

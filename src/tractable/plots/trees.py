@@ -7,12 +7,12 @@ Conventions. A box is a node, the left branch answers yes. Its colour is that of
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 
 from tractable.core.checks import check
+from tractable.plots.display import Display
 from tractable.supervised.trees.tree import Tree
 
 __all__ = ["ImportanceDisplay", "TreeDisplay"]
@@ -20,11 +20,8 @@ __all__ = ["ImportanceDisplay", "TreeDisplay"]
 Names = Sequence[Hashable] | np.ndarray | None
 
 
-class TreeDisplay:
+class TreeDisplay(Display):
     """A tree drawn from the root down to `max_depth` questions; deeper branches end in three dots."""
-
-    ax_: Axes
-    figure_: Any
 
     def __init__(self, tree: Tree, *, feature_names: Names = None, class_names: Names = None):
         self.tree, self.feature_names, self.class_names = tree, feature_names, class_names
@@ -45,9 +42,8 @@ class TreeDisplay:
     def plot(self, ax: Axes | None = None, max_depth: int = 4) -> "TreeDisplay":
         """Draw it; each box has the number of its node as `gid`."""
         places = _layout(self.tree, max_depth)
-        if ax is None:
-            width = max(4.0, 1.6 * (1 + max(x for x, _ in places.values())))
-            ax = plt.subplots(figsize=(width, 1.3 * (max_depth + 1)), layout="constrained")[1]
+        width = max(4.0, 1.6 * (1 + max(x for x, _ in places.values())))
+        ax = self._on(ax, width, 1.3 * (max_depth + 1))
         for node, (x, y) in places.items():
             for child in (int(self.tree.left[node]), int(self.tree.right[node])):
                 if child in places:
@@ -59,7 +55,6 @@ class TreeDisplay:
         xs, ys = zip(*places.values())
         ax.set(xlim=(min(xs) - 0.7, max(xs) + 0.7), ylim=(min(ys) - 0.6, max(ys) + 0.6))
         ax.set_axis_off()
-        self.ax_, self.figure_ = ax, ax.figure
         return self
 
     def _words(self, node: int) -> str:
@@ -90,11 +85,8 @@ class TreeDisplay:
         return tuple(1 - 0.7 * strength * (1 - part) for part in base)
 
 
-class ImportanceDisplay:
+class ImportanceDisplay(Display):
     """The share of the decrease of impurity by column; in a forest, with the spread over its trees."""
-
-    ax_: Axes
-    figure_: Any
 
     def __init__(self, importance: np.ndarray, spread: np.ndarray | None = None, names: Names = None):
         self.importance, self.spread = np.asarray(importance, float), spread
@@ -114,13 +106,12 @@ class ImportanceDisplay:
     def plot(self, ax: Axes | None = None) -> "ImportanceDisplay":
         """Bars, the largest on top."""
         count = len(self.importance)
-        ax = ax or plt.subplots(figsize=(5, 0.3 * count + 1), layout="constrained")[1]
+        ax = self._on(ax, 5, 0.3 * count + 1)
         order = np.argsort(self.importance, kind="stable")
         spread = None if self.spread is None else self.spread[order]
         ax.barh(np.arange(count), self.importance[order], xerr=spread, color="tab:blue", ecolor="0.4")
         ax.set_yticks(np.arange(count), [str(self.names[j]) for j in order])
         ax.set_xlabel("share of the decrease of impurity")
-        self.ax_, self.figure_ = ax, ax.figure
         return self
 
 

@@ -5,13 +5,13 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 
 from tractable.core.checks import check
 from tractable.core.types import ArrayLike
 from tractable.inference.variational.gaussian_families import VariationalFamily
+from tractable.plots.display import axes_of
 
 __all__ = ["plot_bound", "plot_contours", "plot_race"]
 
@@ -25,7 +25,7 @@ def plot_bound(post: Any, *, ax: Axes | None = None, last: float = 1.0) -> Axes:
     trace = np.asarray(post.trace, float)
     steps = np.linspace(0, int(post.num_steps), len(trace) + 1)[1:]
     begin = int((1 - last) * len(trace))
-    ax = ax or plt.subplots(figsize=(6, 3.5), layout="constrained")[1]
+    ax = axes_of(ax, 6, 3.5)
     ax.plot(steps[begin:], trace[begin:], lw=1, label="bound")
     value, error = float(post.elbo), float(post.elbo_standard_error)
     ax.axhline(value, color="C1", lw=1, label=f"ELBO of fresh draws {value:.5g}")
@@ -57,7 +57,7 @@ def plot_contours(
     points = jnp.asarray(np.stack(np.meshgrid(x, y), -1).reshape(-1, 2))
     target = np.asarray(jax.vmap(log_density)(points)).reshape(num, num)
     member = np.asarray(jax.vmap(family.log_prob)(points)).reshape(num, num)
-    ax = ax or plt.subplots(figsize=(4.5, 4), layout="constrained")[1]
+    ax = axes_of(ax, 4.5, 4)
     ax.contourf(x, y, target, levels=[*_levels(target), target.max()], cmap="Blues", alpha=0.8)
     ax.contour(x, y, member, levels=_levels(member), colors="C3", linewidths=1.2)
     ax.set_title("target (filled) and approximation (lines)", fontsize=9)
@@ -68,7 +68,7 @@ def plot_race(race: Any, *, ax: Axes | None = None) -> Axes:
     """The variance per draw of each estimator of a gradient, on a logarithmic scale."""
     totals = {name: float(jnp.sum(variance)) for name, variance in race.variances.items()}
     shown = {name: value for name, value in totals.items() if value > 0}
-    ax = ax or plt.subplots(figsize=(5.5, 0.5 + 0.45 * len(shown)), layout="constrained")[1]
+    ax = axes_of(ax, 5.5, 0.5 + 0.45 * len(shown))
     ax.barh(list(shown), list(shown.values()), color="C0")
     ax.invert_yaxis()
     ax.set_xscale("log")

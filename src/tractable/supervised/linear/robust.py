@@ -78,8 +78,8 @@ class RobustModel(Ended, Module):
 
 
 def robust_regression(
-    X: ArrayLike,
-    y: ArrayLike,
+    X: ArrayLike | Rows,
+    y: ArrayLike | None = None,
     weights: ArrayLike | None = None,
     *,
     loss: str = "huber",

@@ -22,12 +22,12 @@ from tractable.core.chunks import pad_rows
 from tractable.core.iterate import Ended, Status
 from tractable.core.module import Module, field
 from tractable.core.numerics import softplus
-from tractable.core.rows import points
+from tractable.core.rows import Rows, points
 from tractable.core.types import Array, ArrayLike, Float, Int, Key, Scalar
 from tractable.core.verdict import Verdict
 from tractable.distributions.gaussian import Gaussian
 from tractable.inference.curvature.moderated import moderated_probability
-from tractable.supervised.logistic.newton import NewtonFit, StandardRows, binary_rows, newton
+from tractable.supervised.logistic.newton import NewtonFit, StandardRows, Sweep, binary_rows, newton
 
 __all__ = ["BayesianLogistic", "fit_bayes_logistic", "laplace_logistic", "sample_logistic"]
 
@@ -80,20 +80,20 @@ class BayesianLogistic(Ended, Module):
         spread = xp.sqrt(xp.diag(xp.asarray(self.posterior.cov)))[int(self.has_intercept) :]
         return spread / xp.asarray(self.scale)
 
-    def design(self, X: ArrayLike) -> Any:
+    def design(self, X: ArrayLike | Rows) -> Any:
         """Standardised rows with a leading one."""
         x = points(X, self.centre.shape[0])
         xp = namespace(self, x)
         z = (x - xp.asarray(self.centre)[None]) / xp.asarray(self.scale)[None]
         return xp.column_stack([xp.ones(len(z)), z]) if self.has_intercept else z
 
-    def log_odds(self, X: ArrayLike) -> tuple[Any, Any]:
+    def log_odds(self, X: ArrayLike | Rows) -> tuple[Any, Any]:
         r"""Mean and variance of $w^\top\phi$ for each row."""
         z, xp = self.design(X), namespace(self, X)
         mean, cov = xp.asarray(self.posterior.mean), xp.asarray(self.posterior.cov)
         return z @ mean, xp.maximum(((z @ cov) * z).sum(1), 0.0)
 
-    def predict_proba(self, X: ArrayLike, method: str = "exact", **options: Any) -> Any:
+    def predict_proba(self, X: ArrayLike | Rows, method: str = "exact", **options: Any) -> Any:
         r"""$\int\sigma(a)\,N(a \mid \mu_a, \sigma_a^2)\,da$ of each row; see `moderated_probability`."""
         return moderated_probability(*self.log_odds(X), method, **options)
 
@@ -120,10 +120,7 @@ def laplace_logistic(
     mean = np.zeros(p) if prior_mean is None else np.asarray(as_float("prior_mean", prior_mean), float)
     check(mean.shape == (p,), "prior_mean", f"of shape ({p},)", f"shape {mean.shape}")
     if isinstance(prior_precision, str):
-        check(
-            prior_precision == "evidence", "prior_precision", "'evidence' or numbers", repr(prior_precision)
-        )
-        return by_evidence(rows, np.zeros(p), np.ones(p), mean)
+        return _posterior(rows, *mode_and_precision(rows, rows.logistic, prior_precision, mean=mean))
     given = np.asarray(as_float("prior_precision", prior_precision), float)
     check(given.shape in ((), (p,), (p, p)), "prior_precision", f"(), ({p},) or ({p}, {p})", given.shape)
     matrix = given if given.ndim == 2 else np.diag(np.broadcast_to(given, (p,)))
@@ -131,12 +128,12 @@ def laplace_logistic(
     check(ok, "prior_precision", "positive definite and finite", offender(given, np.asarray(False)))
     found = newton(rows.logistic, mean.copy(), matrix, rows.total, mean=mean)
     alpha = float(given) if given.ndim == 0 else np.nan
-    return _posterior(rows, found, log_evidence(found, matrix, mean), alpha)
+    return _posterior(rows, found, log_evidence(found, matrix, mean), alpha, False)
 
 
 def fit_bayes_logistic(
-    X: ArrayLike,
-    y: ArrayLike,
+    X: ArrayLike | Rows,
+    y: ArrayLike | None = None,
     weights: ArrayLike | None = None,
     *,
     intercept: bool = True,
@@ -148,22 +145,12 @@ def fit_bayes_logistic(
     $N(0, 10^2)$: wide beside any log-odds that rows can show, and proper, so that the evidence is one.
     """
     rows = binary_rows(X, y, weights, intercept)
-    fixed, relative = prior_parts(rows)
-    if isinstance(prior_precision, str):
-        check(
-            prior_precision == "evidence", "prior_precision", "'evidence' or a number", repr(prior_precision)
-        )
-        return by_evidence(rows, fixed, relative, np.zeros(rows.size))
-    ok = np.isfinite(prior_precision) and prior_precision > 0
-    check(ok, "prior_precision", "positive and finite, or 'evidence'", prior_precision)
-    matrix = np.diag(fixed + prior_precision * relative)
-    found = newton(rows.logistic, np.zeros(rows.size), matrix, rows.total)
-    return _posterior(rows, found, log_evidence(found, matrix, np.zeros(rows.size)), float(prior_precision))
+    return _posterior(rows, *mode_and_precision(rows, rows.logistic, prior_precision))
 
 
 def sample_logistic(
-    X: ArrayLike,
-    y: ArrayLike,
+    X: ArrayLike | Rows,
+    y: ArrayLike | None = None,
     weights: ArrayLike | None = None,
     *,
     key: Key,
@@ -178,22 +165,15 @@ def sample_logistic(
     """
     from tractable.inference.chains.mcmc import mcmc  # what a Laplace approximation does not need
 
-    approximate = fit_bayes_logistic(X, y, weights, intercept=intercept, prior_precision=prior_precision)
-    rows = binary_rows(X, y, weights, intercept)
+    table = Rows.of(X, y, weights, target="binary")
+    approximate = fit_bayes_logistic(table, intercept=intercept, prior_precision=prior_precision)
+    rows = binary_rows(table, None, None, intercept)
     fixed, relative = prior_parts(rows)
     prior = jnp.asarray(fixed + float(approximate.precision) * relative)
     (z, targets), w = pad_rows((rows.design(), rows.y), rows.weights)
     start = np.asarray(approximate.posterior.mean)
-    posterior = mcmc(
-        log_joint,
-        start,
-        key=key,
-        args=(z, targets, w, prior),
-        num_draws=num_draws,
-        num_chains=num_chains,
-        progress=False,
-    )
-    return approximate, posterior
+    options: Any = {"num_draws": num_draws, "num_chains": num_chains, "progress": False}
+    return approximate, mcmc(log_joint, start, key=key, args=(z, targets, w, prior), **options)
 
 
 def log_joint(beta: Array, z: Array, y: Array, w: Array, precision: Array) -> Scalar:
@@ -210,26 +190,39 @@ def prior_parts(rows: StandardRows) -> tuple[np.ndarray, np.ndarray]:
     return fixed, relative
 
 
-def by_evidence(
-    rows: StandardRows, fixed: np.ndarray, relative: np.ndarray, mean: np.ndarray
-) -> BayesianLogistic:
-    """The posterior under the shared precision of largest evidence, each search from the last mode."""
+def mode_and_precision(
+    rows: StandardRows, sweep: Sweep, prior_precision: float | int | str, *, mean: np.ndarray | None = None,
+    copies: int = 1, tol: float = 1e-4,
+) -> tuple[NewtonFit, float, float, bool]:  # fmt: skip
+    r"""The mode, its evidence, the shared precision (given, or of largest evidence within `tol` of its
+    logarithm), and whether that is at the edge of the range searched.
+
+    Each coefficient has so many `copies`, one for each function of the row, and each search begins at the
+    mode of the last.
+    """
+    fixed, relative = (np.repeat(part, copies) for part in prior_parts(rows))
+    centre = np.zeros(fixed.size) if mean is None else mean
+    last = centre.copy()
+
+    def fitted(alpha: float) -> tuple[NewtonFit, float]:
+        nonlocal last
+        matrix = np.diag(fixed + alpha * relative)
+        found = newton(sweep, last, matrix, rows.total, mean=centre)
+        last = found.beta
+        return found, log_evidence(found, matrix, centre)
+
+    if not isinstance(prior_precision, str):
+        ok = np.isfinite(prior_precision) and prior_precision > 0
+        check(ok, "prior_precision", "positive and finite, or 'evidence'", prior_precision)
+        return *fitted(float(prior_precision)), float(prior_precision), False
+    known = prior_precision == "evidence"
+    check(known, "prior_precision", "'evidence' or a number", repr(prior_precision))
     from scipy.optimize import minimize_scalar
 
-    last = {"beta": mean.copy()}
-
-    def fitted(log_alpha: float) -> tuple[NewtonFit, float]:
-        matrix = np.diag(fixed + np.exp(log_alpha) * relative)
-        found = newton(rows.logistic, last["beta"], matrix, rows.total, mean=mean)
-        last["beta"] = found.beta
-        return found, log_evidence(found, matrix, mean)
-
-    best: Any = minimize_scalar(
-        lambda a: -fitted(a)[1], bounds=SPAN, method="bounded", options={"xatol": 1e-4}
-    )
+    options: Any = {"bounds": SPAN, "method": "bounded", "options": {"xatol": tol}}
+    best: Any = minimize_scalar(lambda a: -fitted(np.exp(a))[1], **options)
     edge = min(best.x - SPAN[0], SPAN[1] - best.x) < 1e-2
-    found, evidence = fitted(best.x)
-    return _posterior(rows, found, evidence, float(np.exp(best.x)), edge=bool(edge))
+    return *fitted(float(np.exp(best.x))), float(np.exp(best.x)), bool(edge)
 
 
 def log_evidence(found: NewtonFit, prior: np.ndarray, mean: np.ndarray) -> float:
@@ -240,7 +233,7 @@ def log_evidence(found: NewtonFit, prior: np.ndarray, mean: np.ndarray) -> float
 
 
 def _posterior(
-    rows: StandardRows, found: NewtonFit, evidence: float, alpha: float, *, edge: bool = False
+    rows: StandardRows, found: NewtonFit, evidence: float, alpha: float, edge: bool
 ) -> BayesianLogistic:
     cov = np.linalg.inv(found.hessian)
     gaussian = Gaussian(jnp.asarray(found.beta), jnp.asarray((cov + cov.T) / 2))

@@ -18,15 +18,14 @@ import numpy as np
 from scipy.special import ndtri
 from scipy.special import softmax as softmax_of
 
-from tractable.core.checks import check, namespace
+from tractable.core.checks import namespace
 from tractable.core.host_random import generator
 from tractable.core.iterate import Ended
 from tractable.core.module import Module, field
 from tractable.core.numerics import softmax
-from tractable.core.rows import points
+from tractable.core.rows import Rows, points
 from tractable.core.types import Array, ArrayLike, Float, Int, Scalar
-from tractable.supervised.logistic.bayes import SPAN, log_evidence, prior_parts
-from tractable.supervised.logistic.newton import NewtonFit, newton
+from tractable.supervised.logistic.bayes import mode_and_precision
 from tractable.supervised.logistic.softmax import class_rows, softmax_sweep, zero_sum_basis
 
 __all__ = ["BayesianSoftmax", "fit_bayes_softmax"]
@@ -48,7 +47,7 @@ class BayesianSoftmax(Ended, Module):
     code: Int[Array, ""]
     has_intercept: bool = field(static=True)
 
-    def logits(self, X: ArrayLike) -> tuple[Any, Any]:
+    def logits(self, X: ArrayLike | Rows) -> tuple[Any, Any]:
         """Mean (rows, classes) and a root (rows, classes, classes - 1) of the covariance of the logits."""
         x = points(X, self.centre.shape[0])
         xp = namespace(self, x)
@@ -59,7 +58,7 @@ class BayesianSoftmax(Ended, Module):
         basis = zero_sum_basis(q + 1)
         return z @ xp.asarray(self.mean) @ basis.T, basis[None] @ _roots(spread, xp)
 
-    def predict_proba(self, X: ArrayLike) -> Any:
+    def predict_proba(self, X: ArrayLike | Rows) -> Any:
         """The mean over the posterior of each class probability."""
         x = points(X, self.centre.shape[0])
         parts = [self._average(x[i : i + _BLOCK]) for i in range(0, max(len(x), 1), _BLOCK)]
@@ -74,8 +73,8 @@ class BayesianSoftmax(Ended, Module):
 
 
 def fit_bayes_softmax(
-    X: ArrayLike,
-    y: ArrayLike,
+    X: ArrayLike | Rows,
+    y: ArrayLike | None = None,
     weights: ArrayLike | None = None,
     *,
     num_classes: int | None = None,
@@ -83,36 +82,9 @@ def fit_bayes_softmax(
     prior_precision: float | int | str = "evidence",
 ) -> BayesianSoftmax:
     r"""Laplace's posterior for codes `y`; $\alpha$ is given, or the one of largest evidence."""
-    from scipy.optimize import minimize_scalar
-
     rows, codes, k = class_rows(X, y, weights, num_classes, intercept)
-    basis = zero_sum_basis(k)
-    sweep = softmax_sweep(rows, codes, basis)
-    fixed, relative = (np.repeat(part, k - 1) for part in prior_parts(rows))
-    zero = np.zeros(fixed.size)
-    last = {"beta": zero}
-
-    def fitted(alpha: float) -> tuple[NewtonFit, float]:
-        matrix = np.diag(fixed + alpha * relative)
-        found = newton(sweep, last["beta"], matrix, rows.total)
-        last["beta"] = found.beta
-        return found, log_evidence(found, matrix, zero)
-
-    if isinstance(prior_precision, str):
-        check(
-            prior_precision == "evidence", "prior_precision", "'evidence' or a number", repr(prior_precision)
-        )
-        options = {"xatol": 1e-3}
-        best: Any = minimize_scalar(
-            lambda a: -fitted(np.exp(a))[1], bounds=SPAN, method="bounded", options=options
-        )
-        alpha = float(np.exp(best.x))
-    else:
-        alpha = float(prior_precision)
-        check(
-            np.isfinite(alpha) and alpha > 0, "prior_precision", "positive and finite, or 'evidence'", alpha
-        )
-    found, evidence = fitted(alpha)
+    sweep = softmax_sweep(rows, codes, zero_sum_basis(k))
+    found, evidence, alpha, _ = mode_and_precision(rows, sweep, prior_precision, copies=k - 1, tol=1e-3)
     cov = np.linalg.inv(found.hessian)
     mean = jnp.asarray(found.beta.reshape(rows.size, -1))
     spread = (jnp.asarray((cov + cov.T) / 2), jnp.asarray(rows.centre), jnp.asarray(rows.scale))

@@ -20,6 +20,7 @@ from scipy.special import log_expit
 from tractable.core.blocks import run_in_blocks
 from tractable.core.checks import check, check_count
 from tractable.core.iterate import Status, is_close
+from tractable.core.rows import Rows
 from tractable.core.types import ArrayLike
 from tractable.distributions.gaussian import Gaussian
 from tractable.inference.variational.cavi import never_falls
@@ -40,8 +41,8 @@ def sigmoid_bound(a: ArrayLike, xi: ArrayLike) -> np.ndarray:
 
 
 def variational_logistic(
-    X: ArrayLike,
-    y: ArrayLike,
+    X: ArrayLike | Rows,
+    y: ArrayLike | None = None,
     weights: ArrayLike | None = None,
     *,
     intercept: bool | None = True,

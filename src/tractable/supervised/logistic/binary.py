@@ -24,7 +24,7 @@ from tractable.core.chunks import pad_rows
 from tractable.core.iterate import Status
 from tractable.core.module import Module, field
 from tractable.core.numerics import sigmoid, sigmoid_derivative, softplus
-from tractable.core.rows import points
+from tractable.core.rows import Rows, points
 from tractable.core.types import Array, ArrayLike, Float, Int, Key, Scalar
 from tractable.core.verdict import Verdict
 from tractable.optim.gradient import FirstOrder, GradientDescent, LineSearchDescent
@@ -136,7 +136,7 @@ class BinaryModel(LikelihoodFit):
         more = f"{short} direction(s) cannot be told apart: coefficients of least size are given."
         return Verdict(said.ok, f"{said} {more}", said.numbers | {"rank": self.rank})
 
-    def predictor(self, X: ArrayLike) -> Any:
+    def predictor(self, X: ArrayLike | Rows) -> Any:
         r"""$b + w^\top x$ of each row."""
         x = points(X, self.coefficients.shape[0])
         xp = namespace(self, x)
@@ -146,11 +146,11 @@ class BinaryModel(LikelihoodFit):
 class LogisticModel(BinaryModel):
     """The fit of $p(y = 1 \\mid x) = \\sigma(b + w^\\top x)$."""
 
-    def log_odds(self, X: ArrayLike) -> Any:
+    def log_odds(self, X: ArrayLike | Rows) -> Any:
         r"""$b + w^\top x$ of each row."""
         return self.predictor(X)
 
-    def predict_proba(self, X: ArrayLike) -> Any:
+    def predict_proba(self, X: ArrayLike | Rows) -> Any:
         r"""$\sigma(b + w^\top x)$ of each row."""
         eta = self.predictor(X)
         return expit(eta) if namespace(eta) is np else sigmoid(eta)
@@ -176,8 +176,8 @@ class LogisticModel(BinaryModel):
 
 
 def fit_logistic(
-    X: ArrayLike,
-    y: ArrayLike,
+    X: ArrayLike | Rows,
+    y: ArrayLike | None = None,
     weights: ArrayLike | None = None,
     *,
     penalty: float | int = 0.0,

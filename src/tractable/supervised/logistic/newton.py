@@ -164,7 +164,7 @@ class StandardRows(NamedTuple):
 
 
 def binary_rows(
-    X: ArrayLike, y: ArrayLike, weights: ArrayLike | None, intercept: bool | None
+    X: ArrayLike | Rows, y: ArrayLike | None, weights: ArrayLike | None, intercept: bool | None
 ) -> StandardRows:
     """Checked rows of targets 0 and 1, standardised; with `intercept=None` taken as they are."""
     rows = Rows.of(X, y, weights, target="binary")

@@ -19,6 +19,7 @@ from jax.scipy.stats import norm
 from scipy.special import ndtr
 
 from tractable.core.checks import namespace
+from tractable.core.rows import Rows
 from tractable.core.types import ArrayLike, Scalar
 from tractable.distributions.special import log_ndtr
 from tractable.supervised.logistic.binary import BinaryModel, finished
@@ -40,15 +41,15 @@ def probit_loss(
 class ProbitModel(BinaryModel):
     """The fit of $p(y = 1 \\mid x) = \\Phi(b + w^\\top x)$."""
 
-    def predict_proba(self, X: ArrayLike) -> Any:
+    def predict_proba(self, X: ArrayLike | Rows) -> Any:
         r"""$\Phi(b + w^\top x)$ of each row."""
         eta = self.predictor(X)
         return ndtr(eta) if namespace(eta) is np else norm.cdf(eta)
 
 
 def fit_probit(
-    X: ArrayLike,
-    y: ArrayLike,
+    X: ArrayLike | Rows,
+    y: ArrayLike | None = None,
     weights: ArrayLike | None = None,
     *,
     penalty: float | int = 0.0,

@@ -105,8 +105,8 @@ class LikelihoodFit(Ended, Module):
 
 
 def separation(
-    X: ArrayLike,
-    y: ArrayLike,
+    X: ArrayLike | Rows,
+    y: ArrayLike | None = None,
     *,
     weights: ArrayLike | None = None,
     intercept: bool = True,

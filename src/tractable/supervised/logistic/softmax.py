@@ -82,21 +82,21 @@ class SoftmaxModel(LikelihoodFit):
     penalty: float = field(static=True)
     separation: Separation | None = None
 
-    def logits(self, X: ArrayLike) -> Any:
+    def logits(self, X: ArrayLike | Rows) -> Any:
         r"""$b_k + w_k^\top x$, a column per class."""
         x = points(X, self.coefficients.shape[1])
         xp = namespace(self, x)
         return x @ xp.asarray(self.coefficients).T + xp.asarray(self.intercepts)[None]
 
-    def predict_proba(self, X: ArrayLike) -> Any:
+    def predict_proba(self, X: ArrayLike | Rows) -> Any:
         """The probability of each class, a column per class."""
         logits = self.logits(X)
         return softmax_of(logits, axis=1) if namespace(logits) is np else softmax(logits, axis=1)
 
 
 def fit_softmax(
-    X: ArrayLike,
-    y: ArrayLike,
+    X: ArrayLike | Rows,
+    y: ArrayLike | None = None,
     weights: ArrayLike | None = None,
     *,
     num_classes: int | None = None,
@@ -144,7 +144,11 @@ def zero_sum_basis(num_classes: int) -> np.ndarray:
 
 
 def class_rows(
-    X: ArrayLike, y: ArrayLike, weights: ArrayLike | None, num_classes: int | None, intercept: bool
+    X: ArrayLike | Rows,
+    y: ArrayLike | None,
+    weights: ArrayLike | None,
+    num_classes: int | None,
+    intercept: bool,
 ) -> tuple[StandardRows, np.ndarray, int]:
     """Checked and standardised rows, the codes of their classes and the number of classes."""
     rows = Rows.of(X, y, weights, target="class", num_classes=num_classes)

@@ -52,7 +52,7 @@ class Boosted(Ended, Module):
         rest = np.sqrt(max(len(self.prior) - 1, 1))
         return np.cumprod(np.sqrt(self.errors * (1 - self.errors)) * (rest + 1 / rest))
 
-    def votes(self, X: ArrayLike, num_rounds: int | None = None) -> Float[Values, "n k"]:
+    def votes(self, X: ArrayLike | Rows, num_rounds: int | None = None) -> Float[Values, "n k"]:
         """$V_k$ of each row after all rounds, or the first of them; a tree without errors decides alone."""
         rows = points(X, self.num_features, gaps=True)
         xp = namespace(self, rows)
@@ -61,7 +61,7 @@ class Boosted(Ended, Module):
             found = found + xp.where(tree.predict(rows)[:, None] == classes, alpha, 0.0)
         return found
 
-    def probabilities(self, X: ArrayLike) -> Float[Values, "n k"]:
+    def probabilities(self, X: ArrayLike | Rows) -> Float[Values, "n k"]:
         r"""$p_k \propto e^{2 V_k}$; without any useful tree, the class shares of the training rows."""
         votes, xp = self.votes(X), namespace(self, X)
         if not self.trees:
@@ -71,7 +71,7 @@ class Boosted(Ended, Module):
         odds = xp.exp(2 * (finite - finite.max(1, keepdims=True)))
         return xp.where(decided, votes == np.inf, odds / odds.sum(1, keepdims=True))
 
-    def predict(self, X: ArrayLike) -> Values:
+    def predict(self, X: ArrayLike | Rows) -> Values:
         """The code of the class with most votes; of equals the first."""
         return self.probabilities(X).argmax(1) if not self.trees else self.votes(X).argmax(1)
 

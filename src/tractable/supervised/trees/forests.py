@@ -74,7 +74,7 @@ class Forest(Nodes):
             self.weight[part], self.impurity[part], self.criterion, self.num_features,
         )  # fmt: skip
 
-    def values(self, X: ArrayLike, num_threads: int | None = None) -> Float[Values, "n k"]:
+    def values(self, X: ArrayLike | Rows, num_threads: int | None = None) -> Float[Values, "n k"]:
         """The mean over trees of the class shares of each row, or of its mean in one column."""
         rows = points(X, self.num_features, gaps=True)
         answer = lambda block: sum_leaf_values(self, block, self.roots)  # noqa: E731
@@ -83,15 +83,15 @@ class Forest(Nodes):
         blocks = [rows[i : i + _BLOCK] for i in range(0, len(rows), _BLOCK)]
         return np.concatenate(list(in_threads(answer, blocks, num_threads))) / self.num_trees
 
-    def predict(self, X: ArrayLike) -> Values:
+    def predict(self, X: ArrayLike | Rows) -> Values:
         """The mean of each row, or the code of its most probable class."""
         return answers(self.values(X), self.criterion)
 
-    def leaves(self, X: ArrayLike) -> Int[Values, "t n"]:
+    def leaves(self, X: ArrayLike | Rows) -> Int[Values, "t n"]:
         """The leaf of each row in each tree, as an index of the forest's nodes."""
         return walk(self, points(X, self.num_features, gaps=True), self.roots)
 
-    def uncertainty(self, X: ArrayLike) -> UncertaintySplit:
+    def uncertainty(self, X: ArrayLike | Rows) -> UncertaintySplit:
         """Noise and disagreement of the trees for each row: entropy of classes, or variance of numbers.
 
         The variance of a leaf has one pseudo-row with the out-of-bag error, as few rows say little of noise.

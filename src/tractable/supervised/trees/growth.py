@@ -367,10 +367,8 @@ def _thresholds(
     # next to each other, or so small that halves round: the lower value itself separates them
     split = (middle >= below) & (middle < above)
     found = np.where(np.isinf(above), np.inf, np.where(split, middle, below))
-    last, beyond = low.copy(), np.where(high >= 0, high, columns.starts[feature + 1] - starts)
-    while (beyond - last > 1).any():  # bisection, all nodes together
-        between = (last + beyond) // 2
-        not_above = columns.values[starts + np.minimum(between, beyond - 1)] <= found
-        last = np.where(not_above & (between < beyond), between, last)
-        beyond = np.where(not_above, beyond, between)
+    last = np.empty_like(low)
+    for column in np.unique(feature):
+        own, values = feature == column, columns.values[slice(*columns.starts[column : column + 2])]
+        last[own] = np.searchsorted(values, found[own], side="right") - 1
     return found, last

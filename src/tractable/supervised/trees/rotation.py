@@ -34,7 +34,7 @@ class RotationForest(Module):
     rotations: Float[Values, "t d d"]
     training_error: Float[Values, ""]
 
-    def values(self, X: ArrayLike, num_threads: int | None = None) -> Float[Values, "n k"]:
+    def values(self, X: ArrayLike | Rows, num_threads: int | None = None) -> Float[Values, "n k"]:
         """The mean over trees of the class shares of each row (or of its mean)."""
         rows = points(X, self.rotations.shape[1])
         xp, answer = namespace(self, rows), lambda pair: pair[0].values(_rotate(rows, pair[1]))
@@ -42,7 +42,7 @@ class RotationForest(Module):
         found = in_threads(answer, pairs, num_threads) if xp is np else map(answer, pairs)
         return xp.mean(xp.stack(list(found)), axis=0)
 
-    def predict(self, X: ArrayLike) -> Values:
+    def predict(self, X: ArrayLike | Rows) -> Values:
         """The code of the most probable class, or the mean."""
         return answers(self.values(X), self.trees[0].criterion)
 

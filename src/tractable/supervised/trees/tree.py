@@ -23,7 +23,7 @@ from scipy.special import entr
 
 from tractable.core.checks import as_float, check, check_option, namespace, offender
 from tractable.core.module import Module, field
-from tractable.core.rows import points
+from tractable.core.rows import Rows, points
 from tractable.core.types import ArrayLike, Bool, Float, Int, Values
 from tractable.core.verdict import Verdict
 
@@ -91,20 +91,20 @@ class Tree(Nodes):
             found[self.left[node]] = found[self.left[node] + 1] = found[node] + 1
         return found
 
-    def apply(self, X: ArrayLike) -> Int[Values, " n"]:
+    def apply(self, X: ArrayLike | Rows) -> Int[Values, " n"]:
         """The leaf of each row."""
         return walk(self, points(X, self.num_features, gaps=True), np.zeros(1, np.int32))[0]
 
-    def values(self, X: ArrayLike) -> Float[Values, "n k"]:
+    def values(self, X: ArrayLike | Rows) -> Float[Values, "n k"]:
         """The class shares of each row's leaf; for a regression tree, its mean in one column."""
         return take(self.value, self.apply(X))
 
-    def predict(self, X: ArrayLike) -> Values:
+    def predict(self, X: ArrayLike | Rows) -> Values:
         """The mean of each row's leaf, or the code of its most frequent class (of equals the first)."""
         found = self.values(X)
         return answers(found, self.criterion)
 
-    def variances(self, X: ArrayLike) -> Float[Values, " n"]:
+    def variances(self, X: ArrayLike | Rows) -> Float[Values, " n"]:
         r"""The variance of the targets in each row's leaf, with one pseudo-row that has the root's variance:
         $(W v + v_0)/(W + 1)$. A leaf of one row does not promise certainty."""
         leaf = self.apply(X)
