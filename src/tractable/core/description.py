@@ -2,9 +2,11 @@ r"""How objects show themselves: values where they are few, shapes where they ar
 
 Fields.      Each field of a module is shown as `name=value`; `field(show=False)` hides one, and
              `field(about="...")` says beside it what it is. `None` is not shown where it is the default.
-             A class with `_shown = ("mean", "samples")` shows these fields and properties instead.
+             A class with `_shown = ("mean", "samples")` shows these fields and properties instead; one
+             with `_columns()`, the columns of a table by name, shows that table.
 Arrays.      Up to eight values with six significant digits; beyond that, and for tracers, `float64[9]`.
 Verdict.     What has a `verdict` or a `status` ends with its sentence: a result is never printed without it.
+             What makes no claim but has a `_note()` ends with that.
 Shape.       One line where it fits, otherwise one line for each field.
 Cost.        Large arrays are neither read nor moved; nothing is compiled.
 """
@@ -41,8 +43,10 @@ class Described:
 
 def as_text(module: Any) -> str:
     """A module on one line, or as a table; the sentence of its verdict ends it."""
-    rows, sentence = _rows(module), sentence_of(module)
-    name = type(module).__name__
+    sentence, name = sentence_of(module), type(module).__name__
+    if cells := _cells(module):
+        return "\n".join([*_aligned(cells), *([sentence] if sentence else [])])
+    rows = _rows(module)
     line = f"{name}({', '.join(f'{key}={text}' for key, text, _ in rows)})"
     if len(line) > _WIDTH or "\n" in line:
         width = max(len(key) for key, _, _ in rows)
@@ -52,7 +56,7 @@ def as_text(module: Any) -> str:
 
 def as_html(module: Any) -> str:
     """A module as a small table: name, value and meaning of each field, and the verdict below it."""
-    rows = "".join(
+    rows = _html_rows(_cells(module)) or "".join(
         f"<tr><th>{html.escape(key)}</th><td><pre>{html.escape(text)}</pre></td>"
         f"<td>{html.escape(about)}</td></tr>"
         for key, text, about in _rows(module)
@@ -70,6 +74,8 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 
 def sentence_of(module: Any) -> str:
     """The sentence of the `verdict`, or else of the `status`; "" where there is none, or no values yet."""
+    if hasattr(module, "_note"):
+        return module._note() if _has_numbers(module) else ""
     names = [name for name in ("verdict", "status") if hasattr(type(module), name) or name in vars(module)]
     if not names or not _has_numbers(module):
         return ""
@@ -118,6 +124,29 @@ def _rows(module: Any) -> list[tuple[str, str, str]]:
     abouts = {name: f.metadata.get("about", "") for name, f in fields.items()}
     values = {name: _value(module, name) for name in names}
     return [(name, describe(x), abouts.get(name, "")) for name, x in values.items() if x is not _ABSENT]
+
+
+def _cells(module: Any) -> list[list[str]]:
+    """The header and the rows of the table of a module; nothing where it has none, or no values yet."""
+    if not hasattr(module, "_columns") or not _has_numbers(module) or np.ndim(getattr(module, "code", 0)):
+        return []
+    columns = module._columns()
+    texts = [[x if isinstance(x, str) else describe(x) for x in column] for column in columns.values()]
+    return [list(columns), *(list(row) for row in zip(*texts))]
+
+
+def _aligned(cells: list[list[str]]) -> list[str]:
+    """Lines of cells: the first column to the left, numbers to the right."""
+    widths = [max(map(len, column)) for column in zip(*cells)]
+    sides = ["<", *">" * len(widths)]
+    forms = [f"{side}{width}" for side, width in zip(sides, widths)]
+    return ["  ".join(format(text, form) for text, form in zip(row, forms)).rstrip() for row in cells]
+
+
+def _html_rows(cells: list[list[str]]) -> str:
+    kinds = ["th", *["td"] * len(cells)]
+    rows = [[f"<{kind}>{html.escape(text)}</{kind}>" for text in row] for kind, row in zip(kinds, cells)]
+    return "".join(f"<tr>{''.join(row)}</tr>" for row in rows)
 
 
 def _is_shown(module: Any, f: dataclasses.Field) -> bool:

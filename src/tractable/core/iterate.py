@@ -17,7 +17,7 @@ from tractable.core.checks import check, check_count, is_concrete, is_key
 from tractable.core.module import Module, field
 from tractable.core.types import Array, Bool, Float, Int, Scalar
 
-__all__ = ["Ended", "Run", "Status", "TraceCounter", "count_traces", "run", "run_until"]
+__all__ = ["Ended", "Run", "Status", "TraceCounter", "bisect", "count_traces", "run", "run_until"]
 
 State = TypeVar("State")
 
@@ -147,6 +147,25 @@ def run_until(
     k, state, trace, value, before = jax.lax.while_loop(proceed, advance, first)
     stopped = jnp.where(done(k, state, value, before), int(Status.converged), int(Status.exhausted))
     return Run(state, trace, k, jnp.where(jnp.isfinite(value), stopped, int(Status.not_finite)))
+
+
+def bisect(
+    reached: Callable[[Array], Array], low: Array, high: Array, *, num_steps: int
+) -> tuple[Array, Array]:
+    """The ends, elementwise, around the point from which on `reached(x)` holds, each step half as far apart.
+
+    >>> _, root = bisect(lambda x: x**2 >= 2, jnp.asarray(1.0), jnp.asarray(2.0), num_steps=40)
+    >>> round(float(root), 6)
+    1.414214
+    """
+
+    def halve(ends, _):
+        low, high = ends
+        middle = low + (high - low) / 2
+        there = reached(middle)
+        return (jnp.where(there, low, middle), jnp.where(there, middle, high)), None
+
+    return run(halve, (low, high), num_steps=num_steps).state
 
 
 class TraceCounter:

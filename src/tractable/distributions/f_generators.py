@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tractable.core.checks import check, offender
+from tractable.core.iterate import bisect
 from tractable.core.types import Array
 
 __all__ = [
@@ -167,18 +168,10 @@ def _times(mass: Array, weight: float) -> Array:
 def _numerical_conjugate(f: Function, derivative: Function, at_infinity: float) -> Function:
     def conjugate(u):
         u = jnp.asarray(u)
-
-        def halve(_, bracket):
-            low, high = bracket
-            middle = (low + high) / 2
-            below = derivative(jnp.exp(middle)) < u
-            return jnp.where(below, middle, low), jnp.where(below, high, middle)
-
-        start = (jnp.full(u.shape, -300.0, u.dtype), jnp.full(u.shape, 300.0, u.dtype))
-        low, high = jax.lax.fori_loop(0, 70, halve, jax.lax.stop_gradient(start))
-        t = jax.lax.stop_gradient(
-            jnp.exp((low + high) / 2)
-        )  # optimal, so that its own derivative does not matter
+        fixed, far = jax.lax.stop_gradient(u), jnp.full(u.shape, 300.0, u.dtype)
+        low, high = bisect(lambda log_t: derivative(jnp.exp(log_t)) >= fixed, -far, far, num_steps=70)
+        # optimal, so that its own derivative does not matter
+        t = jax.lax.stop_gradient(jnp.exp((low + high) / 2))
         return jnp.where(u > at_infinity, jnp.inf, u * t - f(t))
 
     return conjugate

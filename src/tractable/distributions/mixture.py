@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import jax.random as jr
 
 from tractable.core.checks import as_float, check
-from tractable.core.iterate import run
+from tractable.core.iterate import bisect, run
 from tractable.core.module import Module, field, plates
 from tractable.core.numerics import logsumexp, safe_log, softmax
 from tractable.core.support import Support, simplex
@@ -265,14 +265,7 @@ def _icdf(mixture: Mixture, p: Array) -> Array:
 def _bisect(mixture: Mixture, p: Array, low: Array, high: Array, inside: Array) -> Array:
     below = jnp.where(inside, low - 1 if mixture.discrete else low, 0.0)
     above = jnp.where(inside, high, 1.0)
-
-    def halve(bracket, _):
-        low, high = bracket
-        middle = low + (high - low) / 2
-        reached = _cdf(mixture, middle) >= p
-        return (jnp.where(reached, low, middle), jnp.where(reached, middle, high)), None
-
-    _, high = run(halve, (below, above), num_steps=_HALVINGS).state
+    _, high = bisect(lambda x: _cdf(mixture, x) >= p, below, above, num_steps=_HALVINGS)
     return jnp.floor(high) if mixture.discrete else high
 
 

@@ -15,7 +15,7 @@ import jax.random as jr
 import numpy as np
 
 from tractable.core.checks import check
-from tractable.core.iterate import run
+from tractable.core.iterate import bisect
 from tractable.core.module import field
 from tractable.core.numerics import logsumexp, safe_log
 from tractable.core.support import Support, positive, real, simplex
@@ -95,12 +95,5 @@ class NormalMixture(Univariate):
             ..., None
         ]
         ends = (self.loc - z * self.scale).min(-1), (self.loc + z * self.scale).max(-1)
-
-        def halve(bracket, _):
-            low, high = bracket
-            middle = low + (high - low) / 2
-            there = reached(middle)
-            return (jnp.where(there, low, middle), jnp.where(there, middle, high)), None
-
-        start = tuple(jnp.broadcast_to(end, p.shape) for end in ends)
-        return run(halve, start, num_steps=_HALVINGS).state[1]
+        low, high = (jnp.broadcast_to(end, p.shape) for end in ends)
+        return bisect(reached, low, high, num_steps=_HALVINGS)[1]

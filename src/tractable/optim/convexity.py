@@ -25,6 +25,7 @@ from tractable.core.checks import as_float, check, check_count, check_finite
 from tractable.core.iterate import run
 from tractable.core.module import Module, field
 from tractable.core.types import Array, ArrayLike, Bool, Float, Key, Scalar
+from tractable.core.verdict import Verdict
 
 __all__ = [
     "ConvexityReport",
@@ -62,18 +63,13 @@ class ConvexityReport(Module):
         curved = not self.hessian_applies or eigenvalue >= -self.tol
         return float(self.chord_gap) <= self.tol and curved
 
-    def __repr__(self) -> str:
-        """Two tests and a verdict."""
-        verdict = "no violation found" if self.convex else "NOT CONVEX"
-        if self.hessian_applies:
-            hessian = f"smallest relative eigenvalue {float(self.smallest_eigenvalue):.2g}"
-        else:
-            hessian = f"not applicable: the slope jumps near {np.asarray(self.kink).round(6)}"
-        return "\n".join([
-            f"Convexity: {verdict} ({self.num_pairs} random chords)",
-            f"  chord test    worst relative excess {float(self.chord_gap):.2g}",
-            f"  Hessian test  {hessian}",
-        ])  # fmt: skip
+    @property
+    def verdict(self) -> Verdict:
+        """Whether a test refutes it, and which apply."""
+        said = "no violation found" if self.convex else "NOT CONVEX"
+        where = f"not applicable: the slope jumps near {np.asarray(self.kink).round(6)}"
+        hessian = "" if self.hessian_applies else f" Hessian test {where}."
+        return Verdict(self.convex, f"Convexity: {said} ({self.num_pairs} random chords).{hessian}")
 
 
 class Curvature(Module):
@@ -87,9 +83,8 @@ class Curvature(Module):
         r"""$L / \mu$: gradient descent needs about this many steps to shrink the error by $e$."""
         return self.smoothness / self.strong_convexity
 
-    def __repr__(self) -> str:
-        """Both constants, with the direction in which samples err."""
-        return f"Curvature(L >= {float(self.smoothness):.6g}, mu <= {float(self.strong_convexity):.6g})"
+    def _note(self) -> str:
+        return f"From samples: L >= {float(self.smoothness):.6g}, mu <= {float(self.strong_convexity):.6g}"
 
 
 class InequalityReport(Module):
@@ -103,14 +98,10 @@ class InequalityReport(Module):
         """Which inequalities no pair breaks; a NaN breaks them."""
         return {name: float(value) >= -self.tol for name, value in self.slack.items()}
 
-    def __repr__(self) -> str:
-        """One line for each inequality."""
+    def _columns(self) -> dict[str, Any]:
         words = {True: "holds on every pair", False: "BROKEN"}
-        lines = [
-            f"  {name:<24}{float(value):>12.3g}   {words[self.holds[name]]}"
-            for name, value in self.slack.items()
-        ]
-        return "\n".join(["inequality                 least slack", *lines])
+        said = [words[ok] for ok in self.holds.values()]
+        return {"inequality": [*self.slack], "least slack": [*map(float, self.slack.values())], "": said}
 
 
 def check_convexity(

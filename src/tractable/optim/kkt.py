@@ -17,7 +17,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 from jax.flatten_util import ravel_pytree
 
 from tractable.core.checks import as_float, check
@@ -95,18 +94,13 @@ class KKTReport(Module):
             sentence = "A KKT point; no strictly feasible point was found: optimal if the problem is convex."
         return Verdict(not failed, sentence, {**self.rows, "slater margin": margin})
 
-    def __repr__(self) -> str:
-        """The residuals as a table, and the verdict."""
-        if any(isinstance(leaf, Tracer) or np.ndim(leaf) for leaf in jax.tree.leaves(self)):
-            return "KKTReport(...)"
-        marks = {True: "holds", False: "FAILS"}
-        lines = [
-            f"  {name:<32} {float(value):>10.2e}  {marks[float(value) <= self.tol]}"
-            for name, value in self.rows.items()
-        ]
+    def _columns(self) -> dict[str, Any]:
         margin = float(self.slater)
-        slater = "not tested" if np.isnan(margin) else f"{margin:>10.2e}  {marks[margin > 0]}"
-        return "\n".join(["KKT conditions", *lines, f"  {'Slater margin':<32} {slater}", f"  {self.verdict}"])
+        values = [*map(float, self.rows.values()), margin]
+        holds = ["holds" if value <= self.tol else "FAILS" for value in values[:-1]]
+        holds.append("not tested" if np.isnan(margin) else "holds" if margin > 0 else "FAILS")
+        sizes = [f"{value:.2e}" for value in values]
+        return {"condition": [*self.rows, "Slater margin"], "residual": sizes, "": holds}
 
 
 def kkt_report(

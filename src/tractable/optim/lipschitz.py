@@ -39,8 +39,7 @@ class LipschitzReport(Module):
         """The larger of the two: still a lower bound."""
         return jnp.maximum(self.pairs, self.slopes)
 
-    def __repr__(self) -> str:
-        """One line that says what the numbers are."""
+    def _note(self) -> str:
         return f"Lipschitz constant >= {float(self.estimate):.6g} on this box (from samples)"
 
 
@@ -56,15 +55,12 @@ class LipschitzGrowth(Module):
         last = self.estimates[-3:]
         return bool(np.isfinite(last).all() and last[-1] <= 1.01 * last[0])
 
-    def __repr__(self) -> str:
-        """One line for each box, and the verdict."""
-        rows = [f"{radius:>12.4g}{estimate:>14.6g}" for radius, estimate in zip(self.radii, self.estimates)]
-        verdict = (
-            "levels off: a global constant is plausible"
-            if self.bounded
-            else "still grows: no global constant in sight"
-        )
-        return "\n".join(["      radius      estimate", *rows, verdict])
+    def _note(self) -> str:
+        levels = "levels off: a global constant is plausible"
+        return levels if self.bounded else "still grows: no global constant in sight"
+
+    def _columns(self) -> dict[str, Any]:
+        return {"radius": self.radii, "estimate": self.estimates}
 
 
 def lipschitz(
@@ -79,7 +75,8 @@ def lipschitz(
     """Estimate the Lipschitz constant of `fun(x, *args)` on the box from `low` to `high`.
 
     >>> lipschitz(jnp.abs, -2.0, 3.0, key=jr.key(0))
-    Lipschitz constant >= 1 on this box (from samples)
+    LipschitzReport(pairs=1.0, slopes=1.0)
+      Lipschitz constant >= 1 on this box (from samples)
     """
     low, high = as_float("low", low), as_float("high", high)
     check_shape("high", high, low.shape)

@@ -27,6 +27,7 @@ from tractable.core.checks import as_float, check, check_count, check_shape
 from tractable.core.iterate import run
 from tractable.core.module import Module, field
 from tractable.core.types import Array, ArrayLike, Float, Key
+from tractable.core.verdict import Verdict
 from tractable.optim.gradient import GradientDescent
 from tractable.optim.minimise import trajectory
 from tractable.optim.schedules import inverse_root
@@ -84,17 +85,17 @@ class DescentReport(Module):
         below = all(bool((self.gaps <= bound + self.tol).all()) for bound in self.bounds.values())
         return below and bool((self.step_slack >= -self.tol).all())
 
-    def __repr__(self) -> str:
-        """A few steps of the run beside the bounds, and the verdict."""
-        verdict = "every bound holds" if self.holds else "A BOUND IS BROKEN"
-        header = f"{'t':>6}{'f - f*':>12}" + "".join(f"{name:>14}" for name in self.bounds)
+    @property
+    def verdict(self) -> Verdict:
+        """Whether theory and run agree."""
+        said = "every bound holds" if self.holds else "A BOUND IS BROKEN"
+        return Verdict(self.holds, f"Gradient descent: {said}; factor {self.rate:.4g} a step.")
+
+    def _columns(self) -> dict[str, Any]:
         last = len(self.gaps)
-        times = sorted({1, *(t for k in range(20) if (t := 2**k) < last), last})
-        rows = [
-            f"{t:>6}{self.gaps[t - 1]:>12.3e}" + "".join(f"{b[t - 1]:>14.3e}" for b in self.bounds.values())
-            for t in times
-        ]
-        return "\n".join([f"Gradient descent: {verdict}; factor {self.rate:.4g} a step", header, *rows])
+        times = np.array(sorted({1, *(t for k in range(20) if (t := 2**k) < last), last}))
+        gaps = {"f - f*": self.gaps, **self.bounds}
+        return {"t": times} | {name: np.asarray(values)[times - 1] for name, values in gaps.items()}
 
 
 def verify_descent(

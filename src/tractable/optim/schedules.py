@@ -25,6 +25,7 @@ from tractable.core.checks import check, check_count, offender
 from tractable.core.module import Module, field
 from tractable.core.support import nonnegative, positive
 from tractable.core.types import Array, Float, Scalar
+from tractable.core.verdict import Verdict
 
 __all__ = ["PowerLaw", "ScheduleReport", "check_schedule", "constant", "inverse_root", "inverse_time"]
 
@@ -76,21 +77,13 @@ class ScheduleReport(Module):
         """Whether all conditions for almost sure convergence are met."""
         return self.sum_diverges and self.tends_to_zero and self.squares_sum
 
-    def __repr__(self) -> str:
-        """A small table and the sentence that follows from it."""
-        words = {True: "yes", False: "no"}
-        source = "exact, a power law" if self.exact else "a numeric judgement from finitely many steps"
-        lines = [
-            f"Schedule ({source})",
-            f"  sum of steps is infinite    {words[self.sum_diverges]}",
-            f"  steps tend to zero          {words[self.tends_to_zero]}",
-            f"  sum of squares is finite    {words[self.squares_sum]}",
-        ]
-        return "\n".join([*lines, f"  {self.sentence}"])
-
     @property
-    def sentence(self) -> str:
-        """What to expect of a run with this schedule."""
+    def verdict(self) -> Verdict:
+        """What to expect of a run with this schedule, and how that is known."""
+        source = "exact, a power law" if self.exact else "a numeric judgement from finitely many steps"
+        return Verdict(self.robbins_monro, f"{self._expected()} ({source})", {"total": self.total})
+
+    def _expected(self) -> str:
         if not self.sum_diverges:
             return f"Stalls: it moves at most {self.total:.4g} times the largest gradient. Decay more slowly."
         if not self.tends_to_zero:

@@ -47,12 +47,14 @@ class NormalLimit(Module):
         slopes = [np.polyfit(x, np.log(np.asarray(y)), 1)[0] for y in (self.total_variation, self.kl)]
         return float(slopes[0]), float(slopes[1])
 
-    def __repr__(self) -> str:
-        """A row per size, and the measured rates."""
-        rows = zip(np.asarray(self.sizes), np.asarray(self.total_variation), np.asarray(self.kl))
-        lines = [f"{n:>10g} {t:>16.6g} {k:>12.6g}" for n, t, k in rows]
-        slopes = f"distances fall as N^{self.rate[0]:.2f} and N^{self.rate[1]:.2f}" if len(lines) > 1 else ""
-        return "\n".join([f"{'N':>10} {'total variation':>16} {'KL':>12}", *lines, slopes]).rstrip()
+    def _columns(self) -> dict[str, Any]:
+        parts = {"N": self.sizes, "total variation": self.total_variation, "KL": self.kl}
+        return {name: np.asarray(values) for name, values in parts.items()}
+
+    def _note(self) -> str:
+        if len(self.sizes) < 2:
+            return ""
+        return f"distances fall as N^{self.rate[0]:.2f} and N^{self.rate[1]:.2f}"
 
 
 def beta_bernoulli_limit(

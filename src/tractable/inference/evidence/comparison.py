@@ -64,13 +64,11 @@ class ModelPosterior(Module):
         said = f"{self.best} leads by {gap:.2g} nats of evidence." if decided else said
         return Verdict(decided, said, {"difference": gap, "error": error})
 
-    def __repr__(self) -> str:
-        width = max(5, *map(len, self.names))
-        lines = [f"{'model':<{width}}  log evidence      error  probability"]
-        for i in np.argsort(-np.asarray(self.probs), kind="stable"):
-            numbers = f"{self.log_evidences[i]:12.4f}  {self.standard_errors[i]:9.2g}  {self.probs[i]:11.4f}"
-            lines.append(f"{self.names[i]:<{width}}  {numbers}")
-        return "\n".join([*lines, self.verdict.sentence])
+    def _columns(self) -> dict[str, Any]:
+        order = np.argsort(-np.asarray(self.probs), kind="stable")
+        parts = {"log evidence": self.log_evidences, "error": self.standard_errors, "probability": self.probs}
+        values = {name: np.asarray(part)[order] for name, part in parts.items()}
+        return {"model": [self.names[i] for i in order]} | values
 
 
 class BayesFactor(Estimate):

@@ -63,16 +63,16 @@ class Comparison(Module):
         numbers = {"difference": gap, "error": error, "suspects": suspects}
         return Verdict(clear and not suspects, said, numbers)
 
-    def __repr__(self) -> str:
-        width = max(5, *map(len, self.names))
-        lines = [f"{'model':<{width}}        elpd     error  difference     error  parameters  weight"]
-        for i, (name, fit) in enumerate(zip(self.names, self.fits)):
-            elpd, parts = fit.elpd, self.differences
-            numbers = f"{float(elpd.value):12.2f}{float(elpd.standard_error):10.2f}"
-            numbers += f"{float(parts.value[i]):12.2f}{float(parts.standard_error[i]):10.2f}"
-            numbers += f"{float(fit.num_effective):12.2f}{float(self.weights[i]):8.3f}"
-            lines.append(f"{name:<{width}}{numbers}")
-        return "\n".join([*lines, self.verdict.sentence])
+    def _columns(self) -> dict[str, Any]:
+        return {
+            "model": self.names,
+            "elpd": [float(fit.elpd.value) for fit in self.fits],
+            "error": [float(fit.elpd.standard_error) for fit in self.fits],
+            "difference": np.asarray(self.differences.value),
+            "its error": np.asarray(self.differences.standard_error),
+            "parameters": [float(fit.num_effective) for fit in self.fits],
+            "weight": np.asarray(self.weights),
+        }
 
 
 def stack(

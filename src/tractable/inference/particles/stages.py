@@ -20,7 +20,7 @@ import jax.random as jr
 
 from tractable.bijections.support import Rebuild, unconstrain
 from tractable.core.checks import check
-from tractable.core.iterate import run
+from tractable.core.iterate import bisect, run
 from tractable.core.module import Module, field
 from tractable.core.numerics import log_mean_exp, log_softmax
 from tractable.core.types import Array, Float, Int, Key, PyTree, Scalar, Shape
@@ -157,14 +157,10 @@ class Stage(Module):
         def share(step):
             return effective_sample_size(step * cloud.log_likelihoods).mean() / self.plan.size
 
-        def halve(ends, _):
-            low, high = ends
-            middle = (low + high) / 2
-            enough = share(left * jnp.exp(middle)) >= goal
-            return (jnp.where(enough, middle, low), jnp.where(enough, high, middle)), None
+        def too_few(log_step):
+            return share(left * jnp.exp(log_step)) < goal
 
-        ends = jnp.full_like(left, -_RANGE), jnp.zeros_like(left)
-        low, _ = run(halve, ends, num_steps=50).state
+        low, _ = bisect(too_few, jnp.full_like(left, -_RANGE), jnp.zeros_like(left), num_steps=50)
         return jnp.where(share(left) >= goal, 1.0, cloud.temperature + left * jnp.exp(low))
 
     def _move(

@@ -79,11 +79,13 @@ class Reliability(Module):
     def _gaps(self) -> Array:
         return jnp.where(self.counts > 0, jnp.abs(self.confidence - self.frequency), 0.0)
 
-    def __repr__(self) -> str:
-        lines = ["probability  frequency  cases"]
-        for p, f, n in zip(self.confidence, self.frequency, self.counts):
-            lines += [f"{float(p):11.3f}{float(f):11.3f}{int(n):7d}"] if int(n) else []
-        return "\n".join([*lines, f"expected calibration error {self.expected_error:.4f}"])
+    def _columns(self) -> dict[str, Any]:
+        cases = np.asarray(self.counts)
+        columns = {"probability": self.confidence, "frequency": self.frequency, "cases": cases}
+        return {name: np.asarray(values)[cases > 0] for name, values in columns.items()}
+
+    def _note(self) -> str:
+        return f"expected calibration error {self.expected_error:.4f}"
 
 
 def interval_coverage(observed: ArrayLike, lower: ArrayLike, upper: ArrayLike, mass: float) -> Coverage:

@@ -73,12 +73,9 @@ class JointTest(Module):
             )
         return Verdict(p_value >= _SURPRISE, sentence, {"p_value": p_value, "z": float(z[worst])})
 
-    def __repr__(self) -> str:
-        width = max(map(len, self.names), default=0)
-        lines = [f"{'':{width}}  independent       chain       z"]
-        for name, a, b, z in zip(self.names, self.independent_means, self.chain_means, self.z_scores):
-            lines.append(f"{name:{width}}  {float(a):11.4g} {float(b):11.4g} {float(z):+7.2f}")
-        return "\n".join([*lines, f"p = {self.p_value:.2g}. {self.verdict.sentence}"])
+    def _columns(self) -> dict[str, Any]:
+        parts = {"independent": self.independent_means, "chain": self.chain_means, "z": self.z_scores}
+        return {"": self.names} | {name: np.asarray(values) for name, values in parts.items()}
 
 
 class Calibration(Module):
@@ -108,13 +105,9 @@ class Calibration(Module):
             sentence = f"The draws are not from the posterior: `{worst}` {_shape_of(ranks)}."
         return Verdict(p_value >= _SURPRISE, sentence, {"p_value": p_value})
 
-    def __repr__(self) -> str:
-        width = max(map(len, self.names), default=0)
-        lines = [f"{'':{width}}  distance  p-value"]
-        for name, test in self.tests.items():
-            lines.append(f"{name:{width}}  {test.numbers['distance']:8.3f}  {test.numbers['p_value']:7.2g}")
-        size = f"{self.ranks.shape[1]} simulations, p = {self.p_value:.2g}."
-        return "\n".join([*lines, f"{size} {self.verdict.sentence}"])
+    def _columns(self) -> dict[str, Any]:
+        found = [test.numbers for test in self.tests.values()]
+        return {"": self.names} | {name: [one[name] for one in found] for name in ("distance", "p_value")}
 
 
 def geweke(

@@ -152,14 +152,16 @@ class Race(Module):
                 worst = max(worst, float((gap / np.maximum(error, rounding)).max()))
         return worst
 
-    def __repr__(self) -> str:
-        rows = [f"{'estimator':<28}{'mean':>14}{'standard error':>18}{'variance per draw':>20}"]
-        for name, e in zip(self.names, self.estimates):
-            total = float(jnp.sum(e.variance))
-            mean, error = float(jnp.ravel(e.mean)[0]), float(jnp.ravel(e.standard_error)[0])
-            rows.append(f"{name:<28}{mean:>14.6g}{error:>18.3g}{total:>20.6g}")
-        agreement = f"largest disagreement {self.largest_z:.1f} standard errors"
-        return "\n".join([*rows, f"({agreement}; mean of the first entry, variance summed over entries)"])
+    def _note(self) -> str:
+        return f"largest disagreement {self.largest_z:.1f} standard errors"
+
+    def _columns(self) -> dict[str, Any]:
+        return {
+            "estimator": self.names,
+            "mean of the first entry": [float(jnp.ravel(e.mean)[0]) for e in self.estimates],
+            "standard error": [float(jnp.ravel(e.standard_error)[0]) for e in self.estimates],
+            "variance per draw, summed": [float(jnp.sum(e.variance)) for e in self.estimates],
+        }
 
 
 def race(estimates: Mapping[str, GradientEstimate]) -> Race:

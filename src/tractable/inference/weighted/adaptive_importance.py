@@ -21,7 +21,7 @@ import jax.random as jr
 
 from tractable.core.checks import check, check_count
 from tractable.core.estimate import Estimate
-from tractable.core.iterate import Run, Status, run, run_until
+from tractable.core.iterate import Run, Status, bisect, run, run_until
 from tractable.core.linalg import symmetrise
 from tractable.core.module import Module
 from tractable.core.numerics import log_mean_exp, log_softmax
@@ -155,13 +155,11 @@ def _tempered(logs: Array, least: float) -> Array:
     def scaled(power):
         return jnp.where(jnp.isneginf(logs), -jnp.inf, power * finite)
 
-    def halve(bracket, _):
-        low, high = bracket
-        middle = (low + high) / 2
-        enough = effective_sample_size(scaled(middle)) >= least
-        return (jnp.where(enough, middle, low), jnp.where(enough, high, middle)), None
+    def too_few(power):
+        return effective_sample_size(scaled(power)) < least
 
-    low, _ = run(halve, (jnp.zeros((), logs.dtype), jnp.ones((), logs.dtype)), num_steps=_HALVINGS).state
+    ends = jnp.zeros((), logs.dtype), jnp.ones((), logs.dtype)
+    low, _ = bisect(too_few, *ends, num_steps=_HALVINGS)
     return scaled(jnp.where(effective_sample_size(logs) >= least, 1.0, low))
 
 

@@ -85,16 +85,11 @@ class StepStudy(Module):
     steps: Float[np.ndarray, " k"]
     errors: dict[str, np.ndarray]
 
-    def __repr__(self) -> str:
-        """One line for each step; the smallest error of a column is starred."""
-        names = list(self.errors)
-        lines = ["step     " + "".join(f"{name:>12}" for name in names)]
-        for k, step in enumerate(self.steps):
-            cells = [f"{self.errors[name][k]:.1e}" for name in names]
-            marks = ["*" if k == int(np.argmin(self.errors[name])) else " " for name in names]
-            line = "".join(f"{cell:>11}{mark}" for cell, mark in zip(cells, marks))
-            lines.append(f"{step:<9.0e}{line}".rstrip())
-        return "\n".join(lines)
+    def _columns(self) -> dict[str, Any]:
+        def marked(errors):  # the smallest error of a column is starred
+            return [f"{e:.1e}{'*' if k == int(np.argmin(errors)) else ' '}" for k, e in enumerate(errors)]
+
+        return {"step": [f"{s:.0e}" for s in self.steps]} | {n: marked(e) for n, e in self.errors.items()}
 
 
 def step_study(
