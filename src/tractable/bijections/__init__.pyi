@@ -1,11 +1,7 @@
 """Layer 2: invertible maps with their log-determinants, and any model as real numbers."""
 
 from tractable.bijections.autoregressive import Autoregressive as Autoregressive
-from tractable.bijections.base import Bijection as Bijection
 from tractable.bijections.base import Chain as Chain
-from tractable.bijections.base import Inverse as Inverse
-from tractable.bijections.compose import Members as Members
-from tractable.bijections.compose import Permute as Permute
 from tractable.bijections.coupling import Coupling as Coupling
 from tractable.bijections.elementwise import Affine as Affine
 from tractable.bijections.elementwise import Exp as Exp
@@ -17,7 +13,6 @@ from tractable.bijections.elementwise import Softplus as Softplus
 from tractable.bijections.elementwise import Tanh as Tanh
 from tractable.bijections.matrix import LowerTriangular as LowerTriangular
 from tractable.bijections.matrix import MatrixMap as MatrixMap
-from tractable.bijections.matrix import Orthogonal as Orthogonal
 from tractable.bijections.matrix import Whitening as Whitening
 from tractable.bijections.simplex import Softmax as Softmax
 from tractable.bijections.simplex import StickBreaking as StickBreaking

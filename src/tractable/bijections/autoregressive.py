@@ -30,8 +30,7 @@ __all__ = ["Autoregressive", "MaskedMLP", "is_autoregressive"]
 
 class MaskedMLP(Module):
     """A perceptron with tanh units whose output row i depends on the inputs before i alone, by masks on its
-    weights.
-    """
+    weights."""
 
     weights: tuple[Float[Array, "out in"], ...]
     biases: tuple[Float[Array, " out"], ...]
@@ -70,8 +69,7 @@ class MaskedMLP(Module):
 
 class Autoregressive(Bijection):
     """`conditioner` takes the whole vector to one row of free numbers of `family` per entry; row i may depend
-    on entries before i alone.
-    """
+    on entries before i alone."""
 
     conditioner: Any
     family: Any
@@ -84,12 +82,8 @@ class Autoregressive(Bijection):
         if isinstance(conditioner, MaskedMLP):
             self.conditioner, self.dim = conditioner, conditioner.dim
             return
-        check(
-            dim is not None and dim >= 1,
-            "dim",
-            "the length of the vector, for a conditioner that does not say it",
-            dim,
-        )
+        must = "the length of the vector, for a conditioner that does not say it"
+        check(dim is not None and dim >= 1, "dim", must, dim)
         self.dim = int(dim or 0)
         self.conditioner = conditioner if isinstance(conditioner, Conditioner) else Conditioner(conditioner)
         fix = "Let row i of its output depend on the entries before i alone, or use `MaskedMLP`."
@@ -123,12 +117,8 @@ class Autoregressive(Bijection):
         shape: Shape = (self.dim, self.family.num_parameters)
         free = self.conditioner(known)
         fits = jnp.size(free) == shape[0] * shape[1]
-        check(
-            fits,
-            "conditioner",
-            f"a function with {shape[0]} x {shape[1]} outputs",
-            f"shape {jnp.shape(free)}",
-        )
+        must = f"a function with {shape[0]} x {shape[1]} outputs"
+        check(fits, "conditioner", must, f"shape {jnp.shape(free)}")
         return self.family(jnp.reshape(free, shape))
 
 

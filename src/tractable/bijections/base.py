@@ -29,8 +29,7 @@ __all__ = ["Bijection", "Chain", "Image", "Inverse"]
 
 class Bijection(Module):
     """An invertible differentiable map. A subclass states `_forward` and `_inverse`, each for one point, each
-    with its log-determinant.
-    """
+    with its log-determinant."""
 
     ranks: ClassVar[tuple[int | None, int | None]] = (None, None)  # of one point and of its image; None: any
 
@@ -55,8 +54,7 @@ class Bijection(Module):
     @property
     def increasing(self) -> Any:
         """For a map of each entry by itself: whether it increases (a truth value or an array of them); else
-        `None`.
-        """
+        `None`."""
         return None
 
     @property
@@ -163,13 +161,8 @@ class Chain(Bijection):
     bijections: tuple[Bijection, ...]
 
     def __init__(self, *bijections: Bijection):
-        check(
-            len(bijections) > 0,
-            "bijections",
-            "at least one map",
-            "none",
-            "Use `Identity()` for the empty chain.",
-        )
+        fix = "Use `Identity()` for the empty chain."
+        check(len(bijections) > 0, "bijections", "at least one map", "none", fix)
         self.bijections = bijections
 
     def _forward(self, x):

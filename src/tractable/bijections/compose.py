@@ -50,8 +50,7 @@ class Parts(Support):
 
 class Concatenate(Bijection):
     """A vector cut into parts of the given `sizes`, each with its own map, and put together again; a part may
-    change its length.
-    """
+    change its length."""
 
     bijections: tuple[Bijection, ...]
     sizes: Shape = field(static=True)
@@ -59,12 +58,8 @@ class Concatenate(Bijection):
     ranks: ClassVar[tuple[int | None, int | None]] = (1, 1)
 
     def __init__(self, bijections: Sequence[Bijection], sizes: Sequence[int]):
-        check(
-            len(bijections) == len(sizes) > 0,
-            "sizes",
-            f"one length for each of {len(bijections)} maps",
-            list(sizes),
-        )
+        must = f"one length for each of {len(bijections)} maps"
+        check(len(bijections) == len(sizes) > 0, "sizes", must, list(sizes))
         self.bijections, self.sizes = tuple(bijections), tuple(int(n) for n in sizes)
 
     def _forward(self, x):

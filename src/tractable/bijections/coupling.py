@@ -27,8 +27,7 @@ __all__ = ["AffineFamily", "Conditioner", "Coupling", "Family"]
 @runtime_checkable
 class Family(Protocol):
     """A family of elementwise maps: how many free numbers one entry takes, and the maps that rows of them
-    make.
-    """
+    make."""
 
     @property
     def num_parameters(self) -> int: ...
@@ -38,8 +37,7 @@ class Family(Protocol):
 
 class AffineFamily(Module):
     r"""$y = \mathrm{shift} + e^{s}x$ from the free numbers (shift, $r$), with $s = B\tanh(r/B)$ between $\pm
-    B$ = `largest_log_scale`.
-    """
+    B$ = `largest_log_scale`."""
 
     largest_log_scale: float = field(static=True, default=5.0)
 
@@ -59,8 +57,7 @@ class AffineFamily(Module):
 
 class Conditioner(Module):
     """Any callable pytree (an `equinox.nn.MLP`, a function) with its arrays apart from the rest, so that
-    `jax.jit` accepts it.
-    """
+    `jax.jit` accepts it."""
 
     arrays: PyTree
     rest: PyTree = field(static=True)
@@ -74,8 +71,7 @@ class Conditioner(Module):
 
 class Coupling(Bijection):
     """`keep` marks the entries that stay; `conditioner` takes them to `num_parameters` free numbers of
-    `family` for each other entry.
-    """
+    `family` for each other entry."""
 
     conditioner: Conditioner
     family: Any
@@ -85,12 +81,8 @@ class Coupling(Bijection):
 
     def __init__(self, conditioner: Callable[..., Any], keep: Sequence[bool], family: Family | None = None):
         self.keep = tuple(bool(k) for k in np.asarray(keep))
-        check(
-            any(self.keep) and not all(self.keep),
-            "keep",
-            "true for some entries and false for some",
-            list(self.keep),
-        )
+        must = "true for some entries and false for some"
+        check(any(self.keep) and not all(self.keep), "keep", must, list(self.keep))
         self.conditioner = conditioner if isinstance(conditioner, Conditioner) else Conditioner(conditioner)
         self.family = AffineFamily() if family is None else family
 
@@ -120,10 +112,6 @@ class Coupling(Bijection):
         free = self.conditioner(x[keep])
         wanted = (int((~keep).sum()), self.family.num_parameters)
         size = jnp.size(free)
-        check(
-            size == wanted[0] * wanted[1],
-            "conditioner",
-            f"a function with {wanted[0] * wanted[1]} outputs",
-            size,
-        )
+        must = f"a function with {wanted[0] * wanted[1]} outputs"
+        check(size == wanted[0] * wanted[1], "conditioner", must, size)
         return np.flatnonzero(~keep), self.family(jnp.reshape(free, wanted))

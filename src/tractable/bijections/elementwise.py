@@ -66,8 +66,7 @@ class Negate(Elementwise):
 
 class Affine(Elementwise):
     r"""$y = \mathrm{loc} + \mathrm{scale}\, x$ for a scale that is not zero: the location-scale map, falling
-    where the scale is negative.
-    """
+    where the scale is negative."""
 
     loc: Float[Array, "..."] = field(support=real, default=0.0)
     scale: Float[Array, "..."] = field(support=real, default=1.0)
@@ -233,8 +232,7 @@ class Power(Elementwise):
 
 class GumbelMap(Elementwise):
     r"""$y = \mu - \beta\log(-\log u)$ with $\mu$ = `loc`, $\beta$ = `scale`: it takes a uniform number to a
-    Gumbel one.
-    """
+    Gumbel one."""
 
     loc: Float[Array, "..."] = field(support=real, default=0.0)
     scale: Float[Array, "..."] = field(support=positive, default=1.0)

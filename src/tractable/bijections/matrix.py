@@ -36,8 +36,7 @@ class _AffineOfVector(Bijection):
 
 class LowerTriangular(_AffineOfVector):
     r"""$x = Lz + b$ with $L$ = `lower` (positive diagonal): with $LL^\top = \Sigma$, standard normal noise
-    becomes $N(b, \Sigma)$.
-    """
+    becomes $N(b, \Sigma)$."""
 
     lower: Float[Array, "d d"] = field(support=lower_cholesky)
     shift: Float[Array, " d"] = field(support=real, rank=1)
@@ -71,13 +70,8 @@ class MatrixMap(_AffineOfVector):
         check_shape("shift", self.shift, (rows,), "It is a vector with one entry per row of `matrix`.")
         if is_concrete(self.matrix):
             rank = int(np.linalg.matrix_rank(np.asarray(self.matrix)))
-            check(
-                rank == rows,
-                "matrix",
-                "invertible",
-                f"rank {rank} of {rows}",
-                "Drop the dependent rows and columns.",
-            )
+            fix = "Drop the dependent rows and columns."
+            check(rank == rows, "matrix", "invertible", f"rank {rank} of {rows}", fix)
 
     def _forward(self, x):
         check_shape("x", x, self.shift.shape)
@@ -91,8 +85,7 @@ class MatrixMap(_AffineOfVector):
 
 class Orthogonal(_AffineOfVector):
     r"""$y = H_r \cdots H_1 x$ with the reflections $H_i = I - 2 v_i v_i^\top/\|v_i\|^2$, $v_i$ the rows of
-    `vectors`; volume is kept.
-    """
+    `vectors`; volume is kept."""
 
     vectors: Float[Array, "r d"] = field(support=real, rank=2)
 
@@ -129,13 +122,8 @@ class Whitening(_AffineOfVector):
         if is_concrete(self.cov):
             values = np.linalg.eigvalsh(np.asarray(self.cov))
             definite = values[0] > values[-1] * values.size * np.finfo(values.dtype).eps
-            check(
-                definite,
-                "cov",
-                "positive definite",
-                f"smallest eigenvalue {values[0]:.3g}",
-                "Drop directions without variance.",
-            )
+            fix = "Drop directions without variance."
+            check(definite, "cov", "positive definite", f"smallest eigenvalue {values[0]:.3g}", fix)
 
     def _forward(self, x):
         check_shape("x", x, self.mean.shape)
@@ -150,8 +138,7 @@ class Whitening(_AffineOfVector):
     @property
     def axes(self) -> Float[Array, "d d"]:
         r"""The half-axes $\sqrt{\lambda_i}\,e_i$ of the ellipsoid $\Delta = 1$, one per column, the shortest
-        first.
-        """
+        first."""
         values, vectors = jnp.linalg.eigh(self.cov)
         return vectors * jnp.sqrt(values)[None, :]
 

@@ -36,8 +36,7 @@ __all__ = ["Elementwise", "Ends", "ends"]
 
 class Ends(NamedTuple):
     """The ends of an interval, and whether the lower and the upper one belong to it (an infinite end never
-    does).
-    """
+    does)."""
 
     low: Any
     high: Any

@@ -158,19 +158,10 @@ def softmax_gradient(theta: ArrayLike, gradient: ArrayLike) -> Array:
     [0.0, 0.0]
     """
     theta, gradient = as_float("theta", theta), as_float("gradient", gradient)
-    check(
-        theta.ndim == 1,
-        "theta",
-        "one vector of probabilities",
-        f"shape {theta.shape}",
-        "Use `jax.vmap` for many.",
-    )
-    check(
-        gradient.shape == theta.shape,
-        "gradient",
-        f"of the shape of `theta` {theta.shape}",
-        f"shape {gradient.shape}",
-    )
+    fix = "Use `jax.vmap` for many."
+    check(theta.ndim == 1, "theta", "one vector of probabilities", f"shape {theta.shape}", fix)
+    must = f"of the shape of `theta` {theta.shape}"
+    check(gradient.shape == theta.shape, "gradient", must, f"shape {gradient.shape}")
     return theta * (gradient - theta @ gradient)
 
 
@@ -181,7 +172,6 @@ def _log_pieces_left(x: Array) -> Array:
 
 def _length_with_one(x: Array) -> Float[Array, ""]:
     r"""$(1 + \|x\|^2)^{1/2}$ without overflow: the value does not depend on the scale, so neither does the
-    gradient.
-    """
+    gradient."""
     scale = jax.lax.stop_gradient(jnp.maximum(1.0, jnp.abs(x).max(initial=0.0)))
     return scale * jnp.sqrt((1 / scale) ** 2 + ((x / scale) ** 2).sum())

@@ -26,8 +26,7 @@ __all__ = ["RationalQuadraticSpline", "SplineFamily"]
 
 class RationalQuadraticSpline(Elementwise):
     """A smooth increasing map through the knots (`x_knots`, `y_knots`) with the given `slopes` there; axes
-    before the last go with entries.
-    """
+    before the last go with entries."""
 
     x_knots: Float[Array, "*entries knots"] = field(support=ordered)
     y_knots: Float[Array, "*entries knots"] = field(support=ordered)

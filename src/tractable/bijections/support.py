@@ -115,8 +115,7 @@ class _Slot(NamedTuple):
 
 class Rebuild(Module):
     """The way back from free numbers: `rebuild(real)` gives the model and the log-determinant. A pytree like
-    any other.
-    """
+    any other."""
 
     bijections: tuple[Bijection, ...]
     kept: tuple[Any, ...]
@@ -125,8 +124,7 @@ class Rebuild(Module):
 
     def __call__(self, real: ArrayLike) -> tuple[PyTree, Scalar]:
         """The model whose free numbers are `real`, and the log-determinant of the map that makes it; no
-        values are checked.
-        """
+        values are checked."""
         vector = as_float("real", real)
         check(
             vector.shape == (self.size,), "real", f"a vector of length {self.size}", f"shape {vector.shape}"

@@ -87,8 +87,7 @@ class _FromCholesky(_MatrixToMatrix):
 
 class CholeskyToCovariance(_FromCholesky):
     r"""$A = LL^\top$, with $\log|\det| = d\log 2 + \sum_i (d - i + 1)\log L_{ii}$ between the lower
-    triangles.
-    """
+    triangles."""
 
     def _forward(self, x):
         _check_square("x", x)
@@ -109,8 +108,7 @@ class CholeskyToCovariance(_FromCholesky):
 
 class CholeskyToCorrelation(_FromCholesky):
     r"""$R = LL^\top$ for $L$ with unit rows, with $\log|\det| = \sum_j (d - j)\log L_{jj}$ between the strict
-    lower triangles.
-    """
+    lower triangles."""
 
     def _forward(self, x):
         _check_square("x", x)
@@ -176,12 +174,8 @@ def _dimension(size: int, below: int) -> int:
     """The order of the matrix whose lower triangle, from `below` under the diagonal, has `size` entries."""
     d = (math.isqrt(8 * size + 1) - 1) // 2 + below
     wanted = "d (d - 1) / 2" if below else "d (d + 1) / 2"
-    check(
-        (d - below) * (d - below + 1) // 2 == size,
-        "x",
-        f"of length {wanted} for a whole number d",
-        f"length {size}",
-    )
+    must = f"of length {wanted} for a whole number d"
+    check((d - below) * (d - below + 1) // 2 == size, "x", must, f"length {size}")
     return d
 
 

@@ -5,17 +5,15 @@ from tractable.core.blocks import run_in_blocks
 from tractable.core.checks import ImpossibleEvidence
 from tractable.core.chunks import Chunks, chunks, pad_rows, sum_over_chunks
 from tractable.core.iterate import Run, Status, run, run_until
-from tractable.core.module import HostResult, Module, field, plates, supports
+from tractable.core.module import Module, field, plates, supports
 from tractable.core.progress import track
 from tractable.core.rows import Rows
 from tractable.core.storage import StorageError, load, save
 from tractable.core.support import (
-    Support,
     bounded,
     correlation,
     correlation_cholesky,
     counts,
-    extended_real,
     integer_range,
     log_weights,
     lower_cholesky,
@@ -33,21 +31,18 @@ from tractable.core.verdict import Verdict
 
 __all__ = [
     "Chunks",
-    "HostResult",
     "ImpossibleEvidence",
     "Module",
     "Rows",
     "Run",
     "Status",
     "StorageError",
-    "Support",
     "Verdict",
     "bounded",
     "chunks",
     "correlation",
     "correlation_cholesky",
     "counts",
-    "extended_real",
     "field",
     "integer_range",
     "load",

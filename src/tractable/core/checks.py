@@ -114,12 +114,8 @@ def check_shape(name: str, x: Any, shape: tuple[int | None, ...], fix: str = "")
 def check_length(name: str, x: Any, other: str, y: Any) -> None:
     """Check that two arrays have as many rows as each other."""
     rows, wanted = jnp.shape(x)[:1], jnp.shape(y)[:1]
-    check(
-        rows == wanted,
-        name,
-        f"as long as `{other}` ({wanted[0] if wanted else 'a scalar'})",
-        rows[0] if rows else "a scalar",
-    )
+    must = f"as long as `{other}` ({wanted[0] if wanted else 'a scalar'})"
+    check(rows == wanted, name, must, rows[0] if rows else "a scalar")
 
 
 def check_finite(name: str, x: ArrayLike) -> None:

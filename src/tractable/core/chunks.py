@@ -170,12 +170,8 @@ def _as_weights(weights: Any, num_rows: int, dtype: Any) -> Any:
     if not is_concrete(weights):
         return jnp.asarray(weights, dtype)
     values = np.asarray(weights, dtype)
-    check(
-        values.shape == (num_rows,),
-        "weights",
-        f"of shape ({num_rows},), one per row",
-        f"shape {values.shape}",
-    )
+    must = f"of shape ({num_rows},), one per row"
+    check(values.shape == (num_rows,), "weights", must, f"shape {values.shape}")
     ok = (values >= 0) & np.isfinite(values)
     if not ok.all():
         check(False, "weights", "zero or positive, and finite", offender(values, ok))

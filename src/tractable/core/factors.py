@@ -176,8 +176,7 @@ def schur_complement(
 
 def normal_log_density(squares: Any, log_det: Any, count: Any) -> Any:
     r"""$-\frac12(q + \log|S| + n\log 2\pi)$: the log-density of $n$ Gaussian numbers whose residual has
-    $q = r^\top S^{-1} r$; the evidence of every linear-Gaussian model.
-    """
+    $q = r^\top S^{-1} r$; the evidence of every linear-Gaussian model."""
     return -0.5 * (squares + log_det + count * _LOG_2PI)
 
 

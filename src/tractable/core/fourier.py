@@ -185,13 +185,8 @@ def fft(x: ArrayLike) -> Array:
     x = jnp.asarray(x)
     check(x.ndim == 1, "x", "a vector", f"shape {x.shape}")
     size = x.shape[0]
-    check(
-        size > 0 and size & (size - 1) == 0,
-        "x",
-        "of a length that is a power of two",
-        size,
-        "Pad it with zeros.",
-    )
+    fix = "Pad it with zeros."
+    check(size > 0 and size & (size - 1) == 0, "x", "of a length that is a power of two", size, fix)
     return _radix_two(x)
 
 

@@ -53,8 +53,7 @@ class HasLogJoint(Protocol):
 @runtime_checkable
 class HasEM(Protocol):
     """A model with additive statistics: `e_step(rows, weights) -> (stats, log_evidence)`, `m_step(stats) ->
-    model`.
-    """
+    model`."""
 
     def e_step(self, rows: Any, weights: Any) -> Any: ...
 
@@ -117,8 +116,7 @@ class Generative(Protocol):
 @runtime_checkable
 class Predictor(Protocol):
     """A supervised estimator: `fit(features, targets)`, then `predict` values or `predict_dist`
-    distributions.
-    """
+    distributions."""
 
     def fit(self, features: Any, targets: Any) -> Any: ...
 
@@ -137,8 +135,7 @@ class Task(enum.Enum):
 
 class Errors(NamedTuple):
     """Mean losses on the rows that a model was fitted to and on rows that it has not seen, with standard
-    errors.
-    """
+    errors."""
 
     train: float
     test: float
@@ -163,8 +160,7 @@ def is_implicit(model: Any) -> bool:
 
 def class_log_probs(model: HasLogJoint, x: Any, labels: Sequence[Any] | Array) -> Array:
     r"""$\log p(y \mid x) = \log p(x, y) - \log \sum_{y'} p(x, y')$ over `labels`: a generative model as a
-    classifier.
-    """
+    classifier."""
     return log_softmax(jnp.stack([model.log_joint(x, label) for label in labels]))
 
 

@@ -32,12 +32,8 @@ class _Parameter:
 
     def __call__(self, value: Any) -> Any:
         array = as_float(self.name, value)
-        check(
-            array.ndim >= self.rank,
-            self.name,
-            f"an array with at least {self.rank} axes",
-            f"shape {array.shape}",
-        )
+        must = f"an array with at least {self.rank} axes"
+        check(array.ndim >= self.rank, self.name, must, f"shape {array.shape}")
         if is_concrete(array):
             values = np.asarray(array)
             ok = np.asarray(self.support.contains(values))

@@ -105,12 +105,8 @@ def mean_square(
 def evaluate(function: Function, points: np.ndarray) -> np.ndarray:
     """The values of `function` at an array of points, checked."""
     values = np.asarray(function(points))
-    check(
-        values.shape in ((), points.shape),
-        "function",
-        f"of one value per point {points.shape}",
-        f"shape {values.shape}",
-    )
+    must = f"of one value per point {points.shape}"
+    check(values.shape in ((), points.shape), "function", must, f"shape {values.shape}")
     values = np.broadcast_to(values, points.shape)
     ok = np.isfinite(values)
     if not ok.all():

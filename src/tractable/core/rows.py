@@ -219,14 +219,8 @@ def _numbers(name: str, values: Any) -> np.ndarray:
     if hasattr(values, "to_numpy") and getattr(values, "ndim", 0) in (1, 2):  # pandas, with its own gaps
         refuse_text(name, values)
         return np.asarray(values.to_numpy(dtype=float, na_value=np.nan))
-    check(
-        not hasattr(values, "toarray"),
-        name,
-        "a dense table",
-        "a sparse one",
-        "Pass `X.toarray()`.",
-        TypeError,
-    )
+    fix = "Pass `X.toarray()`."
+    check(not hasattr(values, "toarray"), name, "a dense table", "a sparse one", fix, TypeError)
     try:
         array = np.asarray(values)
         kind = array.dtype.kind

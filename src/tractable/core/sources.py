@@ -143,12 +143,8 @@ def _choose(
     weights: str | None,
 ) -> tuple[tuple[str, ...], list[str]]:
     """The columns of the rows, and those with the column of weights; each exists and holds numbers."""
-    check(
-        len(set(available)) == len(available),
-        "source",
-        "a table whose columns have different names",
-        available,
-    )
+    must = "a table whose columns have different names"
+    check(len(set(available)) == len(available), "source", must, available)
     names = tuple(columns) if columns is not None else tuple(name for name in available if name != weights)
     check(len(names) > 0, "columns", "at least one column", "none")
     read = [*names, weights] if weights is not None else [*names]

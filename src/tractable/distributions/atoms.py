@@ -204,12 +204,8 @@ def one_of_probs_or_logits(probs: Any, logits: Any, support: Support, to_logits:
     if probs is None:
         return logits
     array = as_float("probs", probs)
-    check(
-        array.ndim >= support.ndim,
-        "probs",
-        f"an array with at least {support.ndim} axes",
-        f"shape {array.shape}",
-    )
+    must = f"an array with at least {support.ndim} axes"
+    check(array.ndim >= support.ndim, "probs", must, f"shape {array.shape}")
     if is_concrete(array):
         values = np.asarray(array)
         ok = np.asarray(support.contains(values))
@@ -259,12 +255,8 @@ def _in_order(values: Array, weights: Array, name: str) -> tuple[Array, Array]:
         ok = np.asarray(real.contains(np.asarray(values)))
         if not ok.all():
             check(False, "values", real.words, offender(values, ok))
-    check(
-        values.shape == weights.shape,
-        name,
-        f"of the shape of `values`, {values.shape}",
-        f"shape {weights.shape}",
-    )
+    must = f"of the shape of `values`, {values.shape}"
+    check(values.shape == weights.shape, name, must, f"shape {weights.shape}")
     order = jnp.argsort(values, -1)
     return jnp.take_along_axis(values, order, -1), jnp.take_along_axis(weights, order, -1)
 

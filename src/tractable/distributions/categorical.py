@@ -158,23 +158,15 @@ def grouped_log_likelihood(distribution: Categorical, counts: ArrayLike | Sequen
     r"""$\sum_k c_k \log\theta_k$ with $0\log 0 = 0$: the log-likelihood of a sequence from its counts."""
     counts = _counts(counts)
     labels = distribution.num_categories
-    check(
-        counts.shape == (labels,),
-        "counts",
-        f"of shape ({labels},), one for each label",
-        f"shape {counts.shape}",
-    )
+    must = f"of shape ({labels},), one for each label"
+    check(counts.shape == (labels,), "counts", must, f"shape {counts.shape}")
     return xlogy(counts, distribution.probs).sum()
 
 
 def _counts(counts: Any) -> Array:
     counts = as_float("counts", counts)
-    check(
-        counts.ndim == 1 and counts.size > 0,
-        "counts",
-        "a vector with one entry per label",
-        f"shape {counts.shape}",
-    )
+    must = "a vector with one entry per label"
+    check(counts.ndim == 1 and counts.size > 0, "counts", must, f"shape {counts.shape}")
     if is_concrete(counts):
         ok = np.asarray(nonnegative.contains(np.asarray(counts)))
         if not ok.all():

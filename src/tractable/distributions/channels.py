@@ -45,12 +45,8 @@ def mutual_information_lower_bound(
         _conditional("decoder", decoder),
     )
     fits = p_x.shape[0] == p.size and q.shape == p_x.shape[::-1]
-    check(
-        fits,
-        "decoder",
-        f"one row per column of `channel` {p_x.shape}, one column per `prior`",
-        f"shape {q.shape}",
-    )
+    must = f"one row per column of `channel` {p_x.shape}, one column per `prior`"
+    check(fits, "decoder", must, f"shape {q.shape}")
     joint = p[:, None] * p_x
     log_q = jnp.where(joint == 0, 0.0, safe_log(q).T)
     return in_base(entropy(p) + (joint * log_q).sum(), base)

@@ -28,12 +28,8 @@ def contract(factors: Sequence[tuple[Sequence[str], ArrayLike]], keep: Sequence[
     sizes: dict[str, int] = {}
     for position, (names, array) in enumerate(factors):
         fits = len(names) == jnp.ndim(array) and len(set(names)) == len(names)
-        check(
-            fits,
-            f"factors[{position}]",
-            "distinct names, one per axis",
-            f"{tuple(names)} for shape {jnp.shape(array)}",
-        )
+        must = "distinct names, one per axis"
+        check(fits, f"factors[{position}]", must, f"{tuple(names)} for shape {jnp.shape(array)}")
         for name, size in zip(names, jnp.shape(array)):
             known = sizes.setdefault(name, size)
             check(known == size, f"factors[{position}]", f"of length {known} along {name!r}, as before", size)

@@ -93,12 +93,8 @@ def check_density(
     True
     """
     first, last = (np.asarray(end, float) for end in (low, high))
-    check(
-        first.shape == last.shape and first.ndim <= 1,
-        "high",
-        f"of the shape of `low`, {first.shape}",
-        last.shape,
-    )
+    must = f"of the shape of `low`, {first.shape}"
+    check(first.shape == last.shape and first.ndim <= 1, "high", must, last.shape)
     check(first.size <= 3, "low", "a number or a vector of at most three", f"{first.size} numbers")
     check(bool((first < last).all()), "low", "below `high`", f"{low}, with `high` = {high}")
     evaluate = jax.jit(jax.vmap(density))

@@ -43,8 +43,7 @@ LogDensity = Callable[[Array], Array]
 
 class PermutationTest(Module):
     """A statistic of two samples, and the share of relabelled samples whose statistic is at least as
-    large.
-    """
+    large."""
 
     statistic: Scalar
     p_value: Scalar
@@ -143,8 +142,7 @@ def gaussian_kernel(bandwidth: ArrayLike) -> KernelFunction:
 
 def median_bandwidth(x: ArrayLike, y: ArrayLike, *, most: int = 1000) -> Scalar:
     """The median distance between two different points of the pooled samples (evenly spaced rows if more than
-    `most`).
-    """
+    `most`)."""
     pooled = jnp.concatenate(_two_samples(x, y, 1))
     rows = pooled[np.linspace(0, pooled.shape[0] - 1, min(most, pooled.shape[0])).round().astype(int)]
     width = jnp.median(condensed(euclidean_distances(rows)))
@@ -166,12 +164,8 @@ def _two_samples(x: ArrayLike, y: ArrayLike, least: int) -> tuple[Array, Array]:
         samples.append(rows)
     first, second = samples
     columns = first.shape[1]
-    check(
-        second.shape[1] == columns,
-        "y",
-        f"points of {columns} columns, like `x`",
-        f"{second.shape[1]} columns",
-    )
+    must = f"points of {columns} columns, like `x`"
+    check(second.shape[1] == columns, "y", must, f"{second.shape[1]} columns")
     return first, second
 
 

@@ -80,22 +80,13 @@ class DPP(Distribution):
         r"""$L_{ij} = q_i\, \phi_i^\top \phi_j\, q_j$ for `quality` $q_i \ge 0$ and unit rows $\phi_i$."""
         quality, features = as_float("quality", quality), as_float("features", features)
         items = features.shape[:-1]
-        check(
-            quality.shape == items,
-            "quality",
-            f"one number for each item, shape {items}",
-            f"shape {quality.shape}",
-        )
+        must = f"one number for each item, shape {items}"
+        check(quality.shape == items, "quality", must, f"shape {quality.shape}")
         if is_concrete(features) and is_concrete(quality):
             unit, positive = sphere.contains(np.asarray(features)), nonnegative.contains(np.asarray(quality))
             fix = "Divide each row by its norm; how good an item is belongs in `quality`."
-            check(
-                np.all(unit),
-                "features",
-                "rows of length 1",
-                "" if np.all(unit) else offender(features, unit),
-                fix,
-            )
+            must = "rows of length 1"
+            check(np.all(unit), "features", must, "" if np.all(unit) else offender(features, unit), fix)
             got = "" if np.all(positive) else offender(quality, positive)
             check(np.all(positive), "quality", nonnegative.words, got)
         return cls.from_features(quality[..., None] * features)

@@ -81,13 +81,8 @@ def checked_kernel(name: str, largest: float, value: Any) -> tuple[Array, np.nda
         smallest, top = eigenvalues.min(), eigenvalues.max()
         check(smallest >= -tolerance, name, "positive semi-definite", f"the eigenvalue {smallest}")
         fix = "A kernel with larger eigenvalues may be an `L`."
-        check(
-            top <= largest + tolerance,
-            name,
-            "at most the identity (0 <= K <= I)",
-            f"the eigenvalue {top}",
-            fix,
-        )
+        must = "at most the identity (0 <= K <= I)"
+        check(top <= largest + tolerance, name, must, f"the eigenvalue {top}", fix)
         return array, eigenvalues
     return array, None
 

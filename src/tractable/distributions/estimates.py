@@ -97,12 +97,8 @@ def compare_estimates(
 
 def _counts(name: str, counts: ArrayLike) -> np.ndarray:
     values = np.asarray(counts, float)
-    check(
-        values.ndim in (1, 2) and values.shape[-1] > 1,
-        name,
-        "counts of two or more categories",
-        f"shape {values.shape}",
-    )
+    must = "counts of two or more categories"
+    check(values.ndim in (1, 2) and values.shape[-1] > 1, name, must, f"shape {values.shape}")
     ok = np.isfinite(values) & (values >= 0)
     if not ok.all():
         check(False, name, "zero or positive, and finite", offender(values, ok))
@@ -111,12 +107,8 @@ def _counts(name: str, counts: ArrayLike) -> np.ndarray:
 
 def _log_loss(probs: np.ndarray, held_out: ArrayLike) -> np.ndarray:
     seen = _counts("held_out", held_out)
-    check(
-        seen.shape == probs.shape[1:],
-        "held_out",
-        f"one count per category ({probs.shape[1]})",
-        f"shape {seen.shape}",
-    )
+    must = f"one count per category ({probs.shape[1]})"
+    check(seen.shape == probs.shape[1:], "held_out", must, f"shape {seen.shape}")
     check(seen.sum() > 0, "held_out", "at least one observation", "no observations")
     return -xlogy(seen[None] / seen.sum(), probs).sum(1)
 

@@ -66,8 +66,7 @@ def generator_of(f: str | Generator | Function) -> Generator:
 
 def check_generator(f: Function) -> None:
     r"""Refuse a function that is not convex on $t > 0$ or has $f(1) \ne 0$, judged on 241 points from
-    $10^{-6}$ to $10^6$.
-    """
+    $10^{-6}$ to $10^6$."""
     t = np.geomspace(1e-6, 1e6, 241)
     with jax.ensure_compile_time_eval():
         values, at_one = np.asarray(f(jnp.asarray(t))), float(f(jnp.ones(())))
@@ -85,8 +84,7 @@ def check_generator(f: Function) -> None:
 @lru_cache
 def alpha_generator(alpha: float) -> Generator:
     r"""$f(t) = \{t^\alpha - 1 - \alpha(t - 1)\} / \alpha(\alpha - 1)$; $\alpha = 1$ is KL and $\alpha = 0$
-    reverse KL in the limit.
-    """
+    reverse KL in the limit."""
     if alpha in (0.0, 1.0):
         return GENERATORS["kl" if alpha == 1 else "reverse_kl"]
     scale = alpha * (alpha - 1)
@@ -120,8 +118,7 @@ def relative_density(log_p: Array, log_q: Array) -> Array:
 
 def log_power(log_p: Array, log_q: Array, alpha: float) -> Array:
     r"""$\log(p^\alpha q^{1-\alpha})$; a vanishing density with a positive power makes it $-\infty$, with a
-    negative one $+\infty$.
-    """
+    negative one $+\infty$."""
     both = (log_p > -jnp.inf) & (log_q > -jnp.inf)
     inside = alpha * jnp.where(both, log_p, 0.0) + (1 - alpha) * jnp.where(both, log_q, 0.0)
     only_p = jnp.inf if alpha > 1 else -jnp.inf

@@ -198,8 +198,7 @@ class InverseGamma(Univariate, ExponentialFamily):
 
 class ChiSquared(Univariate, ExponentialFamily):
     r"""$p(x) = \frac{1}{2^{\nu/2}\Gamma(\nu/2)} x^{\nu/2-1} e^{-x/2}$ with $\nu$ = `degrees`: a sum of $\nu$
-    squared standard normals.
-    """
+    squared standard normals."""
 
     degrees: Float[Array, "..."] = field(support=positive)
 
@@ -293,8 +292,7 @@ def _matched(a: Array, x: Array) -> tuple[Array, Array]:
 
 def _gamma_entropy(a: Array, sign: float) -> Array:
     """Entropy of a standard gamma (`sign` 1) or inverse gamma (-1): a + log Gamma(a) + (sign - a) psi(a),
-    rearranged so that no terms of size a log a are left to cancel.
-    """
+    rearranged so that no terms of size a log a are left to cancel."""
     rest = stirling_error(a) + (sign - a) * digamma_minus_log(a) + 0.5 * math.log(2 * math.pi)
     return (sign - 0.5) * jnp.log(a) + rest
 

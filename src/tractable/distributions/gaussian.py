@@ -319,10 +319,5 @@ def _check_fit(rows: np.ndarray, weights: np.ndarray, ddof: float | int, cov: Ar
     check(not constant, "xs", "free of constant columns", f"columns {constant} constant", fix)
     regular = bool(np.isfinite(positive_definite_factor(cov).lower).all())
     got = f"{used.sum()} rows of {rows.shape[1]} columns with a singular covariance"
-    check(
-        regular,
-        "xs",
-        "rows that span all columns",
-        got,
-        "Drop linearly dependent columns, or give more rows.",
-    )
+    must = "rows that span all columns"
+    check(regular, "xs", must, got, "Drop linearly dependent columns, or give more rows.")

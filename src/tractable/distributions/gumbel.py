@@ -95,21 +95,13 @@ def _logits(logits: ArrayLike | None, weights: ArrayLike | None) -> Array:
     check((logits is None) != (weights is None), "logits", "given, or else `weights`, not both", given)
     name, support = ("logits", log_weights) if weights is None else ("weights", nonnegative)
     values = as_float(name, logits if weights is None else weights)
-    check(
-        values.ndim >= 1 and values.shape[-1] > 0,
-        name,
-        "an array with an entry for each index",
-        f"shape {values.shape}",
-    )
+    must = "an array with an entry for each index"
+    check(values.ndim >= 1 and values.shape[-1] > 0, name, must, f"shape {values.shape}")
     if is_concrete(values):
         array = np.asarray(values)
         ok = np.asarray(support.contains(array))
         if not ok.all():
             check(False, name, support.words, offender(array, ok))
-        check(
-            weights is None or (array > 0).any(-1).all(),
-            name,
-            "not all zero along the last axis",
-            "zeros only",
-        )
+        must = "not all zero along the last axis"
+        check(weights is None or (array > 0).any(-1).all(), name, must, "zeros only")
     return values if weights is None else safe_log(values)

@@ -55,13 +55,8 @@ def neighbour_mutual_information(x: Numbers, y: Numbers, *, neighbours: int = 3)
     radius = KDTree(both).query(both, k=neighbours + 1, p=np.inf)[0][:, -1]
     fix = "Rows are repeated: the columns are not continuous; use `plug_in_mutual_information`."
     if not (radius > 0).all():
-        check(
-            False,
-            "x",
-            "rows whose neighbours lie at positive distances",
-            f"row {int(radius.argmin())} repeated",
-            fix,
-        )
+        must = "rows whose neighbours lie at positive distances"
+        check(False, "x", must, f"row {int(radius.argmin())} repeated", fix)
     inside = np.nextafter(radius, 0.0)
     near = [KDTree(v).query_ball_point(v, inside, p=np.inf, return_length=True) for v in (x_rows, y_rows)]
     # `near` counts the row itself, which is the one that the formula adds.

@@ -52,8 +52,7 @@ _TRACED_TERMS = 2**12
 
 def certified(estimate: Estimate) -> Scalar:
     """The value of a computed integral, or NaN where its error is not small: a wrong number is never
-    returned.
-    """
+    returned."""
     return jnp.where(estimate.certified, estimate.value, jnp.nan)
 
 
@@ -79,8 +78,7 @@ def integrate(integrand: Integrand, p: Distribution, q: Distribution, *, crossin
 
 def integrate_quantiles(p: Any, q: Any, order: ArrayLike) -> Estimate:
     r"""$\int_0^1 |F^{-1}(u) - G^{-1}(u)|^r\,du$ with $r$ = `order`, for densities of one number with
-    quantiles.
-    """
+    quantiles."""
     value, error = _quantile_integral(p, q, jnp.asarray(order, real_dtype(p)))
     return Estimate(value, error, method="quadrature")
 
@@ -95,8 +93,7 @@ def monte_carlo(values: Array) -> Estimate:
 
 def tabulate(distribution: Distribution) -> tuple[Array, Array]:
     """The values of a discrete number with their probabilities; an infinite range ends where less than 1e-15
-    is left.
-    """
+    is left."""
     values = listed_values(distribution)
     if values is not None:
         return values, jnp.exp(distribution.log_prob(values)) / _repeats(values)
@@ -114,8 +111,7 @@ def tabulate(distribution: Distribution) -> tuple[Array, Array]:
 
 def listed_values(distribution: Distribution) -> Array | None:
     """The values of a distribution over a given list of numbers; None for one over a range of whole
-    numbers.
-    """
+    numbers."""
     if isinstance(distribution, PointMass):
         return distribution.value[..., None]
     return distribution.values if isinstance(distribution, Atomic) else None
@@ -231,8 +227,7 @@ def _one_sum(
 
 def _atoms_of_both(p: Distribution, q: Distribution, numbers: Array) -> tuple[Array, Array]:
     """Every value that `p` or `q` may take (`numbers` for a range), and whether it is there for the first
-    time.
-    """
+    time."""
     listed = [values for values in (listed_values(p), listed_values(q)) if values is not None]
     if not listed:
         return numbers, jnp.ones(numbers.shape, bool)

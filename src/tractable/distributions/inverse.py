@@ -88,12 +88,8 @@ class Tabulated(Univariate):
     def __check_init__(self) -> None:
         super().__check_init__()
         lengths = self.points.shape[-1], self.cumulative.shape[-1]
-        check(
-            lengths[0] == lengths[1] >= 2,
-            "cumulative",
-            f"as long as `points` ({lengths[0]}), two or more",
-            lengths[1],
-        )
+        must = f"as long as `points` ({lengths[0]}), two or more"
+        check(lengths[0] == lengths[1] >= 2, "cumulative", must, lengths[1])
         if is_concrete(self.cumulative):
             table = np.asarray(self.cumulative)
             ok = (np.diff(table) >= 0).all(-1) & (table[..., 0] == 0) & (abs(table[..., -1] - 1) < 1e-6)

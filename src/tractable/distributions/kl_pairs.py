@@ -37,8 +37,7 @@ def scale_excess(x: Array) -> Array:
 
 def mass_terms(log_p: Array, log_q: Array) -> Array:
     r"""$p \log(p/q) - p + q \ge 0$, elementwise from logarithms; summed over all states it is the
-    divergence.
-    """
+    divergence."""
     p, q = jnp.exp(log_p), jnp.exp(log_q)
     gap = jnp.where(p > 0, log_q, 0.0) - jnp.where(p > 0, log_p, 0.0)
     near = jnp.abs(gap) < 0.1
@@ -96,8 +95,7 @@ def exponential_kl(p, q):
 @register_kl(Gamma, Gamma)
 def gamma_kl(p, q):
     r"""$\log\frac{\Gamma(a_2)}{\Gamma(a_1)} + (a_1 - a_2)\psi(a_1) - a_2 \log r + a_1 (r - 1)$ with $r = b_2
-    / b_1$.
-    """
+    / b_1$."""
     return _gamma_kl(p.concentration, p.rate, q.concentration, q.rate)
 
 
@@ -159,8 +157,7 @@ def uniform_kl(p, q):
 @register_kl(VonMises, VonMises)
 def von_mises_kl(p, q):
     r"""$\log\frac{I_0(\kappa_2)}{I_0(\kappa_1)} + \frac{I_1(\kappa_1)}{I_0(\kappa_1)} (\kappa_1 - \kappa_2
-    \cos(\mu_1 - \mu_2))$.
-    """
+    \cos(\mu_1 - \mu_2))$."""
     a, b = p.concentration, q.concentration
     log_ratio = jnp.log(i0e(b)) + b - jnp.log(i0e(a)) - a
     return log_ratio + i1e(a) / i0e(a) * (a - b * jnp.cos(p.loc - q.loc))

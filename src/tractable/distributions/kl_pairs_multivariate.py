@@ -57,8 +57,7 @@ for _first, _second in product((Gaussian, GaussianPrecision, GaussianInformation
 @register_kl(MatrixNormal, MatrixNormal)
 def matrix_normal_kl(p, q):
     r"""That of $\mathrm{vec}(X) \sim N(\mathrm{vec}(M), V \otimes U)$, whose factors are Kronecker products
-    too.
-    """
+    too."""
     rows, other_rows = positive_definite_factor(p.row_cov), positive_definite_factor(q.row_cov)
     columns, other_columns = positive_definite_factor(p.column_cov), positive_definite_factor(q.column_cov)
     a, b = other_rows.half_solve(rows.lower), other_columns.half_solve(columns.lower)
@@ -71,8 +70,7 @@ def matrix_normal_kl(p, q):
 @register_kl(NormalInverseWishart, NormalInverseWishart)
 def normal_inverse_wishart_kl(p, q):
     r"""$\mathrm{KL}(\Sigma) + \frac12[d(r - 1 - \log r) + \kappa_q\nu_p\|m_p - m_q\|^2_{\Psi_p^{-1}}]$ with
-    $r = \kappa_q/\kappa_p$: taken about the means, which the Bregman form would cancel.
-    """
+    $r = \kappa_q/\kappa_p$: taken about the means, which the Bregman form would cancel."""
     gap = positive_definite_factor(p.scale).half_solve(p.loc - q.loc)
     ratio = q.mean_scale / p.mean_scale
     means = 0.5 * (p.loc.shape[-1] * scale_excess(ratio) + q.mean_scale * p.degrees * (gap @ gap))

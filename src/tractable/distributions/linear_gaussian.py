@@ -46,19 +46,11 @@ class LinearGaussian(Module):
 
     def __check_init__(self) -> None:
         rows = self.weights.shape[-2]
-        check(
-            self.bias.shape[-1] == rows,
-            "bias",
-            f"as long as `weights` has rows ({rows})",
-            self.bias.shape[-1],
-        )
+        must = f"as long as `weights` has rows ({rows})"
+        check(self.bias.shape[-1] == rows, "bias", must, self.bias.shape[-1])
         square = self.cov.shape[-2:] == (rows, rows)
-        check(
-            square,
-            "cov",
-            f"a matrix of shape ({rows}, {rows}), to match `weights`",
-            f"shape {self.cov.shape}",
-        )
+        must = f"a matrix of shape ({rows}, {rows}), to match `weights`"
+        check(square, "cov", must, f"shape {self.cov.shape}")
         plates(self)
 
     def __call__(self, x: ArrayLike) -> Gaussian:
@@ -86,12 +78,8 @@ class LinearGaussian(Module):
         one_unit(x)
         one_unit(self)
         columns = self.weights.shape[-1]
-        check(
-            x.shape == (columns,),
-            "x",
-            f"over {columns} coordinates, as many as `weights` has columns",
-            f"shape {x.shape}",
-        )
+        must = f"over {columns} coordinates, as many as `weights` has columns"
+        check(x.shape == (columns,), "x", must, f"shape {x.shape}")
 
 
 def joint(prior: Gaussian | GaussianPrecision, likelihood: LinearGaussian) -> Any:
@@ -108,12 +96,8 @@ def product(a: Any, b: Any) -> tuple[Any, Scalar]:
     with noise $\Sigma_b$.
     """
     same = type(a) is type(b) and a.shape == b.shape
-    check(
-        same,
-        "b",
-        f"a {type(a).__name__} of shape {a.shape}, like `a`",
-        f"{type(b).__name__} of shape {b.shape}",
-    )
+    must = f"a {type(a).__name__} of shape {a.shape}, like `a`"
+    check(same, "b", must, f"{type(b).__name__} of shape {b.shape}")
     one_unit(a)
     if isinstance(a, GaussianInformation):
         both = GaussianInformation(a.precision + b.precision, a.shift + b.shift)

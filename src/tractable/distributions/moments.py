@@ -56,12 +56,8 @@ def expectation(values: Numbers, probs: Numbers | None = None) -> Array:
     """
     x = as_float("values", values)
     p = _equal_shares(x) if probs is None else as_probabilities("probs", probs)
-    check(
-        x.shape[: p.ndim] == p.shape,
-        "values",
-        f"an array whose first axes are those of `probs` {p.shape}",
-        f"shape {x.shape}",
-    )
+    must = f"an array whose first axes are those of `probs` {p.shape}"
+    check(x.shape[: p.ndim] == p.shape, "values", must, f"shape {x.shape}")
     return _mean(x, p)
 
 

@@ -42,20 +42,15 @@ def check_pair(p: Any, q: Any) -> None:
 def pair_of_probabilities(p: ArrayLike, q: ArrayLike) -> tuple[Array, Array]:
     """Two arrays of probabilities along the last axis, checked and broadcast against each other."""
     p, q = _probabilities("p", p), _probabilities("q", q)
-    check(
-        p.shape[-1] == q.shape[-1],
-        "q",
-        f"probabilities of {p.shape[-1]} states, like `p`",
-        f"{q.shape[-1]} states",
-    )
+    must = f"probabilities of {p.shape[-1]} states, like `p`"
+    check(p.shape[-1] == q.shape[-1], "q", must, f"{q.shape[-1]} states")
     shape = jnp.broadcast_shapes(p.shape, q.shape)
     return jnp.broadcast_to(p, shape), jnp.broadcast_to(q, shape)
 
 
 def over_units(function: Callable[[Any, Any], Any], p: Distribution, q: Distribution) -> Any:
     """`function(p, q)` of each pair of units: leading axes broadcast against each other, one `vmap` per
-    axis.
-    """
+    axis."""
     units = jnp.broadcast_shapes(plates(p), plates(q))
     for _ in units:
         function = jax.vmap(function)

@@ -123,8 +123,7 @@ def integrate_panels(
 
 def for_both(function: Callable[[Any], Array], p: Any, q: Any) -> tuple[Array, Array]:
     """`function(p)` and `function(q)`; traced once where both are of one class and shape, which compiles
-    faster.
-    """
+    faster."""
     shapes = [[leaf.shape for leaf in jax.tree.leaves(d)] for d in (p, q)]
     if jax.tree.structure(p) != jax.tree.structure(q) or shapes[0] != shapes[1]:
         return function(p), function(q)
@@ -134,16 +133,14 @@ def for_both(function: Callable[[Any], Array], p: Any, q: Any) -> tuple[Array, A
 
 def outer_error(values: Array, edges: Array, anchors: Array) -> Array:
     """What the integral over the outermost panels says about the part that is left out; infinite if it
-    diverges.
-    """
+    diverges."""
     lower = _side_error(values, edges, anchors)
     return lower + _side_error(values[::-1], edges[::-1], anchors)
 
 
 def tail_sum(last: Array, before: Array) -> Array:
     """What follows terms that shrink geometrically from `before` to `last`; infinite where they do not
-    shrink.
-    """
+    shrink."""
     last, before = jnp.abs(last), jnp.abs(before)
     ratio = last / jnp.where(before > 0, before, 1.0)
     shrinking = (before > 0) & (ratio < 0.9999)
@@ -196,8 +193,7 @@ def _side_error(values: Array, edges: Array, anchors: Array) -> Array:
 
 def _probes(outermost: Array, end: Array, centre: Array) -> Array:
     """Points from the outermost quantile on: to the end of the support, or out to infinity, by factors of
-    four.
-    """
+    four."""
     powers = jnp.asarray(4.0 ** np.arange(1, num_levels(outermost.dtype) + 1), outermost.dtype)
     safe = jnp.where(jnp.isfinite(end), end, centre)
     return jnp.where(

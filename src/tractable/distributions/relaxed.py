@@ -52,12 +52,8 @@ class Concrete(Distribution):
 
     def __check_init__(self) -> None:
         super().__check_init__()
-        check(
-            self.logits.shape[-1] >= 2,
-            "logits",
-            "an array with at least two entries on its last axis",
-            self.logits.shape,
-        )
+        must = "an array with at least two entries on its last axis"
+        check(self.logits.shape[-1] >= 2, "logits", must, self.logits.shape)
 
     @property
     def unit_shape(self) -> Shape:

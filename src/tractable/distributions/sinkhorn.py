@@ -174,8 +174,7 @@ def _block(
     f: Array, g: Array, cost: Array, a: Array, b: Array, eps: Array, power: Array
 ) -> tuple[Array, ...]:
     """Twenty updates by scaling where they stay in range, else one by log-sum-exp; and the error of the
-    marginals.
-    """
+    marginals."""
     kernel = jnp.exp((f[:, None] + g[None] - cost) / eps)
 
     def scale(_, scalings):
@@ -214,8 +213,7 @@ def _relaxation(before: Array, after: Array, power: Array) -> Array:
 
 def _soft_minimum(cost: Array, potential: Array, log_weights: Array, eps: Array) -> Array:
     r"""$-\varepsilon \log \sum_j w_j e^{(h_j - C_{ij})/\varepsilon}$ for each row, in two fused passes over
-    the cost.
-    """
+    the cost."""
     shift = (potential / eps + log_weights)[None]
     largest = (shift - cost / eps).max(1, keepdims=True)
     return -eps * (largest[:, 0] + jnp.log(jnp.exp(shift - cost / eps - largest).sum(1)))

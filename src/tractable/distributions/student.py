@@ -30,8 +30,7 @@ __all__ = ["StudentT"]
 class StudentT(LocationScale):
     r"""$p(x) = \frac{1}{\sigma\sqrt\nu B(\nu/2, 1/2)} \big(1 + \frac{(x - \mu)^2}{\nu\sigma^2}\big)^{-(\nu +
     1)/2}$ with $\nu$ = `degrees`. The mean is NaN for $\nu \le 1$; the variance is infinite for $1 < \nu
-    \le 2$ and NaN below.
-    """
+    \le 2$ and NaN below."""
 
     degrees: Float[Array, "..."] = field(support=positive)
     loc: Float[Array, "..."] = field(support=real, default=0.0)

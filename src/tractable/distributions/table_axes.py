@@ -66,12 +66,8 @@ class TableAxes:
         """The axes of both; a shared variable must have the same states in both."""
         for name in set(self.names) & set(other.names):
             same = self.states_of(name) == other.states_of(name)
-            check(
-                same,
-                name,
-                f"a variable with the same states in both tables, {self.states_of(name)}",
-                other.states_of(name),
-            )
+            must = f"a variable with the same states in both tables, {self.states_of(name)}"
+            check(same, name, must, other.states_of(name))
         extra = other.select(name for name in other.names if name not in self.names)
         return TableAxes(self.names + extra.names, self.states + extra.states)
 
@@ -90,14 +86,8 @@ class TableAxes:
         for state in self.states_of(name):
             numeric = isinstance(state, int | float)
             fix = f"Map the states to numbers, e.g. `expectation({{{state!r}: 1.0, ...}}, {name!r})`."
-            check(
-                numeric,
-                name,
-                "a variable with numbers as states",
-                f"the state {state!r}",
-                fix,
-                error=TypeError,
-            )
+            must = "a variable with numbers as states"
+            check(numeric, name, must, f"the state {state!r}", fix, error=TypeError)
         return np.array(self.states_of(name), float)
 
     def state_array(self, name: str) -> np.ndarray:

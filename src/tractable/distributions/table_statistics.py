@@ -130,12 +130,8 @@ class TableStatistics(Module):
         grids = np.meshgrid(*(self.axes.numbers(name) for name in names), indexing="ij")
         values = jnp.asarray(quantity(*(jnp.asarray(grid) for grid in grids)), float)
         fits = values.shape in ((), grids[0].shape)
-        check(
-            fits,
-            "quantity",
-            f"a function from arrays to an array of their shape {grids[0].shape}",
-            f"shape {values.shape}",
-        )
+        must = f"a function from arrays to an array of their shape {grids[0].shape}"
+        check(fits, "quantity", must, f"shape {values.shape}")
         return names, jnp.broadcast_to(values, grids[0].shape)
 
     def _blocks(self, first: Names, second: Names, given: Names) -> Float[Array, "x y z"]:

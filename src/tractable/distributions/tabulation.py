@@ -36,13 +36,8 @@ def column_codes(
     )
     missing = np.asarray(column.isna()) if hasattr(column, "isna") else _missing(values)
     if missing.any():
-        check(
-            False,
-            name,
-            "without missing values",
-            f"one in row {int(missing.argmax())}",
-            "Drop or name those rows.",
-        )
+        fix = "Drop or name those rows."
+        check(False, name, "without missing values", f"one in row {int(missing.argmax())}", fix)
     if states is None:
         try:
             distinct, codes = np.unique(values, return_inverse=True)

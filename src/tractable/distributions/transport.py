@@ -99,12 +99,8 @@ def wasserstein_samples(
     """
     x, y = as_float("x", x), as_float("y", y)
     for name, values in (("x", x), ("y", y)):
-        check(
-            values.ndim == 1 and values.size > 0,
-            name,
-            "a vector with at least one number",
-            f"shape {values.shape}",
-        )
+        must = "a vector with at least one number"
+        check(values.ndim == 1 and values.size > 0, name, must, f"shape {values.shape}")
     check(order >= 1, "order", "a number of at least 1", order)
     a, b = (
         transport_weights("x_weights", x_weights, x.size),
@@ -206,8 +202,7 @@ def _distances(x: Array, y: Array) -> Array:
 @jax.jit
 def _matched_cost(x: Array, a: Array, y: Array, b: Array, order: Any) -> Scalar:
     """The cost of the monotone coupling: between two successive levels of either step function, one x meets
-    one y.
-    """
+    one y."""
     i, j = jnp.argsort(x), jnp.argsort(y)
     x_levels, y_levels = jnp.cumsum(a[i]), jnp.cumsum(b[j])
     levels = jnp.sort(jnp.concatenate([jnp.zeros(1, a.dtype), x_levels, y_levels]))
@@ -227,8 +222,7 @@ def _bures_squared(p: Gaussian, q: Gaussian) -> Scalar:
 
 def _assignment(cost: Array) -> Array:
     """The column matched to each row at least total cost: equal weights make the linear program an
-    assignment.
-    """
+    assignment."""
 
     def match(values):
         from scipy.optimize import linear_sum_assignment

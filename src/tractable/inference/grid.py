@@ -119,12 +119,8 @@ def grid_posterior(
     (0.05, 0.75)
     """
     lows, highs = as_float("low", low), as_float("high", high)
-    check(
-        lows.shape == highs.shape and lows.ndim < 2,
-        "high",
-        f"of the shape of `low` {lows.shape}",
-        highs.shape,
-    )
+    must = f"of the shape of `low` {lows.shape}"
+    check(lows.shape == highs.shape and lows.ndim < 2, "high", must, highs.shape)
     check_finite("low", lows)
     check_finite("high", highs)
     num_panels, dim = check_count("num_panels", num_panels), max(lows.size, 1)

@@ -16,7 +16,6 @@ from tractable.optim.gradient import Momentum as Momentum
 from tractable.optim.gradient import Nesterov as Nesterov
 from tractable.optim.gradient import NormalisedGradient as NormalisedGradient
 from tractable.optim.gradient import RMSProp as RMSProp
-from tractable.optim.host import minimise_on_host as minimise_on_host
 from tractable.optim.kkt import kkt_report as kkt_report
 from tractable.optim.linear_program import LinearProgram as LinearProgram
 from tractable.optim.linear_program import linear_program as linear_program
@@ -26,9 +25,7 @@ from tractable.optim.minimise import minimise as minimise
 from tractable.optim.minimise import trajectory as trajectory
 from tractable.optim.newton import GaussNewton as GaussNewton
 from tractable.optim.newton import Newton as Newton
-from tractable.optim.objective import Method as Method
 from tractable.optim.projected import Box as Box
-from tractable.optim.projected import L1Ball as L1Ball
 from tractable.optim.projected import L2Ball as L2Ball
 from tractable.optim.projected import ProbabilitySimplex as ProbabilitySimplex
 from tractable.optim.projected import ProjectedGradient as ProjectedGradient

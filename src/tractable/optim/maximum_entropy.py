@@ -140,12 +140,8 @@ def maximum_entropy_density(
     check(grid.ndim == 1 and grid.size > 1, "grid", "a vector of at least two points", f"shape {grid.shape}")
     gaps = jnp.diff(grid)
     if is_concrete(gaps):
-        check(
-            bool((np.asarray(gaps) > 0).all()),
-            "grid",
-            "strictly increasing",
-            "a step back or a repeated point",
-        )
+        must = "strictly increasing"
+        check(bool((np.asarray(gaps) > 0).all()), "grid", must, "a step back or a repeated point")
     widths = jnp.pad(gaps, (0, 1)) / 2 + jnp.pad(gaps, (1, 0)) / 2
     return maximum_entropy(features, targets, widths, max_steps=max_steps)
 

@@ -137,12 +137,8 @@ def _rows(name: str, matrix: Any, other: str, vector: Any, q: Array) -> tuple[Ar
     if matrix is None and vector is None:
         return jnp.zeros((0, q.size), q.dtype), jnp.zeros(0, q.dtype)
     missing = name if matrix is None else other
-    check(
-        matrix is not None and vector is not None,
-        missing,
-        f"given with the other of `{name}`, `{other}`",
-        None,
-    )
+    must = f"given with the other of `{name}`, `{other}`"
+    check(matrix is not None and vector is not None, missing, must, None)
     matrix, vector = as_float(name, matrix), as_float(other, vector)
     check_shape(name, matrix, (None, q.size), "One row per constraint, one column per unknown.")
     check_shape(other, vector, matrix.shape[:1])

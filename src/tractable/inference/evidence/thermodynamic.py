@@ -84,12 +84,8 @@ def _as_draws(log_likelihoods: ArrayLike, temperatures: ArrayLike) -> tuple[Arra
         check(rising, "temperatures", "rising from 0 to 1", f"{steps}")
         values = np.asarray(logs)
         must = "numbers, or minus infinity at temperature 0"
-        check(
-            not np.isnan(values).any() and bool((values < np.inf).all()),
-            "log_likelihoods",
-            must,
-            "NaN or inf",
-        )
+        got = "NaN or inf"
+        check(not np.isnan(values).any() and bool((values < np.inf).all()), "log_likelihoods", must, got)
         check(
             np.isfinite(values[1:]).all(), "log_likelihoods", must, "minus infinity at a higher temperature"
         )

@@ -217,8 +217,7 @@ def _moved(state: _Climb, model: Any, value: Scalar, stop: str) -> _Climb:
 
 def _extrapolate(model: Any, first: Any, second: Any) -> Any:
     r"""SQUAREM: with $r = \theta_1 - \theta_0$ and $v = (\theta_2 - \theta_1) - r$ in free coordinates, go to
-    $\theta_0 - 2\alpha r + \alpha^2 v$ with $\alpha = -\|r\|/\|v\|$, at least as far as EM itself.
-    """
+    $\theta_0 - 2\alpha r + \alpha^2 v$ with $\alpha = -\|r\|/\|v\|$, at least as far as EM itself."""
     (a, rebuild), (b, _), (c, _) = unconstrain(model), unconstrain(first), unconstrain(second)
     r, v = b - a, (c - b) - (b - a)
     still = v @ v == 0

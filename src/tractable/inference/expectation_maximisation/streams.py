@@ -42,12 +42,8 @@ class IncrementalEM(Module):
     def fit(self, model: Any, data: Any, *, weights: ArrayLike | None = None) -> Run:
         """The fitted model as `run.state`."""
         count = check_count("num_blocks", self.num_blocks)
-        check(
-            hasattr(model, "expected_log_joint"),
-            "model",
-            "one with `expected_log_joint`",
-            type(model).__name__,
-        )
+        must = "one with `expected_log_joint`"
+        check(hasattr(model, "expected_log_joint"), "model", must, type(model).__name__)
         size = -(-len(data) // count)
         rows, weights = pad_rows(jnp.asarray(data), weights, size=size * count)
         blocks = (rows.reshape((count, size, *rows.shape[1:])), weights.reshape(count, size))

@@ -47,8 +47,7 @@ class LabelSymmetry(Module):
     @property
     def verdict(self) -> Verdict:
         """Whether the chains visit all labellings again and again: every share is within `limit` errors of
-        $1/K$ and worth twenty labellings.
-        """
+        $1/K$ and worth twenty labellings."""
         largest, worth = float(np.abs(self.z).max()), float(self.worth.min())
         fair = largest <= self.limit
         if fair and worth >= _SWITCHES:

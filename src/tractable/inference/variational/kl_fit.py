@@ -137,13 +137,8 @@ def empirical_kl(samples: ArrayLike, q: Distribution) -> Scalar:
 
     Against a density it is infinite, whatever the data: finitely many points have probability zero.
     """
-    check(
-        q.discrete,
-        "q",
-        "discrete",
-        f"{type(q).__name__}, a density",
-        "Compare densities by their log-likelihood.",
-    )
+    fix = "Compare densities by their log-likelihood."
+    check(q.discrete, "q", "discrete", f"{type(q).__name__}, a density", fix)
     rows = as_float("samples", samples)
     ok = rows.ndim == len(q.shape) + 1 and rows.shape[0] > 0
     check(ok, "samples", f"a non-empty array of draws of shape {q.shape}", f"shape {rows.shape}")
@@ -171,22 +166,13 @@ def _points(
         rows = as_float("target", target)
         return rows, row_weights(rows, weights)
     check(weights is None, "weights", "left out when `target` is a distribution", "weights")
-    check(
-        target.shape == family.shape,
-        "target",
-        f"over draws of shape {family.shape}, like `family`",
-        target.shape,
-    )
+    must = f"over draws of shape {family.shape}, like `family`"
+    check(target.shape == family.shape, "target", must, target.shape)
     if target.shape == () and key is None:
         return tabulate(target) if target.discrete else eqx.filter_jit(expectation_rule)(target)
     fix = "Only distributions of one number are summed or integrated."
-    check(
-        key is not None,
-        "key",
-        f"given to draw from {type(target).__name__} of shape {target.shape}",
-        key,
-        fix,
-    )
+    must = f"given to draw from {type(target).__name__} of shape {target.shape}"
+    check(key is not None, "key", must, key, fix)
     rows = target.sample(key, (check_count("num_samples", num_samples, 2),)).astype(float)
     return rows, row_weights(rows, None)
 
@@ -224,8 +210,7 @@ def _draws(data: Array, n: int, q: Distribution) -> tuple[Array, Array]:
 
 def _hermite_grid(d: int) -> tuple[Array, Array]:
     """Nodes and weights of the standard normal in `d` dimensions: a product of 20-point Gauss-Hermite
-    rules.
-    """
+    rules."""
     z, w = np.polynomial.hermite_e.hermegauss(20)
     grid = np.stack(np.meshgrid(*[z] * d, indexing="ij"), -1).reshape(-1, d)
     weights = np.prod(np.stack(np.meshgrid(*[w / w.sum()] * d, indexing="ij"), -1), -1).reshape(-1)
@@ -267,8 +252,7 @@ def _search(value_and_slope: Callable, start: Distribution, max_steps: int) -> K
 
 def _downhill(host: Callable, x: np.ndarray) -> np.ndarray | None:
     """A direction in which the objective curves downwards at `x`, by differences of its gradient; else
-    None.
-    """
+    None."""
     steps = 1e-4 * np.eye(x.size)
     curvature = np.stack([(host(x + step)[1] - host(x - step)[1]) / 2e-4 for step in steps])
     if not np.isfinite(curvature).all():

@@ -120,13 +120,8 @@ def _check_start(log_density: Callable, points: Array, args: tuple, low: float, 
     fix = "Move the outermost point out, past the mode."
     left, right = float(slope[0]), float(slope[-1])
     check(np.isfinite(low) or left > 0, "points", "on the rising side at the left", f"slope {left:.3g}", fix)
-    check(
-        np.isfinite(high) or right < 0,
-        "points",
-        "on the falling side at the right",
-        f"slope {right:.3g}",
-        fix,
-    )
+    must = "on the falling side at the right"
+    check(np.isfinite(high) or right < 0, "points", must, f"slope {right:.3g}", fix)
 
 
 @eqx.filter_jit

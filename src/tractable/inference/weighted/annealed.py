@@ -103,12 +103,8 @@ def as_ladder(temperatures: int | ArrayLike) -> Array:
     if isinstance(temperatures, int):
         return temperature_ladder(temperatures)
     ladder = as_float("temperatures", temperatures)
-    check(
-        ladder.ndim == 1 and ladder.size > 1,
-        "temperatures",
-        "a vector of two or more",
-        f"shape {ladder.shape}",
-    )
+    must = "a vector of two or more"
+    check(ladder.ndim == 1 and ladder.size > 1, "temperatures", must, f"shape {ladder.shape}")
     check_finite("temperatures", ladder)
     if is_concrete(ladder):
         values = np.asarray(ladder)

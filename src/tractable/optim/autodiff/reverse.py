@@ -157,14 +157,9 @@ def trace(function: Callable[..., Any], point: Vector, direction: Vector | None 
     tape = Tape()
     inputs = tuple(tape.variable(x, label) for x, label in zip(point, _labels(function, len(point))))
     output = function(*inputs)
-    check(
-        isinstance(output, Node),
-        "function",
-        "one that returns a number made from its inputs",
-        type(output).__name__,
-        "Use the functions of `tractable.optim.autodiff`, not NumPy's.",
-        TypeError,
-    )
+    fix = "Use the functions of `tractable.optim.autodiff`, not NumPy's."
+    must = "one that returns a number made from its inputs"
+    check(isinstance(output, Node), "function", must, type(output).__name__, fix, TypeError)
     seeds = {node.index: float(seed) for node, seed in zip(inputs, along)}
     return Trace(tape, inputs, output, tape.tangents(seeds), tape.adjoints(output))
 
