@@ -16,7 +16,7 @@ import jax.scipy.linalg as jsl
 import numpy as np
 
 from tractable.bijections.base import Bijection
-from tractable.core.checks import check, check_shape, is_concrete, offender
+from tractable.core.checks import check, check_entries, check_shape, is_concrete
 from tractable.core.module import field
 from tractable.core.support import lower_cholesky, psd, real
 from tractable.core.types import Array, ArrayLike, Float, Scalar
@@ -90,11 +90,7 @@ class Orthogonal(_AffineOfVector):
     vectors: Float[Array, "r d"] = field(support=real, rank=2)
 
     def __check_init__(self) -> None:
-        if is_concrete(self.vectors):
-            rows = np.asarray(self.vectors)
-            ok = (rows != 0).any(-1)
-            if not ok.all():
-                check(False, "vectors", "rows different from zero", offender(rows, ok))
+        check_entries("vectors", self.vectors, lambda v: (v != 0).any(-1), "rows different from zero")
 
     def _forward(self, x):
         check_shape("x", x, self.vectors.shape[1:])

@@ -31,7 +31,7 @@ from tractable.bijections.triangular import (
     OntoPositiveDefinite,
 )
 from tractable.core import support as sets
-from tractable.core.checks import as_float, check, is_concrete, offender
+from tractable.core.checks import as_float, check, check_entries, is_concrete, offender
 from tractable.core.module import Module, field
 from tractable.core.support import Support, real
 from tractable.core.types import Array, ArrayLike, Float, PyTree, Scalar, Shape
@@ -209,10 +209,7 @@ def _inside(path: str, support: Support, value: Any) -> Any:
     array = np.asarray(value, jnp.result_type(value)) if is_concrete(value) else as_float(name, value)
     axes = f"an array with at least {support.ndim} axes"
     check(array.ndim >= support.ndim, name, axes, f"shape {array.shape}")
-    if is_concrete(array):
-        ok = np.asarray(support.contains(np.asarray(array)))
-        if not ok.all():
-            check(False, name, support.words, offender(array, ok))
+    check_entries(name, array, support.contains, support.words)
     return array
 
 

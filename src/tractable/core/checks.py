@@ -7,6 +7,7 @@ Cost.        A pass over the values in NumPy; nothing is compiled.
 """
 
 import operator
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -17,8 +18,8 @@ from jax.core import Tracer
 from tractable.core.types import Array, ArrayLike, Bool
 
 __all__ = [
-    "ImpossibleEvidence", "as_float", "check", "check_count", "check_finite", "check_length", "check_option",
-    "check_shape", "is_concrete", "is_key", "namespace", "offender", "to_device",
+    "ImpossibleEvidence", "as_float", "check", "check_count", "check_entries", "check_finite", "check_length",
+    "check_option", "check_shape", "is_concrete", "is_key", "namespace", "offender", "to_device",
 ]  # fmt: skip
 
 
@@ -120,10 +121,18 @@ def check_length(name: str, x: Any, other: str, y: Any) -> None:
 
 def check_finite(name: str, x: ArrayLike) -> None:
     """Check that concrete values are finite, naming the first that is not."""
+    check_entries(name, x, np.isfinite, "finite")
+
+
+def check_entries(
+    name: str, x: Any, ok: Callable[[np.ndarray], Any], must: str, fix: str = "", got: str = "{}"
+) -> None:
+    """Check that `ok(values)` holds for every entry of concrete values; `got` frames the first that fails."""
     if is_concrete(x):
-        ok = np.isfinite(np.asarray(x))
-        if not ok.all():
-            check(False, name, "finite", offender(x, ok))
+        values = np.asarray(x)
+        fine = np.asarray(ok(values))
+        if not fine.all():
+            check(False, name, must, got.format(offender(values, fine)), fix)
 
 
 def check_count(name: str, value: Any, least: int = 1, most: int | None = None) -> int:

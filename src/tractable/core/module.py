@@ -14,7 +14,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from tractable.core.checks import as_float, check, is_concrete, offender
+from tractable.core.checks import as_float, check, check_entries
 from tractable.core.description import Described
 from tractable.core.support import Support, real
 from tractable.core.types import Shape
@@ -34,11 +34,7 @@ class _Parameter:
         array = as_float(self.name, value)
         must = f"an array with at least {self.rank} axes"
         check(array.ndim >= self.rank, self.name, must, f"shape {array.shape}")
-        if is_concrete(array):
-            values = np.asarray(array)
-            ok = np.asarray(self.support.contains(values))
-            if not ok.all():
-                check(False, self.name, self.support.words, offender(values, ok))
+        check_entries(self.name, array, self.support.contains, self.support.words)
         return array
 
 

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import gamma, gammaln, xlogy
 
-from tractable.core.checks import check, check_count, is_concrete, offender
+from tractable.core.checks import check, check_count, check_entries
 from tractable.core.types import Array, ArrayLike, Float
 
 __all__ = [
@@ -289,8 +289,4 @@ def _log_softmax(x: ArrayLike, temperature: ArrayLike, axis: int) -> Array:
 
 
 def _check_values(name: str, x: ArrayLike, test: Callable[[np.ndarray], Any], words: str) -> None:
-    if is_concrete(x):
-        values = np.asarray(x)
-        ok = np.asarray(test(values))
-        if not ok.all():
-            check(False, name, words, offender(values, ok))
+    check_entries(name, x, test, words)

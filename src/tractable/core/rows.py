@@ -18,7 +18,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from tractable.core.checks import check, check_option, has_values, offender
+from tractable.core.checks import check, check_entries, check_option, has_values, offender
 from tractable.core.chunks import pad_rows
 from tractable.core.module import Module, field
 
@@ -355,8 +355,6 @@ def _weights(weights: Any, num_rows: int) -> Any:
     counts = _numbers("weights", weights)
     wanted = f"of shape ({num_rows},), one per row"
     check(counts.shape == (num_rows,), "weights", wanted, f"shape {counts.shape}")
-    ok = (counts >= 0) & np.isfinite(counts)
-    if not ok.all():
-        check(False, "weights", "zero or positive, and finite", offender(counts, ok))
+    check_entries("weights", counts, lambda v: (v >= 0) & np.isfinite(v), "zero or positive, and finite")
     check(bool(counts.any()), "weights", "positive for at least one row", "zeros", "Weigh some rows.")
     return counts

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from tractable.core.checks import as_float, check, is_concrete, offender
+from tractable.core.checks import as_float, check, check_entries, is_concrete
 from tractable.core.module import field
 from tractable.core.numerics import logit, safe_log, xlogy
 from tractable.core.support import Support, nonnegative, real, simplex
@@ -150,9 +150,7 @@ class Empirical(Atomic):
         check(data.ndim > 0 and data.size > 0, "values", "at least one number", f"shape {data.shape}")
         given = jnp.ones_like(data) if weights is None else as_float("weights", weights)
         if is_concrete(given):
-            ok = np.asarray(nonnegative.contains(np.asarray(given)))
-            if not ok.all():
-                check(False, "weights", nonnegative.words, offender(given, ok))
+            check_entries("weights", given, nonnegative.contains, nonnegative.words)
             check(bool((given.sum(-1) > 0).all()), "weights", "positive in total", "zeros")
         ordered, weight = _in_order(data, given, "weights")
         self.values, self.probs = ordered, weight / weight.sum(-1, keepdims=True)
@@ -208,9 +206,7 @@ def one_of_probs_or_logits(probs: Any, logits: Any, support: Support, to_logits:
     check(array.ndim >= support.ndim, "probs", must, f"shape {array.shape}")
     if is_concrete(array):
         values = np.asarray(array)
-        ok = np.asarray(support.contains(values))
-        if not ok.all():
-            check(False, "probs", support.words, offender(values, ok))
+        check_entries("probs", values, support.contains, support.words)
         with np.errstate(divide="ignore"):
             return to_logits(values)
     return to_logits(array)
@@ -251,10 +247,7 @@ def _in_order(values: Array, weights: Array, name: str) -> tuple[Array, Array]:
     values, weights = (
         jnp.broadcast_arrays(values, weights) if values.ndim == weights.ndim else (values, weights)
     )
-    if is_concrete(values):
-        ok = np.asarray(real.contains(np.asarray(values)))
-        if not ok.all():
-            check(False, "values", real.words, offender(values, ok))
+    check_entries("values", values, real.contains, real.words)
     must = f"of the shape of `values`, {values.shape}"
     check(values.shape == weights.shape, name, must, f"shape {weights.shape}")
     order = jnp.argsort(values, -1)

@@ -7,9 +7,7 @@ References.  Bayes (1763); Gelman et al. (2013) section 1.3.
 
 from typing import Any
 
-import numpy as np
-
-from tractable.core.checks import ImpossibleEvidence, as_float, check, is_concrete, offender
+from tractable.core.checks import ImpossibleEvidence, as_float, check, check_entries, is_concrete
 from tractable.core.types import Array
 from tractable.distributions.information import Numbers, as_probabilities
 from tractable.distributions.tables import ConditionalTable, JointTable
@@ -42,10 +40,7 @@ def _posterior(prior: Any, likelihood: Any) -> Array:
     p, weight = as_probabilities("prior", prior), as_float("likelihood", likelihood)
     same = weight.shape == p.shape
     check(same, "likelihood", f"of the shape of `prior`, {p.shape}", f"shape {weight.shape}")
-    if is_concrete(weight):
-        ok = np.asarray(weight) >= 0
-        if not ok.all():
-            check(False, "likelihood", "zero or positive", offender(weight, ok))
+    check_entries("likelihood", weight, lambda v: v >= 0, "zero or positive")
     evidence = (p * weight).sum()
     if is_concrete(evidence):
         got = "an observation of probability 0"

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from tractable.core.checks import as_float, check, is_concrete, offender
+from tractable.core.checks import as_float, check, check_entries, is_concrete
 from tractable.core.module import Module, field
 from tractable.core.numerics import log_softmax, logsumexp, xlogy
 from tractable.core.support import Support, integer_range, log_weights, nonnegative, simplex
@@ -168,9 +168,7 @@ def _counts(counts: Any) -> Array:
     must = "a vector with one entry per label"
     check(counts.ndim == 1 and counts.size > 0, "counts", must, f"shape {counts.shape}")
     if is_concrete(counts):
-        ok = np.asarray(nonnegative.contains(np.asarray(counts)))
-        if not ok.all():
-            check(False, "counts", nonnegative.words, offender(counts, ok))
+        check_entries("counts", counts, nonnegative.contains, nonnegative.words)
         check(
             float(counts.sum()) > 0, "counts", "positive in total", "zeros", "Give at least one observation."
         )

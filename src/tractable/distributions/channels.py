@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tractable.core.checks import as_float, check, is_concrete, offender
+from tractable.core.checks import as_float, check, check_entries, is_concrete
 from tractable.core.iterate import Run, run_until
 from tractable.core.module import Module
 from tractable.core.numerics import logsumexp, safe_log, softmax
@@ -79,7 +79,5 @@ def _conditional(name: str, value: Numbers) -> Float[Array, "given outcomes"]:
     )
     if is_concrete(rows):
         values = np.asarray(rows, float)
-        ok = simplex.contains(values)
-        if not ok.all():
-            check(False, name, f"rows of {simplex.words}", offender(values, ok))
+        check_entries(name, values, simplex.contains, f"rows of {simplex.words}")
     return rows

@@ -15,14 +15,13 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from tractable.core.checks import as_float, check, is_concrete, offender
+from tractable.core.checks import as_float, check
 from tractable.core.module import field, plates
 from tractable.core.support import Support
 from tractable.core.types import Array, ArrayLike, Key, Scalar, Shape
 from tractable.distributions.base import Distribution, Univariate
-from tractable.distributions.expfam import Natural, per_unit, present_rows, row_weights, weigh
+from tractable.distributions.expfam import Natural, check_rows, per_unit, present_rows, row_weights, weigh
 
 __all__ = [
     "ConjugatePair", "Predictive", "add_statistics", "find_pair", "known_pairs", "log_evidence", "posterior",
@@ -193,11 +192,7 @@ def _prepare(
     check(rows.ndim > 0 and rows.shape[1:] == shape, "data", must, f"shape {rows.shape}", "Rows come first.")
     weights = row_weights(rows, weights)
     support = model.support if pair.support is None else pair.support
-    if is_concrete(rows) and is_concrete(weights):
-        inside = np.asarray(support.contains(np.asarray(rows)))
-        inside = inside | (np.asarray(weights) == 0).reshape((-1,) + (1,) * (inside.ndim - 1))
-        if not inside.all():
-            check(False, "data", support.words, offender(rows, inside))
+    check_rows("data", support, rows, weights)
     return pair, model, present_rows(support, rows, weights), weights
 
 

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tractable.core.checks import as_float, check, check_count, check_option, is_concrete, offender
+from tractable.core.checks import as_float, check, check_count, check_entries, check_option
 from tractable.core.iterate import Run
 from tractable.core.linalg import log_det
 from tractable.core.module import field, plates
@@ -82,13 +82,9 @@ class DPP(Distribution):
         items = features.shape[:-1]
         must = f"one number for each item, shape {items}"
         check(quality.shape == items, "quality", must, f"shape {quality.shape}")
-        if is_concrete(features) and is_concrete(quality):
-            unit, positive = sphere.contains(np.asarray(features)), nonnegative.contains(np.asarray(quality))
-            fix = "Divide each row by its norm; how good an item is belongs in `quality`."
-            must = "rows of length 1"
-            check(np.all(unit), "features", must, "" if np.all(unit) else offender(features, unit), fix)
-            got = "" if np.all(positive) else offender(quality, positive)
-            check(np.all(positive), "quality", nonnegative.words, got)
+        fix = "Divide each row by its norm; how good an item is belongs in `quality`."
+        check_entries("features", features, sphere.contains, "rows of length 1", fix)
+        check_entries("quality", quality, nonnegative.contains, nonnegative.words)
         return cls.from_features(quality[..., None] * features)
 
     @property

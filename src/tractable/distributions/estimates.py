@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import xlogy
 
-from tractable.core.checks import check, offender
+from tractable.core.checks import check, check_entries
 from tractable.core.types import ArrayLike
 from tractable.distributions.conjugate_registry import add_statistics
 from tractable.distributions.multivariate import Dirichlet
@@ -99,9 +99,7 @@ def _counts(name: str, counts: ArrayLike) -> np.ndarray:
     values = np.asarray(counts, float)
     must = "counts of two or more categories"
     check(values.ndim in (1, 2) and values.shape[-1] > 1, name, must, f"shape {values.shape}")
-    ok = np.isfinite(values) & (values >= 0)
-    if not ok.all():
-        check(False, name, "zero or positive, and finite", offender(values, ok))
+    check_entries(name, values, lambda v: np.isfinite(v) & (v >= 0), "zero or positive, and finite")
     return values
 
 

@@ -20,16 +20,16 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from tractable.core.checks import as_float, check, is_concrete, offender
+from tractable.core.checks import as_float, check, check_entries, is_concrete
 from tractable.core.module import Module, plates
 from tractable.core.support import Support
 from tractable.core.types import Array, ArrayLike, Float, Scalar
 from tractable.distributions.base import Distribution, Univariate, _flatten_units
 
 __all__ = [
-    "ExponentialFamily", "Statistics", "expfam_entropy", "expfam_kl", "expfam_log_prob", "fisher_information",
-    "log_likelihood", "log_likelihood_from", "maximum_likelihood", "mean_stats", "per_unit", "present_rows",
-    "row_weights", "weigh", "weighted_stats",
+    "ExponentialFamily", "Statistics", "check_rows", "expfam_entropy", "expfam_kl", "expfam_log_prob",
+    "fisher_information", "log_likelihood", "log_likelihood_from", "maximum_likelihood", "mean_stats",
+    "per_unit", "present_rows", "row_weights", "weigh", "weighted_stats",
 ]  # fmt: skip
 
 Natural = tuple[Array, ...]
@@ -91,10 +91,7 @@ def row_weights(rows: ArrayLike, weights: ArrayLike | None) -> Float[Array, " n"
         return jnp.ones(n, kind if jnp.issubdtype(kind, jnp.floating) else None)
     weights = as_float("weights", weights)
     check(weights.shape == (n,), "weights", f"one number per row, shape ({n},)", f"shape {weights.shape}")
-    if is_concrete(weights):
-        ok = np.isfinite(weights) & (np.asarray(weights) >= 0)
-        if not ok.all():
-            check(False, "weights", "zero or positive, and finite", offender(weights, ok))
+    check_entries("weights", weights, lambda v: np.isfinite(v) & (v >= 0), "zero or positive, and finite")
     return weights
 
 
@@ -117,15 +114,22 @@ def log_likelihood(distribution: Distribution, xs: ArrayLike, weights: ArrayLike
     return weigh(weights, distribution.log_prob(present_rows(distribution.support, rows, weights)))
 
 
+def check_rows(name: str, support: Support, rows: Array, weights: Array) -> None:
+    """Check that rows of positive weight lie in the support."""
+
+    def inside(values):
+        found = np.asarray(support.contains(values))
+        return found | (np.asarray(weights) == 0).reshape((-1,) + (1,) * (found.ndim - 1))
+
+    if is_concrete(weights):
+        check_entries(name, rows, inside, support.words)
+
+
 def weighted_stats(family: ExponentialFamily, xs: ArrayLike, weights: ArrayLike | None = None) -> Statistics:
     r"""$\sum_n w_n$ and $\sum_n w_n t(x_n)$: all that a fit needs of the rows. They add over chunks."""
     rows = _rows(family, xs)
     weights = row_weights(rows, weights)
-    if is_concrete(rows) and is_concrete(weights):
-        inside = np.asarray(family.support.contains(np.asarray(rows)))
-        inside = inside | (np.asarray(weights) == 0).reshape((-1,) + (1,) * (inside.ndim - 1))
-        if not inside.all():
-            check(False, "xs", family.support.words, offender(rows, inside))
+    check_rows("xs", family.support, rows, weights)
     return _weighted_stats(family, present_rows(family.support, rows, weights), weights)
 
 

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from tractable.core.checks import as_float, check, check_shape, is_concrete, offender
+from tractable.core.checks import as_float, check, check_entries, check_shape, is_concrete
 from tractable.core.factors import (
     Factor,
     normal_log_density,
@@ -310,10 +310,8 @@ def _check_fit(rows: np.ndarray, weights: np.ndarray, ddof: float | int, cov: Ar
     check(
         weights.sum() > ddof, "weights", f"more than ddof = {ddof} in total", weights.sum(), "Give more rows."
     )
-    finite = np.isfinite(rows) | ~used[:, None]
-    if not finite.all():
-        fix = "Drop that row; `log_prob_observed` takes missing entries."
-        check(False, "xs", "finite", offender(rows, finite), fix)
+    fix = "Drop that row; `log_prob_observed` takes missing entries."
+    check_entries("xs", rows, lambda v: np.isfinite(v) | ~used[:, None], "finite", fix)
     constant = np.flatnonzero((rows[used] == rows[used][:1]).all(0)).tolist()
     fix = "Drop such a column, or build `Gaussian(mean, cov)` with a variance of your own."
     check(not constant, "xs", "free of constant columns", f"columns {constant} constant", fix)

@@ -6,7 +6,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from tractable.core.checks import as_float, check, offender
+from tractable.core.checks import as_float, check, check_entries
 from tractable.core.module import plates
 from tractable.core.types import Array
 
@@ -43,9 +43,7 @@ def as_indices(name: str, indices: Any, size: int) -> np.ndarray:
     chosen = np.atleast_1d(np.asarray(indices))
     whole = chosen.ndim == 1 and chosen.size > 0 and np.issubdtype(chosen.dtype, np.integer)
     check(whole, name, "a non-empty list of whole numbers", repr(indices))
-    inside = (chosen >= -size) & (chosen < size)
-    if not inside.all():
-        check(False, name, f"coordinates from 0 to {size - 1}", offender(chosen, inside))
+    check_entries(name, chosen, lambda v: (v >= -size) & (v < size), f"coordinates from 0 to {size - 1}")
     chosen = chosen % size
     check(len(set(chosen.tolist())) == len(chosen), name, "distinct", chosen.tolist())
     return chosen

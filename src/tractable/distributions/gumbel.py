@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from tractable.core.checks import as_float, check, check_count, is_concrete, offender
+from tractable.core.checks import as_float, check, check_count, check_entries, is_concrete
 from tractable.core.numerics import logsumexp, safe_log
 from tractable.core.support import log_weights, nonnegative
 from tractable.core.types import Array, ArrayLike, Float, Int, Key, Shape
@@ -99,9 +99,7 @@ def _logits(logits: ArrayLike | None, weights: ArrayLike | None) -> Array:
     check(values.ndim >= 1 and values.shape[-1] > 0, name, must, f"shape {values.shape}")
     if is_concrete(values):
         array = np.asarray(values)
-        ok = np.asarray(support.contains(array))
-        if not ok.all():
-            check(False, name, support.words, offender(array, ok))
+        check_entries(name, array, support.contains, support.words)
         must = "not all zero along the last axis"
         check(weights is None or (array > 0).any(-1).all(), name, must, "zeros only")
     return values if weights is None else safe_log(values)

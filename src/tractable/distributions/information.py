@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tractable.core.checks import as_float, check, is_concrete, offender
+from tractable.core.checks import as_float, check, check_entries, is_concrete, offender
 from tractable.core.numerics import safe_log
 from tractable.core.types import Array, ArrayLike, Float, Scalar
 from tractable.distributions.base import Distribution
@@ -59,11 +59,7 @@ def as_probabilities(
 def self_information(probs: Numbers, base: Base = None) -> Array:
     r"""$-\log p$ of each probability: 0 if certain, $\infty$ if impossible; in bits with `base=2`."""
     p = as_float("probs", probs)
-    if is_concrete(p):
-        cells = np.asarray(p)
-        ok = (cells >= 0) & (cells <= 1)
-        if not ok.all():
-            check(False, "probs", "between 0 and 1", offender(cells, ok))
+    check_entries("probs", p, lambda v: (v >= 0) & (v <= 1), "between 0 and 1")
     return in_base(-safe_log(p), base)
 
 

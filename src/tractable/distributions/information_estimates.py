@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import digamma
 
-from tractable.core.checks import as_float, check, check_length, offender
+from tractable.core.checks import as_float, check, check_entries, check_length
 from tractable.core.estimate import Estimate
 from tractable.distributions.information import Numbers
 from tractable.distributions.integrals import monte_carlo
@@ -69,7 +69,5 @@ def _rows(name: str, value: Numbers) -> np.ndarray:
     check(
         rows.ndim in (1, 2) and rows.size > 0, name, "one number or one vector per row", f"shape {rows.shape}"
     )
-    ok = np.isfinite(rows)
-    if not ok.all():
-        check(False, name, "finite", offender(rows, ok))
+    check_entries(name, rows, np.isfinite, "finite")
     return rows.reshape(len(rows), -1)

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from tractable.core.checks import as_float, check, is_concrete, offender
+from tractable.core.checks import as_float, check, check_entries, is_concrete
 from tractable.core.module import field
 from tractable.core.numerics import safe_log, xlogy
 from tractable.core.support import Support, bounded, ordered, unit_interval
@@ -90,11 +90,12 @@ class Tabulated(Univariate):
         lengths = self.points.shape[-1], self.cumulative.shape[-1]
         must = f"as long as `points` ({lengths[0]}), two or more"
         check(lengths[0] == lengths[1] >= 2, "cumulative", must, lengths[1])
-        if is_concrete(self.cumulative):
-            table = np.asarray(self.cumulative)
-            ok = (np.diff(table) >= 0).all(-1) & (table[..., 0] == 0) & (abs(table[..., -1] - 1) < 1e-6)
-            if not ok.all():
-                check(False, "cumulative", "0 at first, 1 at last, and never falling", offender(table, ok))
+
+        def rises(table):
+            return (np.diff(table) >= 0).all(-1) & (table[..., 0] == 0) & (abs(table[..., -1] - 1) < 1e-6)
+
+        must = "0 at first, 1 at last, and never falling"
+        check_entries("cumulative", self.cumulative, rises, must)
 
     @property
     def support(self) -> Support:
@@ -153,11 +154,10 @@ def tabulate(density: Callable[[Array], Array], points: ArrayLike | Sequence) ->
     width = jnp.diff(grid)
     x = grid[:-1, None] + width[:, None] * jnp.asarray((nodes + 1) / 2)[None]
     mass = (density(x) * jnp.asarray(weights / 2)[None]).sum(1) * width
-    if is_concrete(mass):
-        ok = np.isfinite(mass) & (np.asarray(mass) >= 0)
-        if not ok.all():
-            check(False, "density", "zero or positive, and finite", f"a cell of mass {offender(mass, ok)}")
-        check(float(mass.sum()) > 0, "density", "positive somewhere between the points", "zeros")
+    must = "zero or positive, and finite"
+    check_entries("density", mass, lambda v: np.isfinite(v) & (v >= 0), must, got="a cell of mass {}")
+    somewhere = not is_concrete(mass) or float(mass.sum()) > 0
+    check(somewhere, "density", "positive somewhere between the points", "zeros")
     cumulative = jnp.concatenate([jnp.zeros(1, mass.dtype), jnp.cumsum(mass)])
     return Tabulated(grid, jnp.minimum(cumulative / cumulative[-1], 1.0))
 

@@ -10,9 +10,8 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from tractable.core.checks import as_float, check, is_concrete, offender
+from tractable.core.checks import as_float, check, check_entries
 from tractable.core.module import plates
 from tractable.core.support import simplex
 from tractable.core.types import Array, ArrayLike
@@ -60,9 +59,5 @@ def over_units(function: Callable[[Any, Any], Any], p: Distribution, q: Distribu
 def _probabilities(name: str, value: ArrayLike) -> Array:
     probs = as_float(name, value)
     check(probs.ndim >= 1 and probs.size > 0, name, "an array of probabilities", f"shape {probs.shape}")
-    if is_concrete(probs):
-        rows = np.asarray(probs)
-        ok = np.asarray(simplex.contains(rows))
-        if not ok.all():
-            check(False, name, simplex.words, offender(rows, ok), "Divide by the sum.")
+    check_entries(name, probs, simplex.contains, simplex.words, "Divide by the sum.")
     return probs

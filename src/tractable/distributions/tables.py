@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from tractable.core.checks import ImpossibleEvidence, as_float, check, is_concrete, offender
+from tractable.core.checks import ImpossibleEvidence, as_float, check, check_entries, is_concrete, offender
 from tractable.core.module import Module, field
 from tractable.core.types import Array, Bool, Float, Key, Scalar, Shape
 from tractable.distributions.contraction import conditional, contract
@@ -58,9 +58,8 @@ class JointTable(TableStatistics):
         weights = as_float("counts", counts)
         if is_concrete(weights):
             cells = np.asarray(weights)
-            ok = (cells >= 0) & np.isfinite(cells)
-            if not ok.all():
-                check(False, "counts", "zero or positive, and finite", offender(cells, ok))
+            must = "zero or positive, and finite"
+            check_entries("counts", cells, lambda v: (v >= 0) & np.isfinite(v), must)
             check(cells.sum() > 0, "counts", "positive in at least one cell", "zero in all")
         return cls(names, weights / weights.sum(), states)
 

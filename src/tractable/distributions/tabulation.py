@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tractable.core.checks import check, check_length, offender
+from tractable.core.checks import check, check_entries, check_length
 from tractable.core.types import Float, Int
 from tractable.distributions.table_axes import TableAxes, table_axes
 
@@ -89,8 +89,6 @@ def as_weights(weights: Any, rows: np.ndarray) -> np.ndarray | None:
         return None
     values = np.asarray(weights, float)
     check_length("weights", values, "data", rows)
-    ok = (values >= 0) & np.isfinite(values)
-    if not ok.all():
-        check(False, "weights", "zero or positive, and finite", offender(values, ok))
+    check_entries("weights", values, lambda v: (v >= 0) & np.isfinite(v), "zero or positive, and finite")
     check(values.sum() > 0, "weights", "positive for at least one row", "zero for all")
     return values

@@ -17,7 +17,7 @@ import jax.scipy.linalg as jsl
 import numpy as np
 from jax.scipy.special import digamma, multigammaln
 
-from tractable.core.checks import check, is_concrete, offender
+from tractable.core.checks import check, check_entries, is_concrete
 from tractable.core.factors import psd_inverse
 from tractable.core.iterate import run_until
 from tractable.core.linalg import log_det, psd_factor, symmetrise
@@ -213,12 +213,8 @@ def degrees_from_gap(gap: Array, dim: int) -> Scalar:
 
 def check_degrees(degrees: Array, dim: int) -> None:
     """Check that concrete degrees of freedom exceed `dim` - 1, which a density needs."""
-    if is_concrete(degrees):
-        values = np.asarray(degrees)
-        enough = values > dim - 1
-        if not enough.all():
-            must = f"greater than d - 1 = {dim - 1}, where d = {dim} is the size of `scale`"
-            check(False, "degrees", must, offender(values, enough))
+    must = f"greater than d - 1 = {dim - 1}, where d = {dim} is the size of `scale`"
+    check_entries("degrees", degrees, lambda v: v > dim - 1, must)
 
 
 def _bartlett(key: Key, degrees: Array, dim: int, n: int) -> Array:

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tractable.core.blocks import run_in_blocks
-from tractable.core.checks import as_float, check, is_concrete, offender
+from tractable.core.checks import as_float, check, check_entries, check_finite, is_concrete
 from tractable.core.iterate import Run, Status
 from tractable.core.module import Module, field
 from tractable.core.numerics import logsumexp, xlogy
@@ -236,11 +236,8 @@ def _check_values(
 ) -> None:
     named = {"features": features, "targets": targets, "at_most[0]": more, "at_most[1]": bounds}
     for name, values in named.items():
-        if not np.isfinite(values).all():
-            check(False, name, "finite", offender(values, np.isfinite(values)))
-    positive = np.isfinite(base) & (base > 0)
-    if not positive.all():
-        check(False, "base", "positive and finite", offender(base, positive))
+        check_finite(name, values)
+    check_entries("base", base, lambda v: np.isfinite(v) & (v > 0), "positive and finite")
 
 
 def _possible(features: np.ndarray, targets: np.ndarray, more: np.ndarray, bounds: np.ndarray) -> np.ndarray:

@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import zeta
 
-from tractable.core.checks import check, check_count, offender
+from tractable.core.checks import check_count, check_entries
 from tractable.core.module import Module, field
 from tractable.core.support import nonnegative, positive
 from tractable.core.types import Array, Float, Scalar
@@ -107,10 +107,8 @@ def check_schedule(
         return _judge_power(schedule)
     horizon = check_count("horizon", horizon, least=64)
     steps = np.asarray(_evaluate(schedule, 1 << (horizon.bit_length() - 1)))
-    fine = np.isfinite(steps) & (steps >= 0)
-    if not fine.all():
-        fix = "A step must not go uphill: see the index, which is the step."
-        check(False, "schedule", "zero or positive, and finite", offender(steps, fine), fix)
+    fix = "A step must not go uphill: see the index, which is the step."
+    check_entries("schedule", steps, lambda v: np.isfinite(v) & (v >= 0), "zero or positive, and finite", fix)
     return _judge_numbers(steps)
 
 

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tractable.core.checks import as_float, check, check_finite, check_option, is_concrete, offender
+from tractable.core.checks import as_float, check, check_entries, check_finite, check_option, is_concrete
 from tractable.core.iterate import run
 from tractable.core.numerics import safe_log
 from tractable.core.types import Array, ArrayLike, Float
@@ -81,11 +81,10 @@ def as_weights(name: str, value: ArrayLike) -> Array:
 def check_weights(name: str, weights: Array) -> None:
     """Finite, nowhere negative, and positive somewhere."""
     check_finite(name, weights)
-    if is_concrete(weights):
-        values = np.asarray(weights)
-        if (values < 0).any():
-            check(False, name, "zero or positive", offender(values, values >= 0))
-        check(bool(values.sum() > 0), name, "positive somewhere", "zeros")
+    check_entries(name, weights, lambda v: v >= 0, "zero or positive")
+    check(
+        not is_concrete(weights) or bool(np.asarray(weights).sum() > 0), name, "positive somewhere", "zeros"
+    )
 
 
 def as_transitions(name: str, value: ArrayLike) -> Array:
@@ -94,16 +93,13 @@ def as_transitions(name: str, value: ArrayLike) -> Array:
     square = matrix.ndim == 2 and matrix.shape[0] == matrix.shape[1] and matrix.size > 0
     check(square, name, "a square matrix", f"shape {matrix.shape}")
     check_finite(name, matrix)
+    check_entries(name, matrix, lambda v: v >= 0, "zero or positive")
     if is_concrete(matrix):
-        values = np.asarray(matrix)
-        if (values < 0).any():
-            check(False, name, "zero or positive", offender(values, values >= 0))
-        totals = values.sum(0)
-        ok = np.abs(totals - 1) <= 1e3 * np.finfo(values.dtype).eps * len(values)
-        if not ok.all():
-            fix = "Entry (i, j) is the probability of i after j; transpose it if yours is the other way."
-            got = f"a column with sum {offender(totals, ok)}"
-            check(False, name, "a matrix whose columns sum to one", got, fix)
+        must, got = "a matrix whose columns sum to one", "a column with sum {}"
+        fix = "Entry (i, j) is the probability of i after j; transpose it if yours is the other way."
+        rounding = 1e3 * float(jnp.finfo(matrix.dtype).eps) * len(matrix)
+        totals = np.asarray(matrix).sum(0)
+        check_entries(name, totals, lambda v: np.abs(v - 1) <= rounding, must, fix, got)
     return matrix
 
 

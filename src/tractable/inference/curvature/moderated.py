@@ -21,7 +21,7 @@ import jax.random as jr
 import numpy as np
 from scipy.special import expit, ndtr
 
-from tractable.core.checks import as_float, check, check_count, check_option, has_values, offender
+from tractable.core.checks import as_float, check, check_count, check_entries, check_option, has_values
 from tractable.core.types import ArrayLike, Key
 
 __all__ = ["moderated_probability"]
@@ -55,9 +55,7 @@ def moderated_probability(
         check(method == "exact", "method", "'exact' under `jit`, `vmap` and `grad`", repr(method))
         return _exact_traced(jnp.asarray(mean), jnp.asarray(variance))
     mu, square = np.asarray(as_float("mean", mean), float), np.asarray(as_float("variance", variance), float)
-    ok = square >= 0
-    if not ok.all():
-        check(False, "variance", "zero or positive", offender(square, ok))
+    check_entries("variance", square, lambda v: v >= 0, "zero or positive")
     mu, square = np.broadcast_arrays(mu, square)
     if method == "kappa":
         return np.asarray(expit(mu / np.sqrt(1 + np.pi * square / 8)))

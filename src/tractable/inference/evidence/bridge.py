@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tractable.core.checks import as_float, check, check_count, check_finite, offender
+from tractable.core.checks import as_float, check, check_count, check_entries, check_finite
 from tractable.core.iterate import run_until
 from tractable.core.numerics import log_mean_exp
 from tractable.core.types import Array, ArrayLike, Key, Scalar
@@ -67,10 +67,8 @@ def bridge_evidence(
     count = second.shape[0] * second.shape[1]
     num = count if num_proposals is None else check_count("num_proposals", num_proposals, least=2)
     ours, theirs = _log_ratios(log_density, second, fitted, key, num, args)
-    ok = np.isfinite(np.asarray(ours))
-    if not ok.all():
-        must = "finite at every draw of the posterior"
-        check(False, "log_density", must, f"a log-ratio of {offender(ours, ok)}")
+    must = "finite at every draw of the posterior"
+    check_entries("log_density", ours, np.isfinite, must, got="a log-ratio of {}")
     check(not bool(jnp.isnan(theirs).any()), "log_density", "not NaN at draws of the proposal", "NaN")
     return _bridge(ours, theirs, jnp.asarray(tol), max_steps)
 

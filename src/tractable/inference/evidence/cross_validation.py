@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from tractable.core.checks import as_float, check, check_count, is_concrete, offender
+from tractable.core.checks import as_float, check, check_count, check_entries
 from tractable.core.estimate import Estimate
 from tractable.core.module import Module, field
 from tractable.core.numerics import log_mean_exp, log_softmax, logsumexp
@@ -119,9 +119,7 @@ def k_fold(
         values = np.asarray(score(*rows))
         check(values.shape == fold.shape, "score", f"one per row of the fold {fold.shape}", f"{values.shape}")
         found[np.sort(fold)] = values
-    ok = ~np.isnan(found)
-    if not ok.all():
-        check(False, "score", "not NaN", f"{offender(found, ok)}")
+    check_entries("score", found, lambda v: ~np.isnan(v), "not NaN")
     everything = jnp.asarray(score(data, data))
     return PredictiveFit(jnp.asarray(found), everything, None, num_folds, f"{num_folds}-fold")
 
@@ -131,11 +129,8 @@ def _as_log_likelihoods(values: ArrayLike) -> Array:
     must = "of shape (draws, rows) or (chains, draws, rows)"
     check(logs.ndim in (2, 3) and logs.size > 0, "log_likelihoods", must, f"shape {logs.shape}")
     check(logs.shape[-2] > 1 and logs.shape[-1] > 1, "log_likelihoods", "two draws and rows", logs.shape)
-    if is_concrete(logs):
-        ok = np.isfinite(np.asarray(logs))
-        if not ok.all():
-            fix = "A row that a posterior draw makes impossible cannot be left out by weights."
-            check(False, "log_likelihoods", "finite", offender(logs, ok), fix)
+    fix = "A row that a posterior draw makes impossible cannot be left out by weights."
+    check_entries("log_likelihoods", logs, np.isfinite, "finite", fix)
     return logs
 
 

@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from tractable.core.checks import as_float, check, check_count, check_finite, is_concrete, offender
+from tractable.core.checks import as_float, check, check_count, check_entries, check_finite
 from tractable.core.linalg import psd_factor
 from tractable.core.numerics import log_gamma, one_hot
 from tractable.core.types import Array, ArrayLike, Float, Int, Key, PyTree, Scalar
@@ -70,9 +70,7 @@ class _MixtureSampler(Sampler):
         alpha = as_float("concentration", concentration)
         fits = alpha.shape in ((), (k,))
         check(fits, "concentration", f"one number, or one for each of {k} components", f"shape {alpha.shape}")
-        if is_concrete(alpha):
-            ok = np.asarray((alpha > 0) & (alpha < jnp.inf))
-            check(bool(ok.all()), "concentration", "positive", "" if ok.all() else offender(alpha, ok))
+        check_entries("concentration", alpha, lambda v: (v > 0) & (v < np.inf), "positive")
         self.concentration = jnp.broadcast_to(alpha, (k,))
         self.prior = default_prior(self.rows, k) if prior is None else prior
         dim, wanted = self.prior.loc.shape, (self.rows.shape[1],)
@@ -121,9 +119,7 @@ class _MixtureSampler(Sampler):
         labels = position["labels"]
         n, k = self.rows.shape[0], self.num_components
         check(jnp.shape(labels) == (n,), "labels", f"one for each of {n} rows", f"shape {jnp.shape(labels)}")
-        if is_concrete(labels):
-            ok = np.isin(np.asarray(labels), np.arange(k))
-            check(bool(ok.all()), "labels", f"from 0 to {k - 1}", "" if ok.all() else offender(labels, ok))
+        check_entries("labels", labels, lambda v: np.isin(v, np.arange(k)), f"from 0 to {k - 1}")
         return jnp.array(labels, int)
 
 

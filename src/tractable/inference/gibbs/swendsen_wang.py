@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from tractable.core.checks import as_float, check, check_count, check_finite, is_concrete, offender
+from tractable.core.checks import as_float, check, check_count, check_entries, check_finite
 from tractable.core.types import Array, ArrayLike, Bool, Float, Int, Key, PyTree, Scalar
 from tractable.inference.samplers.metropolis import decide, valued_state
 from tractable.inference.samplers.sampler import ChainState, Info, LogDensity, Sampler
@@ -97,9 +97,8 @@ def _as_edges(edges: ArrayLike, num_sites: int) -> np.ndarray:
     pairs = np.asarray(edges, int).reshape((-1, 2)) if np.size(edges) == 0 else np.asarray(edges)
     whole = pairs.ndim == 2 and pairs.shape[1] == 2 and np.issubdtype(pairs.dtype, np.integer)
     check(whole, "edges", "pairs of sites, shape (edges, 2)", f"{pairs.dtype} of shape {pairs.shape}")
-    ok = ((pairs >= 0) & (pairs < num_sites)).all(1)
-    if not ok.all():
-        check(False, "edges", f"pairs of sites from 0 to {num_sites - 1}", offender(pairs, ok))
+    must = f"pairs of sites from 0 to {num_sites - 1}"
+    check_entries("edges", pairs, lambda v: ((v >= 0) & (v < num_sites)).all(1), must)
     return pairs
 
 
@@ -108,11 +107,8 @@ def _as_coupling(coupling: ArrayLike, num_edges: int) -> Array:
     ok = strength.shape in ((), (num_edges,))
     check(ok, "coupling", f"one number, or {num_edges}", f"shape {strength.shape}")
     check_finite("coupling", strength)
-    if is_concrete(strength):
-        values = np.asarray(strength)
-        fix = "Bonds join equal labels: labels that repel each other need another sampler."
-        if (values < 0).any():
-            check(False, "coupling", "zero or positive", offender(values, values >= 0), fix)
+    fix = "Bonds join equal labels: labels that repel each other need another sampler."
+    check_entries("coupling", strength, lambda v: v >= 0, "zero or positive", fix)
     return strength * jnp.ones(num_edges, strength.dtype)
 
 

@@ -19,16 +19,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
-import numpy as np
 
 from tractable.core.checks import (
     as_float,
     check,
     check_count,
+    check_entries,
     check_finite,
     check_shape,
-    is_concrete,
-    offender,
 )
 from tractable.core.iterate import run, run_until
 from tractable.core.linalg import PsdFactor, psd_factor_checked
@@ -58,8 +56,7 @@ class Mass(Module):
         if mass.ndim == 2:
             return Mass(psd_factor_checked(mass, "mass"))
         check_finite("mass", mass)
-        ok = np.asarray(mass) > 0 if is_concrete(mass) else np.ones(mass.shape, bool)
-        check(bool(ok.all()), "mass", "positive", "" if ok.all() else offender(mass, ok))
+        check_entries("mass", mass, lambda v: v > 0, "positive")
         return Mass(mass)
 
     def sample(self, key: Key, like: Float[Array, " d"]) -> Float[Array, " d"]:

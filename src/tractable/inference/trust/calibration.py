@@ -20,10 +20,10 @@ from tractable.core.checks import (
     as_float,
     check,
     check_count,
+    check_entries,
     check_finite,
     check_length,
     check_option,
-    offender,
 )
 from tractable.core.estimate import Estimate
 from tractable.core.module import Module
@@ -101,9 +101,7 @@ def interval_coverage(observed: ArrayLike, lower: ArrayLike, upper: ArrayLike, m
     check_length("upper", high, "observed", y)
     check(y.ndim == 1 and y.size > 0, "observed", "a vector of at least one value", f"shape {y.shape}")
     check_finite("observed", y)
-    ordered = low <= high
-    if not ordered.all():
-        check(False, "lower", "at most `upper`", offender(low, ordered))
+    check_entries("lower", low, lambda v: v <= high, "at most `upper`")
     check(0 < mass < 1, "mass", "between 0 and 1", mass)
     inside = (low <= y) & (y <= high)
     share = inside.mean()
@@ -147,10 +145,8 @@ def uniformity(values: ArrayLike) -> Verdict:
     `p_value`.
     """
     u = np.asarray(as_float("values", values)).reshape(-1)
-    ok = (u >= 0) & (u <= 1)
     check(u.size > 0, "values", "at least one value", "none")
-    if not ok.all():
-        check(False, "values", "between 0 and 1", offender(u, ok))
+    check_entries("values", u, lambda v: (v >= 0) & (v <= 1), "between 0 and 1")
     test = kstest(u, "uniform")
     numbers = {"distance": float(test.statistic), "p_value": float(test.pvalue)}
     size = f"(distance {test.statistic:.3f} on {u.size} values, p = {test.pvalue:.2g})"
@@ -196,21 +192,14 @@ def _confidence(p: Array, outcomes: np.ndarray) -> tuple[np.ndarray, np.ndarray]
     check(
         values.ndim in (1, 2) and values.size > 0, "probabilities", "(n,) or (n, classes)", f"shape {p.shape}"
     )
-    ok = (values >= 0) & (values <= 1)
-    if not ok.all():
-        check(False, "probabilities", "between 0 and 1", offender(values, ok))
+    check_entries("probabilities", values, lambda v: (v >= 0) & (v <= 1), "between 0 and 1")
     check(
         outcomes.shape == values.shape[:1], "outcomes", f"one per row ({len(values)},)", f"{outcomes.shape}"
     )
     if values.ndim == 1:
-        ok = (outcomes == 0) | (outcomes == 1)
-        if not ok.all():
-            check(False, "outcomes", "0 or 1", offender(outcomes, ok))
+        check_entries("outcomes", outcomes, lambda v: (v == 0) | (v == 1), "0 or 1")
         return values, outcomes.astype(float)
-    ok = np.abs(values.sum(1) - 1) <= 1e-6
-    if not ok.all():
-        check(False, "probabilities", "rows that sum to 1", offender(values, ok))
-    known = (outcomes >= 0) & (outcomes < values.shape[1]) & (outcomes == np.floor(outcomes))
-    if not known.all():
-        check(False, "outcomes", f"labels from 0 to {values.shape[1] - 1}", offender(outcomes, known))
+    check_entries("probabilities", values, lambda v: np.abs(v.sum(1) - 1) <= 1e-6, "rows that sum to 1")
+    must = f"labels from 0 to {values.shape[1] - 1}"
+    check_entries("outcomes", outcomes, lambda v: (v >= 0) & (v < values.shape[1]) & (v == np.floor(v)), must)
     return values.max(1), (values.argmax(1) == outcomes).astype(float)

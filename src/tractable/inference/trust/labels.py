@@ -19,7 +19,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from tractable.core.blocks import run_in_blocks
-from tractable.core.checks import check, check_count, check_finite, offender
+from tractable.core.checks import check, check_count, check_entries, check_finite
 from tractable.core.iterate import Status
 from tractable.core.module import Module, field
 from tractable.core.verdict import Verdict
@@ -155,9 +155,7 @@ def label_symmetry(labels: Any, num_components: int, limit: float | int = 5.0) -
     values = _as_labels(labels)
     check(values.ndim == 3, "labels", "of shape (chains, draws, rows)", f"shape {values.shape}")
     count = check_count("num_components", num_components, 2)
-    ok = (values >= 0) & (values < count)
-    if not ok.all():
-        check(False, "labels", f"from 0 to {count - 1}", offender(values, ok))
+    check_entries("labels", values, lambda v: (v >= 0) & (v < count), f"from 0 to {count - 1}")
     has = (values[..., None] == np.arange(count)).astype(float)
     shares, worth = has.mean((0, 1)), np.asarray(effective_size(has))
     worth = np.where(np.isnan(worth), values.shape[0], worth)
@@ -213,7 +211,6 @@ def _renamed(labels: Any, orders: np.ndarray) -> np.ndarray:
     values = _as_labels(labels)
     want = f"(chains, draws, rows) with {orders.shape[:2]} first"
     check(values.ndim == 3 and values.shape[:2] == orders.shape[:2], "labels", want, f"shape {values.shape}")
-    ok = (values >= 0) & (values < orders.shape[2])
-    if not ok.all():
-        check(False, "labels", f"from 0 to {orders.shape[2] - 1}", offender(values, ok))
+    must = f"from 0 to {orders.shape[2] - 1}"
+    check_entries("labels", values, lambda v: (v >= 0) & (v < orders.shape[2]), must)
     return np.take_along_axis(np.argsort(orders, -1), values.astype(int), 2)

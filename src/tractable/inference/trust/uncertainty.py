@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tractable.core.checks import as_float, check, check_finite, offender
+from tractable.core.checks import as_float, check, check_entries, check_finite
 from tractable.core.module import Module
 from tractable.core.types import Array, ArrayLike, Float, Scalar
 from tractable.core.verdict import Verdict
@@ -82,9 +82,8 @@ def split_entropy(probs: ArrayLike) -> UncertaintySplit:
     p = as_float("probs", probs)
     check(p.ndim == 3 and p.size > 0, "probs", "of shape (draws, rows, classes)", f"shape {p.shape}")
     values = np.asarray(p)
-    ok = (values >= 0).all(-1) & (np.abs(values.sum(-1) - 1) <= 1e-6)
-    if not ok.all():
-        check(False, "probs", "probabilities that sum to 1 over the classes", offender(values, ok))
+    must = "probabilities that sum to 1 over the classes"
+    check_entries("probs", values, lambda v: (v >= 0).all(-1) & (np.abs(v.sum(-1) - 1) <= 1e-6), must)
     return _split_entropy(p)
 
 
@@ -94,9 +93,7 @@ def split_variance(means: ArrayLike, variances: ArrayLike) -> UncertaintySplit:
     check(m.ndim == 2 and m.size > 0, "means", "of shape (draws, rows)", f"shape {m.shape}")
     check(m.shape == v.shape, "variances", f"of the shape of `means` {m.shape}", f"shape {v.shape}")
     check_finite("means", m)
-    ok = np.asarray(v) >= 0
-    if not ok.all():
-        check(False, "variances", "zero or positive", offender(v, ok))
+    check_entries("variances", v, lambda v: v >= 0, "zero or positive")
     return _split_variance(m, v)
 
 

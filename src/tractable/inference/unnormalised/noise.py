@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from tractable.core.checks import as_float, check, check_count, offender
+from tractable.core.checks import as_float, check, check_count, check_entries
 from tractable.core.module import Module
 from tractable.core.support import Support, integer_range
 from tractable.core.types import Array, ArrayLike, Float, Int, Key, Shape
@@ -63,9 +63,7 @@ def frequency_noise(counts: ArrayLike, power: float = 0.75) -> AliasNoise:
     """
     c = np.asarray(as_float("counts", counts), float)
     check(c.ndim == 1 and c.size > 0, "counts", "a vector with an entry per word", f"shape {c.shape}")
-    fine = np.isfinite(c) & (c >= 0)
-    if not fine.all():
-        check(False, "counts", "zero or positive, and finite", offender(c, fine))
+    check_entries("counts", c, lambda v: np.isfinite(v) & (v >= 0), "zero or positive, and finite")
     check(bool(c.sum() > 0), "counts", "positive somewhere", c.tolist())
     check(0 <= power <= 1, "power", "from 0 (uniform) to 1 (the frequencies)", power)
     weights = np.where(c > 0, c, 1.0) ** power * ((c > 0) | (power == 0))
@@ -91,10 +89,8 @@ def check_noise_support(probs: ArrayLike, noise_probs: ArrayLike) -> None:
     """Refuse noise that is impossible where the data are not: the ratio there can never be learnt."""
     p, q = np.asarray(probs), np.asarray(noise_probs)
     check(p.shape == q.shape, "noise_probs", f"of shape {p.shape}", f"shape {q.shape}")
-    covered = (p == 0) | (q > 0)
     fix = "Mix in a little of the uniform distribution, or lower `power`."
-    if not covered.all():
-        check(False, "noise_probs", "positive wherever the data are", offender(q, covered), fix)
+    check_entries("noise_probs", q, lambda v: (p == 0) | (v > 0), "positive wherever the data are", fix)
 
 
 def _alias_table(probs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

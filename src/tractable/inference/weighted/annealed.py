@@ -19,7 +19,7 @@ import jax.random as jr
 import numpy as np
 
 from tractable.core.accept import accept
-from tractable.core.checks import as_float, check, check_count, check_finite, is_concrete, offender
+from tractable.core.checks import as_float, check, check_count, check_entries, check_finite, is_concrete
 from tractable.core.iterate import run
 from tractable.core.module import Module, field
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
@@ -84,10 +84,7 @@ def annealed_importance(
     num_moves = check_count("num_moves", num_moves)
     target = as_log_density(log_density)
     draws, logs, acceptance = _anneal(target, base, kernel, ladder, key, (num_draws, num_moves), args)
-    if is_concrete(logs):
-        ok = ~np.isnan(np.asarray(logs))
-        if not ok.all():
-            check(False, "log_density", "not NaN on the way", f"log-weight {offender(logs, ok)}")
+    check_entries("log_density", logs, lambda v: ~np.isnan(v), "not NaN on the way", got="log-weight {}")
     found = Weighted.of(draws, logs)
     return Annealed(draws, found.log_weights, found.k_hat, False, ladder, acceptance)
 
