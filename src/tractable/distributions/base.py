@@ -130,6 +130,10 @@ class Distribution(Module):
         check(ok, name, f"an array whose last axes have shape {shape}", f"shape {x.shape}", fix)
         return x
 
+    def _coordinates(self, name: str, x: ArrayLike) -> Array:
+        x = as_float(name, x)
+        return jnp.broadcast_to(x, self.shape) if x.ndim == 0 else self._points(name, x)
+
     def _missing(self, what: str) -> AttributeError:
         name = type(self).__name__
         return AttributeError(
@@ -222,10 +226,6 @@ class Univariate(Distribution):
     def inverse_survival(self, q: ArrayLike) -> Array:
         r"""The smallest $x$ with $P(X > x) \le q$, for each coordinate: exact where $1 - q$ rounds to one."""
         return _quantile(self, self._coordinates("q", q), True)
-
-    def _coordinates(self, name: str, x: ArrayLike) -> Array:
-        x = as_float(name, x)
-        return jnp.broadcast_to(x, self.shape) if x.ndim == 0 else self._points(name, x)
 
 
 def check_ordered(low: Array, high: Array, strict: bool = True) -> None:

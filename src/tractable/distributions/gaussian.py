@@ -34,7 +34,7 @@ from tractable.core.numerics import safe_where
 from tractable.core.support import Support, psd, real
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar, Shape
 from tractable.distributions.expfam import ExponentialFamily, Natural, row_weights
-from tractable.distributions.gaussian_parts import Indices, as_indices, matched, one_unit, split_indices
+from tractable.distributions.gaussian_parts import Indices, as_indices, matched, one_unit, split_known
 
 __all__ = ["Factored", "Gaussian", "Learned", "condition", "condition_observed", "learn"]
 
@@ -117,11 +117,8 @@ class Gaussian(ExponentialFamily):
         >>> Gaussian([0.0, 0.0], [[1.0, 0.8], [0.8, 2.0]]).conditional([1], jnp.ones(1)).mean
         Array([0.4], dtype=float64)
         """
-        one_unit(self)
-        known, rest = split_indices(indices_known, self.mean.size)
-        values = as_float("values", values)
-        check_shape("values", values, known.shape, "One value per known coordinate.")
-        return condition(self.marginal(rest), self.cov[rest[:, None], known], self.marginal(known), values)
+        known, rest, given = split_known(self, indices_known, values)
+        return condition(self.marginal(rest), self.cov[rest[:, None], known], self.marginal(known), given)
 
     @property
     def natural(self) -> Natural:

@@ -19,14 +19,14 @@ import jax.random as jr
 import jax.scipy.linalg as jsl
 import numpy as np
 
-from tractable.core.checks import as_float, check, check_shape, is_concrete
+from tractable.core.checks import check, is_concrete
 from tractable.core.factors import normal_log_density, positive_definite_factor, psd_inverse, schur_complement
 from tractable.core.module import field
 from tractable.core.support import Support, psd, real
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar, Shape
 from tractable.distributions.base import Distribution
 from tractable.distributions.gaussian import Gaussian
-from tractable.distributions.gaussian_parts import Indices, as_indices, matched, one_unit, split_indices
+from tractable.distributions.gaussian_parts import Indices, as_indices, matched, one_unit, split_known
 
 __all__ = [
     "GaussianInformation", "GaussianPrecision", "integrate_out", "log_integral", "to_covariance",
@@ -79,11 +79,8 @@ class GaussianPrecision(Distribution):
 
     def conditional(self, indices_known: Indices, values: ArrayLike) -> "GaussianPrecision":
         r"""$x_a \mid x_b = v$: $\Lambda_{aa}$ and $\mu_a - \Lambda_{aa}^{-1} \Lambda_{ab} (v - \mu_b)$."""
-        one_unit(self)
-        known, rest = split_indices(indices_known, self.mean.size)
-        values = as_float("values", values)
-        check_shape("values", values, known.shape)
-        return _given(self, known, rest, values)
+        known, rest, given = split_known(self, indices_known, values)
+        return _given(self, known, rest, given)
 
 
 class GaussianInformation(Distribution):
@@ -145,12 +142,9 @@ class GaussianInformation(Distribution):
 
     def conditional(self, indices_known: Indices, values: ArrayLike) -> "GaussianInformation":
         r"""$x_a \mid x_b = v$: $\Lambda_{aa}$ and $h_a - \Lambda_{ab} v$; no solve is needed."""
-        one_unit(self)
-        known, rest = split_indices(indices_known, self.shift.size)
-        values = as_float("values", values)
-        check_shape("values", values, known.shape)
+        known, rest, given = split_known(self, indices_known, values)
         block = self.precision[rest[:, None], rest]
-        return GaussianInformation(block, self.shift[rest] - self.precision[rest[:, None], known] @ values)
+        return GaussianInformation(block, self.shift[rest] - self.precision[rest[:, None], known] @ given)
 
 
 def to_covariance(g: Gaussian | GaussianPrecision | GaussianInformation) -> Gaussian:

@@ -6,11 +6,11 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from tractable.core.checks import as_float, check, check_entries
+from tractable.core.checks import as_float, check, check_entries, check_shape
 from tractable.core.module import plates
 from tractable.core.types import Array
 
-__all__ = ["Indices", "as_indices", "matched", "one_unit", "split_indices"]
+__all__ = ["Indices", "as_indices", "matched", "one_unit", "split_known"]
 
 Indices = Sequence[int] | np.ndarray | int
 
@@ -49,10 +49,14 @@ def as_indices(name: str, indices: Any, size: int) -> np.ndarray:
     return chosen
 
 
-def split_indices(indices_known: Any, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """The known coordinates and, in ascending order, all others."""
+def split_known(distribution: Any, indices_known: Any, values: Any) -> tuple[np.ndarray, np.ndarray, Array]:
+    """The known coordinates of one Gaussian, in ascending order all others, and the known values."""
+    one_unit(distribution)
+    size = distribution.shape[0]
     known = as_indices("indices_known", indices_known, size)
     rest = np.setdiff1d(np.arange(size), known)
     must = f"fewer than all {size} coordinates"
     check(rest.size > 0, "indices_known", must, known.tolist(), "Nothing is left to infer.")
-    return known, rest
+    given = as_float("values", values)
+    check_shape("values", given, known.shape, "One value per known coordinate.")
+    return known, rest, given

@@ -24,12 +24,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tractable.core.checks import as_float, check, check_count, check_finite, is_concrete
+from tractable.core.checks import as_float, check, check_count, is_concrete
 from tractable.core.iterate import Ended, Status, run, run_until
 from tractable.core.module import Module
 from tractable.core.numerics import safe_log
 from tractable.core.types import Array, ArrayLike, Float, Int, Scalar
-from tractable.distributions.transport import transport_cost, transport_weights
+from tractable.distributions.transport import transport_cost, transport_problem
 
 __all__ = ["SinkhornPlan", "sinkhorn", "sinkhorn_divergence"]
 
@@ -86,15 +86,12 @@ def sinkhorn(
     `num_scales` first solves that many problems with larger $\varepsilon$, falling geometrically from the
     largest cost; it saves steps when `epsilon` is small. `max_steps` counts updates of both potentials.
     """
-    c = as_float("cost", cost)
-    check(c.ndim == 2 and c.size > 0, "cost", "a matrix with at least one entry", f"shape {c.shape}")
-    check_finite("cost", c)
+    c, a, b = transport_problem(cost, a, b)
     eps = as_float("epsilon", epsilon)
     if is_concrete(eps):
         check(eps.ndim == 0 and bool(eps > 0), "epsilon", "a positive number", np.asarray(eps))
     check(tol > 0, "tol", "positive", tol)
     blocks = -(-check_count("max_steps", max_steps) // _BLOCK)
-    a, b = transport_weights("a", a, c.shape[0]), transport_weights("b", b, c.shape[1])
     scales = check_count("num_scales", num_scales, 0)
     return _sinkhorn(
         c, a.astype(c.dtype), b.astype(c.dtype), eps.astype(c.dtype), jnp.asarray(tol), blocks, scales

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 
 from tractable.bijections.base import Bijection, Image
 from tractable.bijections.monotone import ends
-from tractable.core.checks import as_float, check
+from tractable.core.checks import check
 from tractable.core.support import Support
 from tractable.core.types import Array, ArrayLike, Shape
 from tractable.distributions.base import Distribution, Univariate
@@ -132,10 +132,6 @@ class Transformed(Distribution):
     def _check_monotone(self, what: str) -> None:
         if self.bijection.increasing is None or not hasattr(self.base, what):
             raise self._missing(f"`{what}`")
-
-    def _coordinates(self, name: str, x: ArrayLike) -> Array:
-        x = as_float(name, x)
-        return jnp.broadcast_to(x, self.shape) if x.ndim == 0 else self._points(name, x)
 
 
 @partial(jax.jit, static_argnums=(2, 3, 4, 5))

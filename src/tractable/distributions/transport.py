@@ -29,7 +29,7 @@ from tractable.distributions.integrals import certified, integrate_quantiles, ta
 from tractable.distributions.pairs import Comparable, over_units
 
 __all__ = [
-    "TransportPlan", "optimal_transport", "transport_cost", "transport_weights", "wasserstein",
+    "TransportPlan", "optimal_transport", "transport_cost", "transport_problem", "wasserstein",
     "wasserstein_gaussian", "wasserstein_samples",
 ]  # fmt: skip
 
@@ -103,8 +103,8 @@ def wasserstein_samples(
         check(values.ndim == 1 and values.size > 0, name, must, f"shape {values.shape}")
     check(order >= 1, "order", "a number of at least 1", order)
     a, b = (
-        transport_weights("x_weights", x_weights, x.size),
-        transport_weights("y_weights", y_weights, y.size),
+        _weights("x_weights", x_weights, x.size),
+        _weights("y_weights", y_weights, y.size),
     )
     return _root(_matched_cost(x, a, y, b, order), order)
 
@@ -134,11 +134,8 @@ def optimal_transport(
     Array([[0.5, 0. ],
            [0. , 0.5]], dtype=float64)
     """
-    c = as_float("cost", cost)
-    check(c.ndim == 2 and c.size > 0, "cost", "a matrix with at least one entry", f"shape {c.shape}")
-    check_finite("cost", c)
+    c, a, b = transport_problem(cost, a, b)
     n, m = c.shape
-    a, b = transport_weights("a", a, n), transport_weights("b", b, m)
     fixed = jax.lax.stop_gradient((c, a, b))
     if all(is_concrete(v) for v in fixed):
         solved = [jnp.asarray(v, c.dtype) for v in _solve_program(*fixed)]
@@ -159,7 +156,17 @@ def transport_cost(x: ArrayLike, y: ArrayLike, order: float = 2.0) -> Float[Arra
     return _distances(x, y) if order == 2 else _root(_distances(x, y), 2.0 / order)
 
 
-def transport_weights(name: str, weights: ArrayLike | None, n: int) -> Float[Array, " n"]:
+def transport_problem(
+    cost: ArrayLike, a: ArrayLike | None, b: ArrayLike | None
+) -> tuple[Array, Array, Array]:
+    """The matrix of costs and the weights of its rows and columns, checked."""
+    c = as_float("cost", cost)
+    check(c.ndim == 2 and c.size > 0, "cost", "a matrix with at least one entry", f"shape {c.shape}")
+    check_finite("cost", c)
+    return c, _weights("a", a, c.shape[0]), _weights("b", b, c.shape[1])
+
+
+def _weights(name: str, weights: ArrayLike | None, n: int) -> Float[Array, " n"]:
     """One weight per point, equal if none are given, divided by their sum."""
     if weights is None:
         return jnp.full(n, 1.0 / n)

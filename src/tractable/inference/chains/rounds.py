@@ -198,7 +198,7 @@ def _posterior(
     info = jax.tree.map(lambda leaf: np.broadcast_to(leaf, shape), parts["info"])
     tuned = chains.sampler
     if chains.is_tuned:
-        tuned = eqx.tree_at(lambda s: s.step_size, tuned, np.asarray(chains.step_sizes.mean()))
+        tuned = tuned.with_step_size(np.asarray(chains.step_sizes.mean()))
     made = parts["draws"], parts["log_density"], info, tuned, kept.warmup
     return Posterior(*made, time.monotonic() - upkeep.begun, status, _remarks(info) + remarks, kept)
 

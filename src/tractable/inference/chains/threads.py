@@ -251,7 +251,7 @@ def _advance(
     @jax.jit  # traced once, though its shapes are asked for as well
     def move(carry: tuple, word: Array) -> tuple[tuple, Info]:
         state, tuning = carry
-        moving = eqx.tree_at(lambda s: s.step_size, sampler, jnp.exp(tuning.log_step)) if tuned else sampler
+        moving = sampler.with_step_size(jnp.exp(tuning.log_step)) if tuned else sampler
         state, info = moving.step(target, state, jr.wrap_key_data(word))
         if tuned:
             better = tuning.update(jnp.mean(info.acceptance), sampler.target_acceptance)  # type: ignore[attr-defined]

@@ -144,11 +144,7 @@ def _as_kernel(kernel: Sampler | None) -> Sampler:
     check(fits, "kernel", "a sampler of one chain in real space", type(sampler).__name__, fix, TypeError)
     if hasattr(sampler, "adapting"):
         sampler = eqx.tree_at(lambda s: s.adapting, sampler, jnp.asarray(False))
-    step_size = getattr(sampler, "step_size", None)
-    if step_size is not None:
-        step_size = jnp.asarray(step_size, jnp.result_type(float))
-        sampler = eqx.tree_at(lambda s: s.step_size, sampler, step_size)
-    return sampler
+    return sampler.with_step_size(jnp.asarray(getattr(sampler, "step_size", 1.0), jnp.result_type(float)))
 
 
 def _as_plan(

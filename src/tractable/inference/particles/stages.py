@@ -180,7 +180,7 @@ class Stage(Module):
 
         def one(start, state, step_size, key):
             density = _Local(self.target, start, temperature, factor)
-            state, info = _with_step(self.sampler, step_size).step(density, state, key)
+            state, info = self.sampler.with_step_size(step_size).step(density, state, key)
             return state, (density.place(state.position), info.acceptance, info.num_gradients)
 
         def step(carry, each):
@@ -270,12 +270,6 @@ def _factor(points: Array, logs: Array) -> Array:
     cov = (weights[:, None] * centred).T @ centred
     shrink = dim / (dim + effective_sample_size(logs))
     return jnp.linalg.cholesky((1 - shrink) * cov + shrink * jnp.diag(jnp.diag(cov)))
-
-
-def _with_step(sampler: Sampler, step_size: Array) -> Sampler:
-    if not hasattr(sampler, "step_size"):
-        return sampler
-    return eqx.tree_at(lambda s: s.step_size, sampler, step_size)
 
 
 def _distinct(ancestors: Array, plan: Plan) -> Array:

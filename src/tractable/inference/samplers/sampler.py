@@ -15,6 +15,7 @@ import abc
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 
@@ -69,6 +70,10 @@ class Sampler(Module):
     @abc.abstractmethod
     def step(self, log_density: LogDensity, state: Any, key: Key) -> tuple[Any, Info]:
         """The next state, and how it was reached."""
+
+    def with_step_size(self, step_size: Any) -> Any:
+        """The sampler with another step size; itself where it has none."""
+        return eqx.tree_at(lambda s: s.step_size, self, step_size) if hasattr(self, "step_size") else self
 
 
 def chain_state(log_density: LogDensity, position: Float[Array, " d"]) -> ChainState:

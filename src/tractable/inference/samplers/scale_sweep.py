@@ -106,19 +106,16 @@ def _sweep(
     shape = step_sizes.size, num_chains
     sizes = jnp.broadcast_to(step_sizes[:, None], shape).ravel()
 
-    def tuned(step_size):
-        return eqx.tree_at(lambda s: s.step_size, sampler, step_size)
-
     def target(x):
         return log_density(x, *args)
 
     def one(step_size, state, key):
-        state, info = tuned(step_size).step(target, state, key)
+        state, info = sampler.with_step_size(step_size).step(target, state, key)
         return state, (state.position, info.acceptance, info.undefined)
 
     # all chains inside the loop over steps, and not the loop once per chain: one call per step
     key_start, key_steps = jr.split(key)
-    begin = jax.vmap(lambda step_size, key: tuned(step_size).init(target, start, key))
+    begin = jax.vmap(lambda step_size, key: sampler.with_step_size(step_size).init(target, start, key))
     states = begin(sizes, jr.split(key_start, sizes.size))
     keys = jr.split(key_steps, (num_warmup + num_draws, sizes.size))
     trace = run(lambda states, keys: jax.vmap(one)(sizes, states, keys), states, keys).trace

@@ -117,7 +117,7 @@ class ParallelTempering(Sampler):
 
     def _move(self, log_density: LogDensity, state: TemperingState, key: Key) -> tuple[Any, Info]:
         def one(replica, beta, step_size, key):
-            inner = _with_step(self.sampler, step_size)
+            inner = self.sampler.with_step_size(step_size)
             learning = getattr(inner, "adapting", None)
             if learning is not None:
                 learning = jnp.asarray(learning) & jnp.asarray(self.adapting)
@@ -156,12 +156,6 @@ def _as_temperatures(temperatures: int | ArrayLike, hottest: float | int) -> Arr
         rising = found[0] == 1 and bool((np.diff(found) > 0).all()) and bool(np.isfinite(found).all())
         check(rising, "temperatures", must, f"{found}")
     return values
-
-
-def _with_step(sampler: Sampler, step_size: Array) -> Sampler:
-    if not hasattr(sampler, "step_size"):
-        return sampler
-    return eqx.tree_at(lambda s: s.step_size, sampler, step_size)
 
 
 def _gathered(replicas: Any, *rest: Any) -> TemperingState:
