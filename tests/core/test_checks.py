@@ -9,6 +9,7 @@ from tractable.core.checks import (
     as_float,
     check,
     check_count,
+    check_entries,
     check_finite,
     check_length,
     check_option,
@@ -116,3 +117,10 @@ def test_options():
     check_option("method", "exact", ("exact", "fast"))
     with pytest.raises(ValueError, match="`method` must be one of 'exact', 'fast'; got 'slow'"):
         check_option("method", "slow", ("exact", "fast"))
+
+
+def test_the_first_entry_that_breaks_a_rule_is_named():
+    check_entries("x", jnp.array([0.0, 2.0]), lambda v: v >= 0, "zero or positive")
+    with pytest.raises(ValueError, match=r"^`x` must be even; got a cell of 3\.0 at index 1\. Round it\.$"):
+        check_entries("x", jnp.array([2.0, 3.0]), lambda v: v % 2 == 0, "even", "Round it.", "a cell of {}")
+    jax.jit(lambda x: check_entries("x", x, lambda v: v > 0, "positive") or x)(-1.0)  # no values yet

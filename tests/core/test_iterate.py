@@ -6,7 +6,7 @@ import jax.random as jr
 import numpy as np
 import pytest
 
-from tractable.core.iterate import Run, Status, count_traces, run, run_until
+from tractable.core.iterate import Run, Status, bisect, count_traces, run, run_until
 
 
 def newton(x):
@@ -181,3 +181,10 @@ def test_run_is_a_pytree():
     again = jax.tree.unflatten(structure, leaves)
     assert isinstance(again, Run)
     assert again.status is result.status
+
+
+def test_brackets_close_around_the_point_elementwise():
+    goal = jnp.array([0.25, 0.5, 0.99])
+    low, high = bisect(lambda x: x >= goal, jnp.zeros(3), jnp.ones(3), num_steps=30)
+    assert bool(((low < goal) & (goal <= high)).all())
+    np.testing.assert_allclose(high - low, 2.0**-30)

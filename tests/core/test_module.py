@@ -205,3 +205,24 @@ def test_notebooks_see_a_table_with_the_verdict():
 def test_showing_large_arrays_does_not_read_them():
     big = np.broadcast_to(np.zeros(1), (10**9, 1000))
     assert repr(Shown(big)) == "Shown(values=float64[1000000000, 1000])"
+
+
+class Race(Module):
+    names: tuple = field(static=True)
+    times: jax.Array
+
+    def _columns(self):
+        return {"runner": self.names, "time": np.asarray(self.times)}
+
+    def _note(self):
+        return "the shortest wins"
+
+
+def test_a_class_with_columns_is_shown_as_a_table():
+    race = Race(("ann", "bo<b>"), jnp.array([9.5, 10.25]))
+    assert repr(race) == "runner   time\nann       9.5\nbo<b>   10.25\nthe shortest wins"
+    html = race._repr_html_()
+    assert "<tr><th>runner</th><th>time</th></tr><tr><td>ann</td><td>9.5</td></tr>" in html
+    assert "bo&lt;b&gt;" in html
+    assert html.endswith("<p><em>the shortest wins</em></p>")
+    assert repr(jax.eval_shape(lambda: race)).startswith("Race(names=")  # no values yet: no table

@@ -7,7 +7,6 @@ Cost.        $O(K)$ for each data set and prior.
 References.  MacKay (2003) chapter 3; Bishop (2006) section 2.2.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import jax.numpy as jnp
@@ -15,6 +14,7 @@ import numpy as np
 from scipy.special import xlogy
 
 from tractable.core.checks import check, check_entries
+from tractable.core.module import HostResult
 from tractable.core.types import ArrayLike
 from tractable.distributions.conjugate_registry import add_statistics
 from tractable.distributions.multivariate import Dirichlet
@@ -22,8 +22,7 @@ from tractable.distributions.multivariate import Dirichlet
 __all__ = ["EstimateTable", "compare_estimates"]
 
 
-@dataclass(frozen=True)
-class EstimateTable:
+class EstimateTable(HostResult):
     """One row per data set and prior; an estimate that does not exist is NaN, an impossible row costs inf."""
 
     totals: np.ndarray  # (rows,) the number of observations
@@ -51,17 +50,11 @@ class EstimateTable:
 
         return pd.DataFrame(self.rows())
 
-    def __repr__(self) -> str:
-        cells = [["n", "concentration", "mle", "map", "bayes"]]
-        cells[0] += ["log-loss mle", "map", "bayes"] if self.log_loss is not None else []
-        for record in self.rows():
-            line = [f"{record['n']:g}", _short(record["concentration"])]
-            line += [_short(record[name]) for name in ("mle", "map", "bayes")]
-            if self.log_loss is not None:
-                line += [f"{record[f'{name}_log_loss']:.4f}" for name in ("mle", "map", "bayes")]
-            cells.append(line)
-        widths = [max(len(line[j]) for line in cells) for j in range(len(cells[0]))]
-        return "\n".join("  ".join(cell.rjust(width) for cell, width in zip(line, widths)) for line in cells)
+    def _columns(self) -> dict[str, Any]:
+        columns = {"n": [f"{n:g}" for n in self.totals], "concentration": map(_short, self.concentrations)}
+        columns |= {name: map(_short, getattr(self, name)) for name in ("mle", "map", "bayes")}
+        losses = self.log_loss or {}
+        return columns | {f"log-loss {name}": [f"{x:.4f}" for x in loss] for name, loss in losses.items()}
 
 
 def compare_estimates(
@@ -111,5 +104,5 @@ def _log_loss(probs: np.ndarray, held_out: ArrayLike) -> np.ndarray:
     return -xlogy(seen[None] / seen.sum(), probs).sum(1)
 
 
-def _short(values: list[float]) -> str:
+def _short(values: Any) -> str:
     return "(" + ", ".join(f"{value:.4g}" for value in values) + ")"
