@@ -45,7 +45,7 @@ def as_text(module: Any) -> str:
     """A module on one line, or as a table; the sentence of its verdict ends it."""
     sentence, name = sentence_of(module), type(module).__name__
     if cells := _cells(module):
-        return "\n".join([*_aligned(cells), *([sentence] if sentence else [])])
+        return "\n".join([*aligned(cells, numbers=True), *([sentence] if sentence else [])])
     rows = _rows(module)
     line = f"{name}({', '.join(f'{key}={text}' for key, text, _ in rows)})"
     if len(line) > _WIDTH or "\n" in line:
@@ -66,10 +66,11 @@ def as_html(module: Any) -> str:
     return f"<table><caption>{html.escape(type(module).__name__)}</caption>{rows}</table>{verdict}"
 
 
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows of cells as lines of text with columns of one width each."""
-    widths = [max(map(len, column)) for column in zip(*rows)]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
+def aligned(rows: Sequence[Sequence[str]], *, numbers: bool = False) -> list[str]:
+    """Rows of cells as lines of text with columns of one width each; `numbers` after the first end alike."""
+    sides = ["<", *(">" if numbers else "<") * len(rows[0])] if rows else []
+    forms = [f"{side}{max(map(len, column))}" for side, column in zip(sides, zip(*rows))]
+    return ["  ".join(map(format, row, forms)).rstrip() for row in rows]
 
 
 def sentence_of(module: Any) -> str:
@@ -133,14 +134,6 @@ def _cells(module: Any) -> list[list[str]]:
     columns = module._columns()
     texts = [[x if isinstance(x, str) else describe(x) for x in column] for column in columns.values()]
     return [list(columns), *(list(row) for row in zip(*texts))]
-
-
-def _aligned(cells: list[list[str]]) -> list[str]:
-    """Lines of cells: the first column to the left, numbers to the right."""
-    widths = [max(map(len, column)) for column in zip(*cells)]
-    sides = ["<", *">" * len(widths)]
-    forms = [f"{side}{width}" for side, width in zip(sides, widths)]
-    return ["  ".join(format(text, form) for text, form in zip(row, forms)).rstrip() for row in cells]
 
 
 def _html_rows(cells: list[list[str]]) -> str:
