@@ -2,6 +2,7 @@
 
 import gc
 import threading
+from pathlib import Path
 
 import equinox as eqx
 import jax
@@ -116,3 +117,9 @@ def test_an_error_inside_leaves_nothing_wrong_behind():
         with pytest.raises(ValueError, match="must be nothing"):
             applied(fails, jnp.zeros(2))
     assert applied(jnp.sum, jnp.ones(2))["value"] == 2.0
+
+
+def test_the_library_compiles_functions_of_users_by_programs_alone():
+    source = Path(programs.__file__).parent.parent
+    users = [path.name for path in source.rglob("*.py") if "filter_jit" in path.read_text(encoding="utf-8")]
+    assert not users

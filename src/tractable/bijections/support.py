@@ -33,6 +33,7 @@ from tractable.bijections.triangular import (
 from tractable.core import support as sets
 from tractable.core.checks import as_float, check, check_entries, is_concrete, offender
 from tractable.core.module import Module, field
+from tractable.core.programs import program
 from tractable.core.support import Support, real
 from tractable.core.types import Array, ArrayLike, Float, PyTree, Scalar, Shape
 
@@ -188,7 +189,7 @@ def unconstrain(module: PyTree, supports: Supports | None = None) -> tuple[Float
     return vector, Rebuild(bijections, tuple(kept), slots, structure)
 
 
-@eqx.filter_jit
+@program
 def _freed(bijections: tuple[Bijection, ...], arrays: tuple) -> tuple[list, Float[Array, " n"]]:
     """The free numbers of each leaf, and of all: one program, where one per operation would take seconds."""
     free = [bijection.inverse(array) for bijection, array in zip(bijections, arrays)]

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -21,6 +20,7 @@ import numpy as np
 from tractable.core import storage
 from tractable.core.checks import check, check_count, is_key
 from tractable.core.iterate import Run, Status, is_close, num_steps_of, run
+from tractable.core.programs import program
 from tractable.core.progress import progress_bar
 from tractable.core.types import Array
 
@@ -148,7 +148,7 @@ def _numbers(leaf: Any) -> np.ndarray:
     return np.asarray(jr.key_data(leaf) if is_key(leaf) else leaf)
 
 
-@eqx.filter_jit
+@program
 def _block(step: Callable, state: Any, rows: Any, skip: Array, block: int) -> tuple[Any, Any]:
     """`block` steps, of which the first `skip` do nothing: one program serves every block."""
 

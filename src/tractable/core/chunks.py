@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from tractable.core.checks import check, check_count, check_entries, is_concrete
+from tractable.core.programs import program
 from tractable.core.sources import Block, array_blocks, item_blocks, open_table
 from tractable.core.types import Array, ArrayLike, Float
 
@@ -131,7 +131,7 @@ def sum_over_chunks(function: Callable[[Any, Array], Any], parts: Iterable[tuple
     return jax.tree.map(jnp.add, total, lost)
 
 
-@eqx.filter_jit
+@program
 def _apply(function: Callable, rows: Any, weights: Array) -> Any:
     return function(rows, weights)
 

@@ -10,13 +10,13 @@ References.  Arthur and Vassilvitskii (2007); Gonzalez (1985) (farthest first).
 
 from typing import Any
 
-import equinox as eqx
 import jax.numpy as jnp
 import jax.random as jr
 
 from tractable.core.checks import as_float, check, check_count, check_shape, is_concrete
 from tractable.core.geometry import squared_distances
 from tractable.core.iterate import run
+from tractable.core.programs import program
 from tractable.core.types import Array, ArrayLike, Float, Int, Key, Scalar
 
 __all__ = ["far_apart", "nearest_of"]
@@ -45,7 +45,7 @@ def nearest_of(rows: ArrayLike, centres: ArrayLike) -> Int[Array, " n"]:
     return squared_distances(rows, centres).argmin(1)
 
 
-@eqx.filter_jit
+@program
 def _far_apart(key: Key, xs: Float[Array, "n d"], count: int, weights: Array, power: Array) -> Array:
     key_first, key_rest = jr.split(key)
 

@@ -20,6 +20,7 @@ import numpy as np
 from tractable.core.checks import as_float, check, check_finite
 from tractable.core.iterate import Run, run_until
 from tractable.core.module import Module
+from tractable.core.programs import program
 from tractable.core.types import Array, ArrayLike, Float, Int, Scalar
 
 __all__ = ["EigenPair", "SingularTriple", "dominant_eigenpair", "dominant_singular_triple"]
@@ -125,7 +126,7 @@ def _rate(residual: Scalar, before: EigenPair | SingularTriple) -> Scalar:
     return jnp.where(clear, residual / jnp.where(clear, before.residual, 1.0), before.rate)
 
 
-@eqx.filter_jit
+@program
 def _iterate(step: Callable, operators: tuple, start: Any, max_steps: int, tol: Scalar) -> Run:
     def advance(state):
         state = step(operators, state)

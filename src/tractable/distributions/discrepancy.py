@@ -17,7 +17,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -27,6 +26,7 @@ from tractable.core.estimate import Estimate
 from tractable.core.geometry import condensed, euclidean, euclidean_distances, pairwise, squared_euclidean
 from tractable.core.module import Module
 from tractable.core.numerics import safe_where
+from tractable.core.programs import program
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
 from tractable.distributions.base import Distribution
 from tractable.distributions.integrals import monte_carlo
@@ -192,7 +192,7 @@ def _sum_of_pairs(kernel: KernelFunction, x: Array, y: Array, block: int) -> Sca
     return sums.sum()
 
 
-@eqx.filter_jit
+@program
 def _squared_mmd(x: Array, y: Array, kernel: KernelFunction, unbiased: bool, block: int) -> Scalar:
     n, m = x.shape[0], y.shape[0]
     own_x, own_y = (_sum_of_pairs(kernel, s, s, min(block, s.shape[0])) for s in (x, y))
@@ -203,7 +203,7 @@ def _squared_mmd(x: Array, y: Array, kernel: KernelFunction, unbiased: bool, blo
     return (own_x - same_x) / (n * (n - 1)) + (own_y - same_y) / (m * (m - 1)) - 2 * cross / (n * m)
 
 
-@eqx.filter_jit
+@program
 def _permutation_test(x: Array, y: Array, kernel: KernelFunction, key: Key, count: int) -> PermutationTest:
     n, m = x.shape[0], y.shape[0]
     pooled = jnp.concatenate([x, y])

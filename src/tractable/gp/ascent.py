@@ -12,12 +12,12 @@ References.  Rasmussen and Williams (2006) section 5.5.
 from collections.abc import Callable
 from typing import Any
 
-import equinox as eqx
 import numpy as np
 
 from tractable.bijections.support import Rebuild, unconstrain
 from tractable.core.checks import check, check_count, check_option, to_device
 from tractable.core.module import Module, field
+from tractable.core.programs import program
 from tractable.core.types import Array, Scalar
 from tractable.core.verdict import Verdict
 from tractable.optim.host import minimise_on_host
@@ -48,7 +48,7 @@ class ProcessFit(Searched, Module):
     run: Minimum = field(show=False)
 
 
-@eqx.filter_jit
+@program
 def rebuilt(rebuild: Rebuild, free: Array) -> Any:
     """The model whose free numbers are given, in one program."""
     return rebuild(free)[0]

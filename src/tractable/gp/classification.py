@@ -12,7 +12,6 @@ References.  Rasmussen and Williams (2006) chapter 3; Kuss and Rasmussen (2005).
 
 from typing import Any
 
-import equinox as eqx
 import jax
 import numpy as np
 
@@ -20,6 +19,7 @@ from tractable.bijections.support import Rebuild
 from tractable.core.checks import check, check_option, to_device
 from tractable.core.iterate import Run
 from tractable.core.module import Module, field
+from tractable.core.programs import program
 from tractable.core.types import Array, Float, Scalar
 from tractable.distributions.gaussian import Learned
 from tractable.gp.ascent import ProcessFit, Searched, ascend
@@ -132,7 +132,7 @@ def _evidence(
     return site_evidence(method, gram, labels, jax.lax.stop_gradient(run.state)), gram, run
 
 
-@eqx.filter_jit
+@program
 def _value_and_slope(
     free: Float[Array, " p"], rebuild: Rebuild, observed: Observed, method: str, start: Sites
 ) -> tuple[Scalar, Array, Sites]:
@@ -146,7 +146,7 @@ def _value_and_slope(
     return found, slope, sites
 
 
-@eqx.filter_jit
+@program
 def _posterior(process: ClassificationProcess, observed: Observed, method: str) -> ClassificationPosterior:
     value, gram, run = _evidence(process, observed, method)
     return ClassificationPosterior(process, observed, posterior_of_sites(gram, run.state), value, run, method)

@@ -11,13 +11,13 @@ References.  Rasmussen and Williams (2006) sections 2.2 and 5.4.2; Sundararajan 
 
 from typing import Any
 
-import equinox as eqx
 import jax.numpy as jnp
 
 from tractable.core.checks import as_float, check, namespace
 from tractable.core.chunks import pad_rows
 from tractable.core.factors import normal_log_density
 from tractable.core.module import Module
+from tractable.core.programs import program
 from tractable.core.rows import Rows
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar, Shape
 from tractable.distributions.continuous import Normal
@@ -116,7 +116,7 @@ class ExactPosterior(LatentPosterior):
         return jnp.broadcast_to(values, rows.shape[:1])
 
 
-@eqx.filter_jit
+@program
 def _leave_one_out(post: ExactPosterior) -> LeaveOneOut:
     precision = jnp.diag(inverse_from(post.learned.factor.lower))
     mean = post.observed.y - post.learned.weights / precision
@@ -128,7 +128,7 @@ def _leave_one_out(post: ExactPosterior) -> LeaveOneOut:
     return LeaveOneOut(mean, variance, density)
 
 
-@eqx.filter_jit
+@program
 def _coefficients(post: ExactPosterior) -> Gaussian:
     prior = post.process.mean.coefficients
     design = jnp.where(post.observed.present[:, None], post.process.mean.design(post.observed.X), 0.0)

@@ -22,6 +22,7 @@ from tractable.bijections.support import Rebuild
 from tractable.core.checks import check, check_count
 from tractable.core.chunks import pad_rows
 from tractable.core.module import Module, field
+from tractable.core.programs import program
 from tractable.core.rows import Rows
 from tractable.core.types import Array, Float, Key, Scalar
 from tractable.distributions.base import Distribution
@@ -85,7 +86,7 @@ def sample_hyperparameters(
     )
     flat = np.stack([np.asarray(found.draws[name]).reshape(-1) for name in rebuild.names], axis=1)
     places = np.linspace(0, len(flat) - 1, min(check_count("num_kept", num_kept), len(flat))).astype(int)
-    processes = eqx.filter_jit(eqx.filter_vmap(lambda row: rebuild(row)[0]))(jnp.asarray(flat[places]))
+    processes = program(eqx.filter_vmap(lambda row: rebuild(row)[0]))(jnp.asarray(flat[places]))
     return HyperparameterPosterior(found, processes, observed)
 
 
@@ -108,7 +109,7 @@ def _completed(free: Array, rebuild: Rebuild, priors: dict[str, Distribution]) -
     return priors
 
 
-@eqx.filter_jit
+@program
 def _moments(
     processes: GaussianProcess, observed: Observed, X: Array, noisy: bool
 ) -> tuple[Float[Array, "k n"], Float[Array, "k n"]]:

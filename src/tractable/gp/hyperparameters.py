@@ -16,7 +16,6 @@ References.  Rasmussen and Williams (2006) section 5.4; MacKay (1999).
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -26,6 +25,7 @@ from tractable.bijections.support import Rebuild, unconstrain
 from tractable.core.checks import as_float, check, check_count
 from tractable.core.estimate import Estimate
 from tractable.core.module import Module, field
+from tractable.core.programs import program
 from tractable.core.rows import Rows
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
 from tractable.core.verdict import Verdict
@@ -240,7 +240,7 @@ def _prior(rebuild: Rebuild, priors: Mapping[str, Distribution]) -> FreePrior:
     return FreePrior(tuple(parts), tuple(spans))
 
 
-@eqx.filter_jit
+@program
 def _value_and_slope(
     free: Array, rebuild: Rebuild, observed: Observed, prior: FreePrior, probes: Array | None
 ) -> tuple[Scalar, Array]:
@@ -248,7 +248,7 @@ def _value_and_slope(
     return jax.value_and_grad(lambda point: -objective(point, rebuild, observed, prior, probes))(free)
 
 
-@eqx.filter_jit
+@program
 def _finished(
     free: Array, value: Scalar, rebuild: Rebuild, observed: Observed, prior: FreePrior, probes: Array | None
 ) -> tuple[GaussianProcess, Estimate]:
@@ -280,7 +280,7 @@ def _subset(observed: Observed) -> Observed:
     return observed.take(chosen)
 
 
-@eqx.filter_jit
+@program
 def _surface(
     free: Array, places: tuple[int, int], first: Array, second: Array, rebuild: Rebuild, observed: Observed
 ) -> Array:

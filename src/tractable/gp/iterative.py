@@ -15,7 +15,6 @@ References.  Gardner, Pleiss, Bindel, Weinberger and Wilson (2018); Harbrecht, P
 from collections.abc import Callable
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -27,6 +26,7 @@ from tractable.core.estimate import Estimate
 from tractable.core.factors import normal_log_density
 from tractable.core.linalg import symmetrise
 from tractable.core.module import Module
+from tractable.core.programs import program
 from tractable.core.rows import Rows
 from tractable.core.types import Array, Float, Int, Key, Scalar, Shape
 from tractable.core.verdict import Verdict
@@ -153,7 +153,7 @@ def iterative_evidence(process: Any, observed: Observed, key: Key, options: Iter
     return Estimate(estimate.value + slope - jax.lax.stop_gradient(slope), estimate.standard_error)
 
 
-@eqx.filter_jit
+@program
 def _posterior(process: Any, observed: Observed, key: Key | None, options: Iterative) -> IterativePosterior:
     system = system_of(process, observed, options)
     if key is None:
@@ -189,13 +189,13 @@ def _evidence(system: System, key: Key, options: Iterative) -> tuple[Estimate, S
     return Estimate(value + copies, error), solved, partners
 
 
-@eqx.filter_jit
+@program
 def _mean(post: IterativePosterior, X: Array) -> Array:
     weights = jnp.where(post.observed.present, post.alpha, 0.0)
     return means(post.process, X) + covariance(post.process, X, post.observed.X) @ weights
 
 
-@eqx.filter_jit
+@program
 def _variance(post: IterativePosterior, X: Array) -> Array:
     cross, solved = _solved(post, X)
     before = prior_variances(post.process, X)
@@ -203,7 +203,7 @@ def _variance(post: IterativePosterior, X: Array) -> Array:
     return jnp.maximum(before - (cross * solved).sum(0), post.options.tol * before)
 
 
-@eqx.filter_jit
+@program
 def _covariance(post: IterativePosterior, X: Array) -> Array:
     cross, solved = _solved(post, X)
     return symmetrise(covariance(post.process, X) - cross.T @ solved)

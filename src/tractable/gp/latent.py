@@ -8,10 +8,10 @@ Cost.        $O(n)$ for a mean and $O(n^2)$ for a variance of $n$ numbers learnt
 from abc import abstractmethod
 from typing import Any
 
-import equinox as eqx
 import jax.numpy as jnp
 
 from tractable.core.module import Module
+from tractable.core.programs import program
 from tractable.core.types import Array, Float
 from tractable.distributions.continuous import Normal
 from tractable.distributions.gaussian import Gaussian
@@ -47,18 +47,18 @@ class LatentPosterior(Module):
         return rowwise(_moments, self, X, self.dim)
 
 
-@eqx.filter_jit
+@program
 def joint_moments(post: Any, X: Array) -> Gaussian:
     """The joint distribution of the function at rows."""
     prior = Gaussian(means(post.process, X), covariance(post.process, X))
     return post.learned.condition(prior, post.cross(X))
 
 
-@eqx.filter_jit
+@program
 def _mean(post: Any, X: Array) -> Array:
     return post.learned.mean(means(post.process, X), post.cross(X))
 
 
-@eqx.filter_jit
+@program
 def _moments(post: Any, X: Array) -> tuple[Array, Array]:
     return post.learned.marginals(means(post.process, X), prior_variances(post.process, X), post.cross(X))

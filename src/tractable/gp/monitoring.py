@@ -13,7 +13,6 @@ References.  Ville (1939); Shiryaev (1963); Ramdas et al. (2023), game-theoretic
 
 from typing import Any
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import logsumexp
@@ -22,6 +21,7 @@ from tractable.core.checks import check, check_count
 from tractable.core.factors import normal_log_density, positive_definite_factor
 from tractable.core.iterate import run
 from tractable.core.module import Module, field
+from tractable.core.programs import program
 from tractable.core.types import Array, Float
 from tractable.core.verdict import Verdict
 from tractable.distributions.continuous import Normal
@@ -84,7 +84,7 @@ def monitor_predictions(
     return PredictiveMonitor(Normal(loc, scale), error, density, odds, float(level))
 
 
-@eqx.filter_jit
+@program
 def _watched(process: GaussianProcess, observed: Observed, trusted: Array) -> tuple[Array, ...]:
     factor = positive_definite_factor(training_covariance(process, observed)[0])
     error = factor.half_solve(residuals(process, observed))

@@ -17,7 +17,6 @@ References.  Bonilla, Chai and Williams (2008); Stegle et al. (2011).
 
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -26,6 +25,7 @@ from tractable.bijections.support import Rebuild, unconstrain
 from tractable.core.checks import as_float, check
 from tractable.core.factors import normal_log_density
 from tractable.core.module import Module, field
+from tractable.core.programs import program
 from tractable.core.rows import Rows
 from tractable.core.support import positive, psd, real
 from tractable.core.types import Array, Float, Scalar
@@ -129,7 +129,7 @@ def _negative(free: Array, rebuild: Rebuild, X: Array, Y: Array, roots: Array) -
     return -_evidence_of(rebuild(free)[0], X, Y, roots)
 
 
-@eqx.filter_jit
+@program
 def _evidence_of(process: MultiOutputProcess, X: Array, Y: Array, roots: Array) -> Scalar:
     residual = roots[:, None] * (Y - process.means[None])
     terms = _evidence(_gram(process, X, roots), process.coregionalisation, process.noise, residual)
@@ -178,7 +178,7 @@ def _evidence_jvp(primals: tuple, tangents: tuple) -> tuple[Array, Array]:
     return value, 0.5 * (fit - volume) - (alpha * dresidual).sum()
 
 
-@eqx.filter_jit
+@program
 def _posterior(process: MultiOutputProcess, X: Array, Y: Array, roots: Array) -> MultiOutputPosterior:
     residual = roots[:, None] * (Y - process.means[None])
     parts = _diagonalised(_gram(process, X, roots), process.coregionalisation, process.noise, residual)
@@ -190,7 +190,7 @@ def _posterior(process: MultiOutputProcess, X: Array, Y: Array, roots: Array) ->
     return MultiOutputPosterior(process, X, roots, alpha, vectors, gains, mixing, evidence)
 
 
-@eqx.filter_jit
+@program
 def _moments(post: MultiOutputPosterior, X: Array) -> tuple[Array, Array]:
     cross = post.process.kernel.gram(X, post.X) * post.roots[None]
     mean = cross @ post.alpha @ post.process.coregionalisation + post.process.means[None]

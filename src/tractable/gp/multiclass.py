@@ -10,7 +10,6 @@ References.  Rasmussen and Williams (2006) section 3.5, algorithm 3.4; Williams 
 
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -20,6 +19,7 @@ from tractable.bijections.support import Rebuild
 from tractable.core.checks import check_count, has_values
 from tractable.core.iterate import Run
 from tractable.core.module import Module, field
+from tractable.core.programs import program
 from tractable.core.rows import Rows
 from tractable.core.types import Array, Float, Scalar
 from tractable.gp.ascent import Searched, ascend
@@ -130,7 +130,7 @@ def _no_sites(classes: Classes) -> Sites:
     return Sites(zeros, zeros)
 
 
-@eqx.filter_jit
+@program
 def _value_and_slope(
     free: Array, rebuild: Rebuild, X: Array, classes: Classes, start: Sites
 ) -> tuple[Scalar, Array, tuple[Sites, Array]]:
@@ -142,7 +142,7 @@ def _value_and_slope(
     return value, pull(slope)[0], (classes.sites(dual @ gram), dual)
 
 
-@eqx.filter_jit
+@program
 def _posterior(
     kernel: Any, observed: Observed, classes: Classes, near: tuple[Array, Array] | None
 ) -> MulticlassPosterior:
@@ -157,7 +157,7 @@ def _posterior(
     return MulticlassPosterior(kernel, observed, dual, factor, value, run)
 
 
-@eqx.filter_jit
+@program
 def _latent(post: MulticlassPosterior, X: Array) -> tuple[Array, Array]:
     cross = jnp.where(post.observed.present[:, None], post.kernel.gram(post.observed.X, X), 0.0)
     taken = post.factor.blocks @ cross
@@ -167,7 +167,7 @@ def _latent(post: MulticlassPosterior, X: Array) -> tuple[Array, Array]:
     return (post.weights @ cross).T, shared + jax.vmap(jnp.diag, 1)(own)
 
 
-@eqx.filter_jit
+@program
 def _probability(post: MulticlassPosterior, X: Array) -> Array:
     mean, cov = _latent(post, X)
     values, vectors = jnp.linalg.eigh(cov)

@@ -13,13 +13,13 @@ References.  Rasmussen and Williams (2006) chapter 2.
 
 from typing import Any
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
 from tractable.core.checks import check, check_option, has_values, is_concrete
 from tractable.core.factors import normal_log_density, positive_definite_factor
 from tractable.core.module import Module, field
+from tractable.core.programs import program
 from tractable.core.rows import Rows
 from tractable.core.types import Array, Key, Scalar, Shape
 from tractable.distributions.gaussian import Factored, Gaussian, learn
@@ -153,10 +153,10 @@ def _constant(observed: Observed, variances: Array) -> Scalar:
     return normal_log_density(0, 0, observed.present.sum()) + log_copies(variances, observed)
 
 
-@eqx.filter_jit
+@program
 def _moments(process: GaussianProcess, X: Array) -> tuple[Array, Array]:
     return means(process, X), covariance(process, X)
 
 
-_report = eqx.filter_jit(evidence_of)
-_fitted = eqx.filter_jit(fitted)
+_report = program(evidence_of)
+_fitted = program(fitted)

@@ -25,6 +25,7 @@ from tractable.core.chunks import pad_rows
 from tractable.core.factors import UnitFactor, normal_log_density
 from tractable.core.linalg import PsdFactor, psd_factor
 from tractable.core.module import Module, field
+from tractable.core.programs import program
 from tractable.core.rows import points
 from tractable.core.support import positive, real
 from tractable.core.types import Array, ArrayLike, Bool, Float, Scalar
@@ -250,7 +251,7 @@ def _negative(free: Array, rebuild: Rebuild, observed: Observed) -> Scalar:
     return -posterior_from_sums(process, factor, row_sums(process, factor, observed)).log_evidence
 
 
-@eqx.filter_jit
+@program
 def _collapsed(process: SparseProcess, observed: Observed) -> InducingPosterior:
     factor = process.factor()
     return posterior_from_sums(process, factor, row_sums(process, factor, observed))

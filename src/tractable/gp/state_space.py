@@ -16,7 +16,6 @@ References.  Hartikainen and Sarkka (2010); Sarkka and Solin (2019) section 12.3
 import math
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -24,6 +23,7 @@ import numpy as np
 from tractable.core.checks import check, has_values
 from tractable.core.chunks import bucket_size
 from tractable.core.module import HostResult, Module
+from tractable.core.programs import program
 from tractable.core.rows import Rows
 from tractable.core.types import Array, Scalar
 from tractable.distributions.continuous import Normal
@@ -164,13 +164,13 @@ def _transition(order: int, gap: Array) -> tuple[Array, Array]:
     return whole, jnp.where(gap < 0.5, integral, stationary - whole @ stationary @ whole.T)
 
 
-@eqx.filter_jit
+@program
 def _evidence(process: GaussianProcess, series: Observed) -> Scalar:
     chain, targets = _chain(process, series)
     return chain.log_evidence(targets) + log_copies(process.noise.at(series.X), series)
 
 
-@eqx.filter_jit
+@program
 def _smooth(process: GaussianProcess, series: Observed) -> tuple[Array, Array]:
     """Mean and variance of the function at each row."""
     chain, targets = _chain(process, series)

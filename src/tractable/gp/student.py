@@ -14,7 +14,6 @@ References.  Tipping and Lawrence (2005); Jylanki, Vanhatalo and Vehtari (2011).
 
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -24,6 +23,7 @@ from scipy.special import roots_genlaguerre
 from tractable.core.checks import check, check_count
 from tractable.core.iterate import Run, run_until
 from tractable.core.module import Module
+from tractable.core.programs import program
 from tractable.core.types import Array, Float, Scalar
 from tractable.distributions.continuous import Normal
 from tractable.distributions.divergence import kl
@@ -118,14 +118,14 @@ def _spread(observed: Observed) -> float:
     return float(np.sqrt(np.average((y - np.average(y, weights=weights)) ** 2, weights=weights)))
 
 
-@eqx.filter_jit
+@program
 def _gaussian(process: GaussianProcess, observed: Observed, weights: Array, sigma: Array) -> ExactPosterior:
     """The exact posterior with noise $\\sigma^2/\\bar u_i$."""
     noisy = GaussianProcess(process.kernel, RowNoise(sigma**2 / weights), process.mean, jitter=process.jitter)
     return fitted(noisy, observed)
 
 
-@eqx.filter_jit
+@program
 def _search(
     process: GaussianProcess, observed: Observed, degrees: Array, scale: Array, learnt: bool, max_steps: int,
     tol: Any

@@ -14,7 +14,6 @@ References.  Hensman, Fusi and Lawrence (2013); Salimbeni, Eleftheriadis and Hen
 
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -27,6 +26,7 @@ from tractable.core.host_random import generator
 from tractable.core.iterate import run
 from tractable.core.linalg import psd_factor
 from tractable.core.module import Module, field
+from tractable.core.programs import program
 from tractable.core.types import Array, Float, Key, Scalar
 from tractable.core.verdict import Verdict
 from tractable.gp.ascent import rebuilt
@@ -158,7 +158,7 @@ def _step(state: _State, inputs: Any, observed: Observed, rebuild: Rebuild) -> t
     return moved, fit - _divergence(state)
 
 
-@eqx.filter_jit
+@program
 def _trained(
     start: _State, observed: Observed, rebuild: Rebuild, order: Array, rates: Array
 ) -> tuple[_State, Array]:
@@ -170,7 +170,7 @@ def _trained(
     return found.state, found.trace
 
 
-@eqx.filter_jit
+@program
 def _posterior(process: SparseProcess, state: _State, bound: Scalar, total: Scalar) -> InducingPosterior:
     belief = whitened_belief(state.shift, psd_factor(state.precision))
     return InducingPosterior(process, process.factor(), belief, bound, total)

@@ -15,7 +15,6 @@ References.  Besag (1986); Bishop (2006), section 8.3.3; Greig, Porteous and Seh
 
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -27,6 +26,7 @@ from tractable.core.checks import as_float, check, check_count, check_option, of
 from tractable.core.iterate import Run, Status, run, run_until
 from tractable.core.module import Module, field
 from tractable.core.numerics import xlogy
+from tractable.core.programs import program
 from tractable.core.types import Array, ArrayLike, Bool, Float, Int, Key, Scalar
 from tractable.graphs.ising import grid_edges, grid_name, ising_field
 from tractable.graphs.markov_field import MarkovField
@@ -172,7 +172,7 @@ def _half_sweeps(model: IsingImage, x: Image, update: Any) -> Image:
     return x
 
 
-@eqx.filter_jit
+@program
 def _icm(model: IsingImage, max_steps: int) -> Run:
     def step(x):
         x = _half_sweeps(model, x, lambda total, old: jnp.where(total == 0, old, jnp.sign(total)))
@@ -181,7 +181,7 @@ def _icm(model: IsingImage, max_steps: int) -> Run:
     return run_until(step, model.observed, max_steps=max_steps, tol=0.0)
 
 
-@eqx.filter_jit
+@program
 def _gibbs(model: IsingImage, key: Key, sweeps: int, warmup: int) -> Run:
     """The last image, and the sum over sweeps of the conditional probabilities of +1."""
 
@@ -201,7 +201,7 @@ def _gibbs(model: IsingImage, key: Key, sweeps: int, warmup: int) -> Run:
     return run(step, (warm.state[0], zeros, zeros), jr.split(key_run, sweeps))
 
 
-@eqx.filter_jit
+@program
 def _mean_field(model: IsingImage, max_steps: int, tol: Array) -> Run:
     def bound(m):
         entropy = -sum(xlogy(p, p).sum() for p in ((1 + m) / 2, (1 - m) / 2))
@@ -215,7 +215,7 @@ def _mean_field(model: IsingImage, max_steps: int, tol: Array) -> Run:
     return Run(found.state, found.trace, found.num_steps, never_falls(found.trace, found.code))
 
 
-@eqx.filter_jit
+@program
 def _loopy(model: IsingImage, max_steps: int, tol: Array, damping: Array) -> Run:
     """Messages into each pixel from above, below, left and right; reports the largest change."""
 

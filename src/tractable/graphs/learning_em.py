@@ -10,7 +10,6 @@ References.  Lauritzen (1995); Dempster, Laird and Rubin (1977); Koller and Frie
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
@@ -19,6 +18,7 @@ from tractable.core.chunks import pad_rows
 from tractable.core.host_random import generator
 from tractable.core.iterate import Run, Status
 from tractable.core.module import Module, field
+from tractable.core.programs import program
 from tractable.core.types import Array, Float, Key, Scalar
 from tractable.graphs.bayes_net import BayesNet
 from tractable.graphs.coded_rows import CodedRows, coded_rows
@@ -157,11 +157,11 @@ def _row_evidences(model: HiddenNetwork, codes: np.ndarray) -> Float[np.ndarray,
     return np.asarray(_evidences(model, padded))[: len(codes)]
 
 
-@eqx.filter_jit
+@program
 def _evidences(model: HiddenNetwork, rows: Array) -> Array:
     return model.row_evidence(rows)
 
 
-@eqx.filter_jit
+@program
 def _posteriors(model: HiddenNetwork, rows: Array) -> dict[str, Array]:
     return model.posteriors(rows)

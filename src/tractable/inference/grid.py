@@ -24,6 +24,7 @@ from tractable.core.estimate import Estimate
 from tractable.core.iterate import run
 from tractable.core.module import Module
 from tractable.core.numerics import logsumexp
+from tractable.core.programs import program
 from tractable.core.quadrature import panels
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
 from tractable.core.verdict import Verdict
@@ -171,7 +172,7 @@ def _at(log_density: Callable, point: Array, args: tuple, scalar: bool) -> Array
     return jnp.asarray(log_density(point[0] if scalar else point, *args), point.dtype)
 
 
-@eqx.filter_jit
+@program
 def _evaluate(
     log_density: Callable, points: Array, weights: Array, args: tuple, scalar: bool
 ) -> tuple[Array, Array]:
@@ -189,7 +190,7 @@ def _climb(
     return _zoom(log_density, start, width, low, high, args, scalar)
 
 
-@eqx.filter_jit
+@program
 def _zoom(
     log_density: Callable, start: Array, width: Array, low: Array, high: Array, args: tuple, scalar: bool
 ) -> Array:
@@ -206,7 +207,7 @@ def _zoom(
     return run(shrink, (start, width), num_steps=80).state[0]
 
 
-@eqx.filter_jit
+@program
 def _expectation(function: Callable, points: Array, log_masses: Array) -> Array:
     values = jax.vmap(lambda point: jnp.asarray(function(point), points.dtype))(points)
     masses = jnp.exp(log_masses)
@@ -215,7 +216,7 @@ def _expectation(function: Callable, points: Array, log_masses: Array) -> Array:
     )
 
 
-@eqx.filter_jit
+@program
 def _predictive(log_likelihood: Callable, y: Any, points: Array, log_masses: Array) -> Array:
     def one(value):
         return logsumexp(jax.vmap(lambda point: log_likelihood(value, point))(points) + log_masses)

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from tractable.bijections.support import Rebuild, unconstrain
 from tractable.core.checks import check, check_finite
 from tractable.core.module import Module
+from tractable.core.programs import program
 from tractable.core.types import Array, Float, PyTree, Scalar
 
 __all__ = ["FlatTarget", "rebuilt"]
@@ -69,7 +70,7 @@ class FlatTarget(Module):
         return value if self.log_prior is None else value + _number("log_prior", self.log_prior(x))
 
 
-@eqx.filter_jit
+@program
 def rebuilt(rebuild: Rebuild, points: Float[Array, "n d"]) -> PyTree:
     """Points of the real vector in the space of the start."""
     return jax.vmap(lambda free: rebuild(free)[0])(points)

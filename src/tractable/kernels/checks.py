@@ -12,7 +12,6 @@ References.  Horn and Johnson (2013) theorem 7.2.5; Schölkopf and Smola (2002) 
 
 from itertools import combinations
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -21,6 +20,7 @@ import numpy as np
 from tractable.core.checks import as_float, check, check_count, check_finite, check_option
 from tractable.core.linalg import psd_factor
 from tractable.core.module import Module, field
+from tractable.core.programs import program
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
 from tractable.core.verdict import Verdict
 from tractable.kernels.base import Kernel
@@ -181,7 +181,7 @@ def noisy_gram(kernel: Kernel, X: ArrayLike, noise_variance: ArrayLike) -> Float
     return gram + jnp.diag(jnp.broadcast_to(noise, gram.shape[:1]))
 
 
-@eqx.filter_jit
+@program
 def _tables(kernel: Kernel, sets: Array) -> Array:
     return jax.vmap(kernel.gram)(sets)
 

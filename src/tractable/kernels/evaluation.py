@@ -9,24 +9,25 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from tractable.core.programs import program
 from tractable.core.types import Array
 
 __all__ = ["compiled_diagonal", "compiled_gram", "compiled_pair", "from_pairs"]
 
 
-@eqx.filter_jit
+@program
 def compiled_gram(kernel: Any, x: Array, y: Array | None) -> Array:
     """The table of all pairs of rows."""
     return _cast(kernel, x)._gram(x, y)
 
 
-@eqx.filter_jit
+@program
 def compiled_diagonal(kernel: Any, x: Array) -> Array:
     """The values of each row with itself."""
     return _cast(kernel, x)._diagonal(x)
 
 
-@eqx.filter_jit
+@program
 def compiled_pair(kernel: Any, x: Array, y: Array) -> Array:
     """The value of one pair."""
     return _cast(kernel, x).pair(x, y)

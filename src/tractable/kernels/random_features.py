@@ -18,7 +18,6 @@ References.  Rahimi and Recht (2007); Yu, Suresh, Choromanski, Holtmann-Rice and
 
 from functools import singledispatch
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -27,6 +26,7 @@ import numpy as np
 from tractable.core.checks import check, check_count
 from tractable.core.linalg import Pivots, pivoted_cholesky
 from tractable.core.module import Module, field
+from tractable.core.programs import program
 from tractable.core.rows import points
 from tractable.core.support import positive
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
@@ -143,7 +143,7 @@ def pivoted_landmarks(kernel: Kernel, X: ArrayLike, count: int) -> Pivots:
     return _pivoted(kernel, rows, check_count("count", count, most=len(rows)))
 
 
-@eqx.filter_jit
+@program
 def _pivoted(kernel: Kernel, rows: Array, count: int) -> Pivots:
     def column(pivot: Array) -> Array:
         return kernel.gram(rows, jax.lax.dynamic_slice_in_dim(rows, pivot, 1))[:, 0]

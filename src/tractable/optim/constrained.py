@@ -17,7 +17,6 @@ References.  Nocedal and Wright (2006) chapters 12, 17 and 18; Qi and Sun (1993)
 from collections.abc import Callable
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -27,6 +26,7 @@ from jax.flatten_util import ravel_pytree
 from tractable.core.checks import as_float, check, check_count, check_finite
 from tractable.core.iterate import Status, run, run_until
 from tractable.core.module import Module
+from tractable.core.programs import program
 from tractable.core.types import Array, ArrayLike, Bool, Float, Int, PyTree, Scalar
 from tractable.optim.kkt import KKTReport, Solved, constraint_values, kkt_report, kkt_residual
 from tractable.optim.objective import Objective
@@ -158,7 +158,7 @@ class _Round(Module):
     gap: Scalar
 
 
-@eqx.filter_jit
+@program
 def _solve(fun: Function, constraints: tuple, start: PyTree, args: tuple, tol: Array, max_steps: int):
     flat, unravel = ravel_pytree(start)
 
@@ -221,7 +221,7 @@ def _polish(objective: Callable, values: Callable, start: tuple) -> tuple[Array,
     return unravel(run(step, flat, num_steps=_POLISH).state)
 
 
-@eqx.filter_jit
+@program
 def _values(fun: Function, constraints: tuple, x: PyTree, args: tuple) -> tuple[Scalar, Array, Array]:
     return fun(x, *args), *constraint_values(constraints, x, args)
 

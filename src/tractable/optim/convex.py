@@ -13,13 +13,13 @@ References.  Boyd and Vandenberghe (2004) chapter 5 and section 11.4.
 from collections.abc import Callable
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
 from tractable.core.checks import as_float
 from tractable.core.module import Module, field
+from tractable.core.programs import program
 from tractable.core.types import Array, ArrayLike, Bool, Float, PyTree, Scalar
 from tractable.core.verdict import Verdict
 from tractable.optim.constrained import ConstrainedMinimum, minimise_constrained, unconstrained_minimum
@@ -188,13 +188,13 @@ def _excess(state: tuple, *args: Any) -> Scalar:
     return state[1]
 
 
-@eqx.filter_jit
+@program
 def _margin(program: ConvexProgram, point: PyTree) -> Scalar:
     """By how much the worst inequality is met; one where there are none."""
     return -constraint_values((program.inequality, None), point, program.args)[0].max(initial=-1.0)
 
 
-@eqx.filter_jit
+@program
 def _dual(program: ConvexProgram, lam: Array, nu: Array, start: PyTree, tol: Array) -> DualValue:
     flat, unravel = ravel_pytree(start)
     held = jax.lax.stop_gradient((lam, nu))  # Danskin: the minimiser's own change does not count

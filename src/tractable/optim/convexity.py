@@ -15,7 +15,6 @@ References.  Nesterov (2018) chapter 2; Boyd and Vandenberghe (2004) chapter 3.
 from collections.abc import Callable
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -24,6 +23,7 @@ import numpy as np
 from tractable.core.checks import as_float, check, check_count, check_finite
 from tractable.core.iterate import run
 from tractable.core.module import Module, field
+from tractable.core.programs import program
 from tractable.core.types import Array, ArrayLike, Bool, Float, Key, Scalar
 from tractable.core.verdict import Verdict
 
@@ -188,7 +188,7 @@ def _pairs(key: Key, low: Array, high: Array, num_pairs: int) -> tuple[Array, Ar
     return x, box_points(second, flat_low, flat_high, num_pairs), other
 
 
-@eqx.filter_jit
+@program
 def _convexity(fun, args: tuple, low: Array, high: Array, key: Key, num_pairs: int) -> tuple:
     f = _flat(fun, args, low)
     x, y, other = _pairs(key, low, high, num_pairs)
@@ -239,7 +239,7 @@ def _jump(f: Callable, x: Array, y: Array) -> tuple[Bool[Array, ""], Array]:
     return jnp.abs(slope_b - slope_a) > 1e-6 * jnp.abs(slopes).sum(), x + a * d
 
 
-@eqx.filter_jit
+@program
 def _curvature(fun, args: tuple, low: Array, high: Array, key: Key, num_pairs: int) -> Curvature:
     f = _flat(fun, args, low)
     x, y, _ = _pairs(key, low, high, num_pairs)
@@ -253,7 +253,7 @@ def _curvature(fun, args: tuple, low: Array, high: Array, key: Key, num_pairs: i
     return Curvature(jnp.maximum(steep.max(), jnp.abs(values).max()), jnp.minimum(bent.min(), values.min()))
 
 
-@eqx.filter_jit
+@program
 def _slacks(fun, args: tuple, low: Array, high: Array, key: Key, num_pairs: int, constants: tuple) -> dict:
     f = _flat(fun, args, low)
     x, y, _ = _pairs(key, low, high, num_pairs)

@@ -15,7 +15,6 @@ References.  Arrow, Hurwicz and Uzawa (1958); Korpelevich (1976); Boyd and Vande
 
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -24,6 +23,7 @@ from jax.flatten_util import ravel_pytree
 from tractable.core.checks import as_float, check_count
 from tractable.core.iterate import Status, run_until
 from tractable.core.module import Module
+from tractable.core.programs import program
 from tractable.core.types import Array, Float, Int, PyTree, Scalar
 from tractable.optim.convex import ConvexProgram
 from tractable.optim.kkt import KKTReport, Solved, constraint_counts, constraint_values, kkt_report
@@ -100,7 +100,7 @@ class _Saddle(Module):
     residual: Scalar
 
 
-@eqx.filter_jit
+@program
 def _extragradient(program: ConvexProgram, start: PyTree, step: Array, tol: Array, max_steps: int) -> Any:
     g, h = constraint_values(program.constraints, start, program.args)
     flat, unravel = ravel_pytree((start, jnp.zeros_like(g), jnp.zeros_like(h)))
@@ -130,7 +130,7 @@ def _extragradient(program: ConvexProgram, start: PyTree, step: Array, tol: Arra
     return *unravel(found.state.z), found.num_steps
 
 
-@eqx.filter_jit
+@program
 def _values(program: ConvexProgram, x: PyTree, lam: Array, nu: Array) -> tuple[Scalar, Scalar]:
     """The objective and the Lagrangian."""
     return program.objective(x, *program.args), program.lagrangian(x, lam, nu)

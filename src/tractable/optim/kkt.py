@@ -22,6 +22,7 @@ from jax.flatten_util import ravel_pytree
 from tractable.core.checks import as_float, check
 from tractable.core.iterate import Ended
 from tractable.core.module import Module, field
+from tractable.core.programs import program
 from tractable.core.types import Array, ArrayLike, Float, PyTree, Scalar
 from tractable.core.verdict import Verdict
 
@@ -162,7 +163,7 @@ def kkt_residual(
     return jax.grad(fun)(x) + pull((lam, nu))[0], jnp.minimum(lam, -g), h
 
 
-@eqx.filter_jit
+@program
 def _report(
     fun: Function, constraints: tuple, point: PyTree, args: tuple, lam: Array, nu: Array
 ) -> tuple[Array, ...]:

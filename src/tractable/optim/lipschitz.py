@@ -14,7 +14,6 @@ References.  Szegedy et al. (2014) for the product of norms.
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -22,6 +21,7 @@ import numpy as np
 
 from tractable.core.checks import as_float, check, check_count, check_shape
 from tractable.core.module import Module, field
+from tractable.core.programs import program
 from tractable.core.types import Array, ArrayLike, Key, Scalar
 from tractable.optim.convexity import box_points
 
@@ -122,7 +122,7 @@ def layer_bound(weights: Sequence[ArrayLike], slopes: Sequence[float] | float = 
     return jnp.prod(jnp.stack(norms)) * float(np.prod(listed))
 
 
-@eqx.filter_jit
+@program
 def _estimate(fun, args: tuple, low: Array, high: Array, key: Key, num_points: int) -> LipschitzReport:
     first, second = jr.split(key)
     flat_low, flat_high = jnp.ravel(low), jnp.ravel(high)

@@ -14,7 +14,6 @@ Cost.        One compiled program per function, method and shapes; data in `args
 from collections.abc import Callable
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
@@ -22,6 +21,7 @@ from jax.flatten_util import ravel_pytree
 from tractable.core.checks import as_float, check, check_count, check_option, is_concrete
 from tractable.core.iterate import Run, Status, is_close, run, run_until
 from tractable.core.module import Module, field
+from tractable.core.programs import program
 from tractable.core.types import Array, Float, Int, Scalar
 from tractable.core.verdict import Verdict
 from tractable.optim.objective import Iterate, Method, Objective
@@ -116,7 +116,7 @@ def _checked(start: Any, method: Method | None, gradient: Gradient) -> tuple[Any
     return start, LBFGS() if method is None else method
 
 
-@eqx.filter_jit
+@program
 def _path(fun, method: Method, start: Any, args: tuple, num_steps: int, gradient: Gradient) -> Trajectory:
     flat, unravel = ravel_pytree(start)
     objective = Objective(fun, unravel, args, gradient)
@@ -132,7 +132,7 @@ def _path(fun, method: Method, start: Any, args: tuple, num_steps: int, gradient
     return Trajectory(*rows)
 
 
-@eqx.filter_jit
+@program
 def _search(
     fun,
     method: Method,

@@ -17,7 +17,6 @@ References.  Nesterov (2018) section 2.1; Bottou, Curtis and Nocedal (2018) sect
 from collections.abc import Callable
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -26,6 +25,7 @@ import numpy as np
 from tractable.core.checks import as_float, check, check_count, check_shape
 from tractable.core.iterate import run
 from tractable.core.module import Module, field
+from tractable.core.programs import program
 from tractable.core.types import Array, ArrayLike, Float, Key
 from tractable.core.verdict import Verdict
 from tractable.optim.gradient import GradientDescent
@@ -202,7 +202,7 @@ def stochastic_rate(
     return StochasticRate(mean, error, fit_power(times, np.asarray(mean)[times - 1]))
 
 
-@eqx.filter_jit
+@program
 def _runs(curvatures: Array, schedule, start: Array, noise: Array, keys: Array, num_runs: int):
     def step(carry, key):
         t, x = carry

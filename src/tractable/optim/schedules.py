@@ -15,7 +15,6 @@ References.  Robbins and Monro (1951); Bottou, Curtis and Nocedal (2018) section
 from collections.abc import Callable
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -23,6 +22,7 @@ from scipy.special import zeta
 
 from tractable.core.checks import check_count, check_entries
 from tractable.core.module import Module, field
+from tractable.core.programs import program
 from tractable.core.support import nonnegative, positive
 from tractable.core.types import Array, Float, Scalar
 from tractable.core.verdict import Verdict
@@ -123,7 +123,7 @@ def _judge_power(schedule: PowerLaw) -> ScheduleReport:
     return ScheduleReport(power <= 1, power > 0, power > 0.5, True, summed)
 
 
-@eqx.filter_jit
+@program
 def _evaluate(schedule: Callable, horizon: int) -> Array:
     return jax.vmap(lambda t: jnp.asarray(schedule(t), float))(jnp.arange(horizon))
 

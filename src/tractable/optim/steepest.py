@@ -11,13 +11,13 @@ Cost.        One value for each direction that is tried.
 from collections.abc import Callable
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
 
 from tractable.core.checks import as_float, check, check_count, check_shape
 from tractable.core.module import Module
+from tractable.core.programs import program
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
 
 __all__ = ["SteepestDirection", "distance_to_line", "steepest_direction"]
@@ -66,7 +66,7 @@ def distance_to_line(point: ArrayLike, direction: ArrayLike, target: ArrayLike) 
     return jnp.linalg.norm(offset - (offset @ unit) * unit)
 
 
-@eqx.filter_jit
+@program
 def _search(fun, point: Array, args: tuple, radius: Array, directions: Array) -> SteepestDirection:
     values = jax.vmap(lambda d: fun(point + radius * d, *args))(directions)
     found = directions[jnp.argmin(values)]

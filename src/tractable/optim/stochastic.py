@@ -30,6 +30,7 @@ from tractable.core.checks import as_float, check, check_count, check_finite
 from tractable.core.chunks import Chunks, bucket_size, chunks, pad_rows
 from tractable.core.iterate import Run, Status, is_close, run
 from tractable.core.module import Module, field
+from tractable.core.programs import program
 from tractable.core.types import Array, ArrayLike, Float, Int, Key, Scalar
 from tractable.optim.gradient import Adam, FirstOrder
 from tractable.optim.objective import Method
@@ -185,7 +186,7 @@ class _MemoryStep(Module):
         return state.after(carry, value), value
 
 
-@eqx.filter_jit
+@program
 def _pass(
     rule: _Rule, carry: Any, rows: Any, weights: Float[Array, " n"], mean_weight: Scalar, key: Key
 ) -> tuple[Any, Scalar, Int[Array, ""]]:
@@ -256,7 +257,7 @@ def _split(start: Any) -> tuple[Any, Any]:
     return jax.tree.map(lambda leaf: jnp.asarray(leaf, leaf.dtype), params), rest
 
 
-@eqx.filter_jit
+@program
 def _memory(method: FirstOrder, params: Any) -> Any:
     return method.transformation().init(params)
 

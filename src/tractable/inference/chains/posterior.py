@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -24,6 +23,7 @@ from tractable.core.checks import check, check_count, has_values
 from tractable.core.estimate import Estimate
 from tractable.core.iterate import Ended, Status
 from tractable.core.module import Module, field
+from tractable.core.programs import program
 from tractable.core.types import PyTree
 from tractable.core.verdict import Verdict
 from tractable.inference.trust.chain_report import (
@@ -211,7 +211,7 @@ def _remembered(post: Posterior, name: str, compute: Callable[[], Any]) -> Any:
     return post._answers[name]
 
 
-@eqx.filter_jit
+@program
 def _each_draw(function: Callable, block: PyTree) -> PyTree:
     return jax.vmap(function)(block)
 

@@ -27,6 +27,7 @@ import numpy as np
 from tractable.core.host_random import seeds
 from tractable.core.iterate import run
 from tractable.core.module import Module
+from tractable.core.programs import program
 from tractable.core.types import Array
 from tractable.inference.chains.whitening import Whitening
 from tractable.inference.samplers.dual_averaging import DualAveraging
@@ -228,13 +229,13 @@ def as_arrays(tree: Any) -> Any:
     return jax.tree.map(lambda leaf: np.asarray(leaf) if isinstance(leaf, bool | int | float) else leaf, tree)
 
 
-@eqx.filter_jit
+@program
 def evaluate(target: Whitened, sampler: Sampler, position: Any, words: Any) -> Any:
     """The state of one chain at `position`."""
     return sampler.init(target, position, jr.wrap_key_data(words))
 
 
-@eqx.filter_jit
+@program
 def _advance(
     target: Whitened,
     sampler: Sampler,

@@ -13,7 +13,6 @@ References.  Schraudolph (2002); Martens (2020); Immer, Korzepa and Bauer (2021)
 from collections.abc import Callable
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
@@ -21,6 +20,7 @@ from jax.flatten_util import ravel_pytree
 from tractable.core.checks import as_float, check, check_length
 from tractable.core.linalg import symmetrise
 from tractable.core.module import Module, field
+from tractable.core.programs import program
 from tractable.core.support import nonnegative
 from tractable.core.types import Array, ArrayLike, Float, PyTree, Scalar
 from tractable.inference.curvature.precision import DensePrecision
@@ -67,7 +67,7 @@ def ggn(
     return _ggn(model, loss, parameters, inputs, targets)
 
 
-@eqx.filter_jit
+@program
 def _ggn(model: Model, loss: Loss, parameters: PyTree, inputs: Array, targets: Array) -> Array:
     flat, unravel = ravel_pytree(parameters)
 

@@ -15,12 +15,12 @@ References.  Martens and Grosse (2015); Ritter, Botev and Barber (2018).
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 
 from tractable.core.checks import as_float, check, check_length
 from tractable.core.module import Module, field
+from tractable.core.programs import program
 from tractable.core.support import nonnegative
 from tractable.core.types import Array, ArrayLike, Bool, Float, Scalar
 from tractable.inference.curvature.precision import Precision
@@ -105,7 +105,7 @@ class KroneckerCurvature(Module):
     prior_precision: Float[Array, ""] = field(support=nonnegative)
     activation: Activation = jnp.tanh
 
-    @eqx.filter_jit
+    @program
     def __call__(self, layers: Layers, inputs: Array, targets: Array) -> KroneckerPrecision:
         check_length("targets", targets, "inputs", inputs)
 

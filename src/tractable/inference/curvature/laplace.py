@@ -14,7 +14,6 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -23,6 +22,7 @@ from tractable.bijections.elementwise import Identity
 from tractable.bijections.support import unconstrain
 from tractable.core.checks import check, check_count, check_option
 from tractable.core.iterate import Status, run
+from tractable.core.programs import program
 from tractable.core.support import Support
 from tractable.core.types import Array, ArrayLike, Bool, PyTree, Scalar
 from tractable.inference.curvature.posterior import NEAR, LaplacePosterior
@@ -119,12 +119,12 @@ def _negative(u: Array, target: FlatTarget) -> Scalar:
     return -target(u)
 
 
-@eqx.filter_jit
+@program
 def _value(target: FlatTarget, u: Array) -> Scalar:
     return target(u)
 
 
-@eqx.filter_jit
+@program
 def _inspect(
     target: FlatTarget, u: Array, curvature: Curvature, rank: int, prior: Array | None
 ) -> tuple[Array, Scalar, Precision, Scalar, Array]:
@@ -178,6 +178,6 @@ def _dominant(found: list[LaplacePosterior]) -> LaplacePosterior:
     return dataclasses.replace(best, others=tuple(distinct[1:]))
 
 
-@eqx.filter_jit
+@program
 def _apart(a: LaplacePosterior, b: LaplacePosterior) -> Bool[Array, ""]:
     return a.precision.quadratic(a.centre - b.centre) > (10 * NEAR) ** 2

@@ -27,6 +27,7 @@ from tractable.core.iterate import Ended
 from tractable.core.linalg import symmetrise
 from tractable.core.module import Module
 from tractable.core.numerics import logsumexp
+from tractable.core.programs import program
 from tractable.core.types import Array, Float, Int, Key, PyTree, Scalar, Shape
 from tractable.core.verdict import Verdict
 from tractable.distributions.gaussian import Gaussian
@@ -155,7 +156,7 @@ class LaplacePosterior(Ended, Module):
             check(False, what, "asked of a result that is `ok`", self.verdict)
 
 
-@eqx.filter_jit
+@program
 def _facts(post: LaplacePosterior) -> tuple[Array, Array, Scalar]:
     """Whether the precision is positive definite, its smallest eigenvalue, and the log of the mass."""
     precision = post.precision
@@ -163,12 +164,12 @@ def _facts(post: LaplacePosterior) -> tuple[Array, Array, Scalar]:
     return precision.positive, precision.smallest, log_mass
 
 
-@eqx.filter_jit
+@program
 def _covariance(precision: Precision) -> Array:
     return precision.covariance()
 
 
-@eqx.filter_jit
+@program
 def _sample(post: LaplacePosterior, key: Key, shape: Shape) -> PyTree:
     def draw(z):
         return post.rebuild(post.centre + post.precision.root(z))[0]
@@ -178,7 +179,7 @@ def _sample(post: LaplacePosterior, key: Key, shape: Shape) -> PyTree:
     return draw(jr.normal(key, (*shape, post.centre.size), post.centre.dtype))
 
 
-@eqx.filter_jit
+@program
 def _log_prob(post: LaplacePosterior, x: PyTree, lead: int) -> Array:
     def one(x):
         u, rebuild = unconstrain(x, post.supports)
@@ -191,7 +192,7 @@ def _log_prob(post: LaplacePosterior, x: PyTree, lead: int) -> Array:
     return one(x)
 
 
-@eqx.filter_jit
+@program
 def _linearised(post: LaplacePosterior, function: Callable[..., Any], args: tuple) -> Gaussian:
     def outputs(u):
         return ravel_pytree(function(post.rebuild(u)[0], *args))[0]

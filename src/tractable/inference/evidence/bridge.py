@@ -14,7 +14,6 @@ References.  Meng and Wong (1996); Fruhwirth-Schnatter (2004); Gronau et al. (20
 from collections.abc import Callable
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -22,6 +21,7 @@ import numpy as np
 from tractable.core.checks import as_float, check, check_count, check_entries, check_finite
 from tractable.core.iterate import run_until
 from tractable.core.numerics import log_mean_exp
+from tractable.core.programs import program
 from tractable.core.types import Array, ArrayLike, Key, Scalar
 from tractable.distributions.gaussian import Gaussian
 from tractable.inference.evidence.evidence import Evidence
@@ -73,7 +73,7 @@ def bridge_evidence(
     return _bridge(ours, theirs, jnp.asarray(tol), max_steps)
 
 
-@eqx.filter_jit
+@program
 def _log_ratios(
     log_density: Callable, draws: Array, proposal: Any, key: Key, num: int, args: tuple
 ) -> tuple[Array, Array]:
@@ -83,7 +83,7 @@ def _log_ratios(
     return jax.vmap(jax.vmap(ratio))(draws), jax.vmap(ratio)(proposal.sample(key, (num,)))
 
 
-@eqx.filter_jit
+@program
 def _bridge(ours: Array, theirs: Array, tol: Scalar, max_steps: int) -> Evidence:
     # dependent draws are worth less: the shares count what they are worth
     worth = ours.size / autocorrelation_time(ours)

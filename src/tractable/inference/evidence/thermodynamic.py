@@ -14,7 +14,6 @@ References.  Friel and Pettitt (2008); Friel, Hurn and Wyse (2014); Xie, Lewis, 
 
 from collections.abc import Callable
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -23,6 +22,7 @@ import numpy as np
 from tractable.core.checks import as_float, check, is_concrete
 from tractable.core.iterate import Status
 from tractable.core.module import field
+from tractable.core.programs import program
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
 from tractable.inference.evidence.evidence import Evidence
 from tractable.inference.trust.autocorrelation import autocorrelation_time
@@ -92,7 +92,7 @@ def _as_draws(log_likelihoods: ArrayLike, temperatures: ArrayLike) -> tuple[Arra
     return logs if logs.ndim == 3 else logs[:, None], ladder
 
 
-@eqx.filter_jit
+@program
 def _draw(sampler: Callable, keys: Array, ladder: Array) -> Array:
     return jax.lax.map(lambda each: sampler(each[0], each[1]), (keys, ladder))
 
@@ -114,7 +114,7 @@ def _rule(means: Array, variances: Array, ladder: Array, power: float) -> Scalar
     return (jnp.where(a == 0, 0.0, a * means) + jnp.where(b == 0, 0.0, b * variances)).sum()
 
 
-@eqx.filter_jit
+@program
 def _integrate(logs: Array, ladder: Array, power: float) -> Thermodynamic:
     count = logs.shape[1] * logs.shape[2]
     means, variances = logs.mean((1, 2)), logs.var((1, 2), ddof=1)
@@ -137,7 +137,7 @@ def _integrate(logs: Array, ladder: Array, power: float) -> Thermodynamic:
     return Thermodynamic(value, error, code, monte_carlo, discretisation, means, method=method)
 
 
-@eqx.filter_jit
+@program
 def _stones(logs: Array, ladder: Array) -> Evidence:
     steps = jnp.diff(ladder)[:, None, None] * logs[:-1]
     factors = log_mean_weight(steps.reshape((steps.shape[0], -1)))

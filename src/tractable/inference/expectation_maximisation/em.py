@@ -28,6 +28,7 @@ from tractable.core.chunks import Chunks, chunks, pad_rows, sum_over_chunks
 from tractable.core.interfaces import HasEM
 from tractable.core.iterate import Run, Status, is_close, run_until
 from tractable.core.module import Module, field
+from tractable.core.programs import program
 from tractable.core.types import Array, ArrayLike, Scalar
 
 __all__ = ["EM", "best_of", "em", "expected_statistics", "objective"]
@@ -230,17 +231,17 @@ def _e_step(model: Any, rows: Any, weights: Array) -> tuple[Any, Scalar]:
     return stats, evidence + log_prior(model)
 
 
-@eqx.filter_jit
+@program
 def _objective(model: Any, rows: Any, weights: Array) -> Scalar:
     return _e_step(model, rows, weights)[1]
 
 
-@eqx.filter_jit
+@program
 def _maximise(model: Any, stats: Any) -> Any:
     return model.m_step(stats)
 
 
-@eqx.filter_jit
+@program
 def _in_memory(step: _Step, start: _Climb, tol: Array, max_steps: int) -> Run:
     dynamic, static = eqx.partition(start, eqx.is_array)
 

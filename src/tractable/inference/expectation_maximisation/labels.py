@@ -20,6 +20,7 @@ from tractable.core.chunks import pad_rows
 from tractable.core.iterate import Run, run, run_until
 from tractable.core.module import Module, field
 from tractable.core.numerics import logsumexp, one_hot
+from tractable.core.programs import program
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
 
 __all__ = ["HardEM", "LabelTrace", "MonteCarloEM", "StochasticEM", "emptied_components"]
@@ -86,7 +87,7 @@ def _rows(model: Any, data: Any, weights: Any) -> tuple[Array, Array]:
     return pad_rows(jnp.asarray(data), weights)
 
 
-@eqx.filter_jit
+@program
 def _hard(model: Any, rows: Array, weights: Array, tol: Scalar, max_steps: int) -> Run:
     dynamic, static = eqx.partition(model, eqx.is_array)
 
@@ -101,7 +102,7 @@ def _hard(model: Any, rows: Array, weights: Array, tol: Scalar, max_steps: int) 
     return Run(eqx.combine(found.state, static), found.trace, found.num_steps, found.code)
 
 
-@eqx.filter_jit
+@program
 def _sampled(algorithm: StochasticEM, model: Any, rows: Array, weights: Array, key: Key) -> Run:
     dynamic, static = eqx.partition(model, eqx.is_array)
 

@@ -12,12 +12,12 @@ References.  Neal and Hinton (1998).
 
 from typing import Any
 
-import equinox as eqx
 import jax.numpy as jnp
 
 from tractable.core.checks import check
 from tractable.core.chunks import pad_rows
 from tractable.core.module import Module
+from tractable.core.programs import program
 from tractable.core.types import Array, ArrayLike, Float, Scalar
 
 __all__ = ["Decomposition", "HalfSteps", "decompose", "half_steps"]
@@ -84,13 +84,13 @@ def half_steps(model: Any, data: Any, num_steps: int, weights: ArrayLike | None 
     return HalfSteps(jnp.stack(bounds), jnp.stack(evidences))
 
 
-@eqx.filter_jit
+@program
 def _decompose(model: Any, old: Any, rows: Any, weights: Array) -> Decomposition:
     stats, before = old.e_step(rows, weights)
     entropy = before - old.expected_log_joint(stats)
     return Decomposition(model.e_step(rows, weights)[1], model.expected_log_joint(stats), entropy)
 
 
-@eqx.filter_jit
+@program
 def _improve(model: Any, rows: Any, weights: Array) -> Any:
     return model.m_step(model.e_step(rows, weights)[0])

@@ -23,6 +23,7 @@ from tractable.core.checks import check, check_count
 from tractable.core.chunks import Chunks, chunks, pad_rows
 from tractable.core.iterate import Run, Status, run, run_until
 from tractable.core.module import Module, field
+from tractable.core.programs import program
 from tractable.core.types import Array, ArrayLike, Scalar
 
 __all__ = ["IncrementalEM", "OnlineEM"]
@@ -108,7 +109,7 @@ class _Average(Module):
     num_chunks: Scalar
 
 
-@eqx.filter_jit
+@program
 def _online(
     state: _Average, rows: Any, weights: Array, power: Scalar, delay: Scalar
 ) -> tuple[_Average, Scalar]:
@@ -129,7 +130,7 @@ def _zeros(model: Any, rows: Any, weights: Array) -> Any:
     return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
 
 
-@eqx.filter_jit
+@program
 def _incremental(model: Any, blocks: tuple[Array, Array], tol: Scalar, max_steps: int) -> Run:
     dynamic, static = eqx.partition(model, eqx.is_array)
 

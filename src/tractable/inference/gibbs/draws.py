@@ -9,7 +9,6 @@ References.  Geyer (1992), "Practical Markov chain Monte Carlo".
 
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,6 +16,7 @@ import numpy as np
 from tractable.core.checks import check, has_values
 from tractable.core.estimate import Estimate
 from tractable.core.module import Module, field
+from tractable.core.programs import program
 from tractable.core.types import Array, Float, Int
 from tractable.core.verdict import Verdict
 from tractable.distributions.table_axes import Event, TableAxes
@@ -94,7 +94,7 @@ class FactorDraws(Module):
         return chain_shares(self._of(name), len(self.axes.states_of(name)))
 
 
-@eqx.filter_jit
+@program
 def chain_shares(places: Int[Array, "chains n"], states: int) -> tuple[Array, Array, Array]:
     """The share of each state, its standard error, and the number of independent draws of the same worth."""
     hits = places[None] == jnp.arange(states)[:, None, None]

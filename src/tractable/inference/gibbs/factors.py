@@ -12,7 +12,6 @@ References.  Geman and Geman (1984); Pearl (1987); Gonzalez et al. (2011), "Para
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -22,6 +21,7 @@ from tractable.core.checks import ImpossibleEvidence, check, check_count, is_con
 from tractable.core.iterate import run
 from tractable.core.module import field
 from tractable.core.numerics import softmax
+from tractable.core.programs import program
 from tractable.core.types import Array, Bool, Float, Int, Key, PyTree, Scalar
 from tractable.distributions.table_axes import Event, TableAxes
 from tractable.inference.gibbs.draws import FactorDraws
@@ -197,7 +197,7 @@ def factor_gibbs(
     return FactorDraws(places, sampler.axes, sampler.free, tuple(evidence or {}))
 
 
-@eqx.filter_jit
+@program
 def _draws(sampler: FactorGibbs, starts: Array, key: Key, counts: tuple[int, int]) -> Array:
     """Places among states of all chains side by side, shape (chains, sweeps, free)."""
     key_init, key_warmup, key_sweeps = jr.split(key, 3)
@@ -214,7 +214,7 @@ def _draws(sampler: FactorGibbs, starts: Array, key: Key, counts: tuple[int, int
     return run(step, warm.state, jr.split(key_sweeps, (counts[1], chains))).trace.swapaxes(0, 1)
 
 
-@eqx.filter_jit
+@program
 def _conditional(sampler: FactorGibbs, at: Array, x: Array) -> Array:
     row = jax.tree.map(lambda leaf: leaf[at[0]], sampler.layout.of_colours)
     return softmax(sampler._log_conditionals(row, x)[at[1]])
@@ -229,7 +229,7 @@ def _best_starts(sampler: FactorGibbs, key: Key, count: int, tries: int) -> Int[
     return points
 
 
-@eqx.filter_jit
+@program
 def _scattered(sampler: FactorGibbs, key: Key, shape: tuple[int, int]) -> tuple[Array, Array]:
     """The best of several positions uniform over what is allowed, and its log-density, for each row."""
     logs = jnp.where(sampler.allowed[sampler._places], 0.0, -jnp.inf)

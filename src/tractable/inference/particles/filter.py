@@ -25,6 +25,7 @@ import numpy as np
 
 from tractable.core.checks import as_float, check, check_count, check_option, is_concrete
 from tractable.core.module import Module, field
+from tractable.core.programs import program
 from tractable.core.types import Array, ArrayLike, Bool, Float, Key, PyTree
 from tractable.core.verdict import Verdict
 from tractable.inference.evidence.evidence import Evidence
@@ -147,7 +148,7 @@ def _as_observations(observations: ArrayLike) -> tuple[Array, Array]:
     return jnp.where(missing.reshape((-1,) + (1,) * len(axes)), 0.0, ys), missing
 
 
-@eqx.filter_jit
+@program
 def _replicate(
     model: StateSpace, ys: Array, missing: Array, threshold: Array, key: Key, plan: tuple[int, int, str, bool]
 ) -> Filtered:

@@ -34,6 +34,7 @@ from tractable.core.checks import check, check_count, check_finite, check_option
 from tractable.core.estimate import Estimate
 from tractable.core.iterate import Ended, Run, Status
 from tractable.core.module import field
+from tractable.core.programs import program
 from tractable.core.types import Array, ArrayLike, Float, Int, Key
 from tractable.core.verdict import Verdict
 from tractable.inference.evidence.evidence import Evidence
@@ -217,7 +218,7 @@ def _result(finished: Run, target: TemperedTarget) -> TemperedParticles:
     )  # fmt: skip
 
 
-@eqx.filter_jit
+@program
 def _group_means(function: Callable, draws: Any, groups: int) -> Array:
     values = jax.vmap(function)(draws)
     return values.reshape((groups, -1, *values.shape[1:])).mean(1)

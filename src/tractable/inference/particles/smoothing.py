@@ -21,6 +21,7 @@ import numpy as np
 from tractable.core.checks import check_count
 from tractable.core.iterate import run
 from tractable.core.module import Module, field
+from tractable.core.programs import program
 from tractable.core.types import Array, Float, Int, Key, PyTree
 from tractable.core.verdict import Verdict
 from tractable.inference.particles.filter import Filtered
@@ -85,7 +86,7 @@ def backward_sample(
     return SmoothedPaths(paths, weights, distinct, "backward sampling")
 
 
-@eqx.filter_jit
+@program
 def _averages(function: Callable, paths: PyTree, log_weights: Array) -> PyTree:
     values = jax.vmap(jax.vmap(jax.vmap(function)))(paths)
     weights = jnp.exp(log_weights)
@@ -107,7 +108,7 @@ def _trace_back(history: History) -> tuple[PyTree, Array]:
     return jax.vmap(one)(history)
 
 
-@eqx.filter_jit
+@program
 def _sample_back(
     transition: Callable, history: History, key: Key, num_paths: int, args: tuple
 ) -> tuple[PyTree, Array]:

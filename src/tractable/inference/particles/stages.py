@@ -13,7 +13,6 @@ Cost.        One move per chain and step, and one to choose the step size; $O(d^
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -23,6 +22,7 @@ from tractable.core.checks import check
 from tractable.core.iterate import bisect, run
 from tractable.core.module import Module, field
 from tractable.core.numerics import log_mean_exp, log_softmax
+from tractable.core.programs import program
 from tractable.core.types import Array, Float, Int, Key, PyTree, Scalar, Shape
 from tractable.distributions.base import Distribution
 from tractable.inference.samplers.sampler import Sampler
@@ -244,7 +244,7 @@ def as_prior(prior: Any, supports: Any) -> tuple[Any, Any]:
     return Independent(prior), names | (supports or {})
 
 
-@eqx.filter_jit
+@program
 def first_cloud(
     log_likelihood: Callable, prior: Any, supports: Any, args: tuple, sampler: Sampler, plan: Plan, key: Key
 ) -> tuple[Cloud, TemperedTarget]:

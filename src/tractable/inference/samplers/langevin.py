@@ -20,7 +20,6 @@ References.  Roberts and Tweedie (1996); Roberts and Rosenthal (1998), for the a
 from collections.abc import Callable
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -37,6 +36,7 @@ from tractable.core.checks import (
 from tractable.core.estimate import Estimate
 from tractable.core.iterate import run
 from tractable.core.module import Module, field
+from tractable.core.programs import program
 from tractable.core.support import positive
 from tractable.core.types import Array, ArrayLike, Float, Key
 from tractable.core.verdict import Verdict
@@ -200,7 +200,7 @@ def _noisy_ascent(key: Key, position: Array, score: Array, step_size: Any) -> Ar
     return position + 0.5 * step_size * score + jnp.sqrt(step_size) * noise
 
 
-@eqx.filter_jit
+@program
 def _langevin(score, start, key, step_size, num_steps, args):
     def step(state, key):
         position, slope = state
@@ -211,7 +211,7 @@ def _langevin(score, start, key, step_size, num_steps, args):
     return run(step, (start, score(start, *args)), jr.split(key, num_steps)).trace
 
 
-@eqx.filter_jit
+@program
 def _anneal(score, start, key, levels, num_steps, args):
     def slopes(points, sigma):
         return jax.vmap(lambda x: score(x, sigma, *args))(points)
@@ -225,7 +225,7 @@ def _anneal(score, start, key, levels, num_steps, args):
     return points, slopes(points, levels[0][-1])
 
 
-@eqx.filter_jit
+@program
 def _stein(draws: Float[Array, "n d"], scores: Float[Array, "n d"], in_order: bool) -> Estimate:
     each = -((draws - draws.mean(0, keepdims=True)) * scores).mean(1)
     time = autocorrelation_time(each) if in_order else 1.0  # the rows of a path are not independent

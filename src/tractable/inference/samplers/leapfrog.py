@@ -31,6 +31,7 @@ from tractable.core.checks import (
 from tractable.core.iterate import run, run_until
 from tractable.core.linalg import PsdFactor, psd_factor_checked
 from tractable.core.module import Module
+from tractable.core.programs import program
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
 from tractable.inference.samplers.sampler import ChainState, LogDensity
 
@@ -168,7 +169,7 @@ def trajectory(
     return _trajectory(log_density, integrator, position, momentum, step_size, num_steps, Mass.of(mass))
 
 
-@eqx.filter_jit
+@program
 def _trajectory(log_density, integrator, position, momentum, step_size, num_steps, mass):
     density = jax.value_and_grad(log_density)
 

@@ -9,7 +9,6 @@ References.  Roberts, Gelman and Gilks (1997); Roberts and Rosenthal (2001).
 from collections.abc import Callable
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -18,6 +17,7 @@ import numpy as np
 from tractable.core.checks import as_float, check, check_count, is_concrete
 from tractable.core.iterate import run
 from tractable.core.module import Module, field
+from tractable.core.programs import program
 from tractable.core.types import Array, ArrayLike, Bool, Float, Key, Scalar
 from tractable.core.verdict import Verdict
 from tractable.inference.samplers.metropolis import RandomWalkMetropolis
@@ -92,7 +92,7 @@ def scale_sweep(
     return ScaleSweep(sizes, *found, num_draws=num_chains * counts[0])
 
 
-@eqx.filter_jit
+@program
 def _sweep(
     log_density: Callable,
     sampler: Any,

@@ -15,7 +15,6 @@ References.  Geweke (2004), "Getting it right"; Talts, Betancourt, Simpson, Veht
 from collections.abc import Callable
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -26,6 +25,7 @@ from tractable.bijections.support import unconstrain
 from tractable.core.checks import check, check_count
 from tractable.core.iterate import run
 from tractable.core.module import Module, field
+from tractable.core.programs import program
 from tractable.core.types import Array, Float, Key, PyTree
 from tractable.core.verdict import Verdict
 from tractable.inference.trust.calibration import pit, uniformity
@@ -210,7 +210,7 @@ def transition_of(
     return transition
 
 
-@eqx.filter_jit
+@program
 def _independent(prior_sample, simulate, quantities, keys):
     """Quantities of independent draws of the joint, one per key."""
 
@@ -222,7 +222,7 @@ def _independent(prior_sample, simulate, quantities, keys):
     return jax.vmap(one)(keys)
 
 
-@eqx.filter_jit
+@program
 def _in_turns(prior_sample, simulate, transition, quantities, start_keys, step_keys):
     """Means of the quantities over chains that draw data and parameters in turns, all chains side by side."""
 
@@ -236,7 +236,7 @@ def _in_turns(prior_sample, simulate, transition, quantities, start_keys, step_k
     return jax.tree.map(lambda leaf: leaf.mean(0), found)
 
 
-@eqx.filter_jit
+@program
 def _simulations(prior_sample, simulate, draw_posterior, quantities, keys):
     def one(key):
         first, second, third = jr.split(key, 3)

@@ -18,7 +18,6 @@ References.  Hyvarinen (2005); Vincent (2011); Song et al. (2019, 2021); Ho, Jai
 from collections.abc import Callable
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -26,6 +25,7 @@ import numpy as np
 
 from tractable.core.checks import as_float, check, check_count, check_finite, check_option, is_concrete
 from tractable.core.estimate import Estimate
+from tractable.core.programs import program
 from tractable.core.types import Array, ArrayLike, Key, PyTree, Scalar
 from tractable.distributions.base import Distribution
 from tractable.distributions.integrals import monte_carlo
@@ -183,25 +183,25 @@ def _per_row(name: str, value: ArrayLike, count: int) -> Array:
     return jnp.broadcast_to(array, (count,))
 
 
-@eqx.filter_jit
+@program
 def _score(log_density: Callable[[Array], Any], x: Array) -> Array:
     value, gradient = jax.value_and_grad(lambda x: jnp.asarray(log_density(x)))(x)
     return jnp.where(jnp.isfinite(value), gradient, jnp.nan)
 
 
-@eqx.filter_jit
+@program
 def _scores(p: Distribution, x: Array) -> Array:
     lead = x.shape[: x.ndim - len(p.shape)]
     flat = x.reshape((-1, *p.shape))
     return jax.vmap(lambda row: _score(p.log_prob, row))(flat).reshape(lead + p.shape)
 
 
-@eqx.filter_jit
+@program
 def _implicit(score: Score, rows: Array) -> Estimate:
     return monte_carlo(jax.vmap(lambda x: implicit_loss(score, x))(rows))
 
 
-@eqx.filter_jit
+@program
 def _sliced(
     score: Score, rows: Array, key: Key, num_slices: int, directions: str, exact_norm: bool
 ) -> Estimate:
@@ -216,7 +216,7 @@ def _sliced(
     return monte_carlo(jax.vmap(point)(rows, drawn))
 
 
-@eqx.filter_jit
+@program
 def _denoising(
     score: Callable[..., Array], rows: Array, noise: Array, signal: Any, scale: Any, weight: Any, times: Any
 ) -> Estimate:

@@ -26,7 +26,6 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -39,6 +38,7 @@ from tractable.core.checks import check
 from tractable.core.iterate import Run, Status, run
 from tractable.core.linalg import psd_factor, symmetrise
 from tractable.core.module import Module, field
+from tractable.core.programs import program
 from tractable.core.types import Array, Float, Int, Key, Scalar
 from tractable.inference.target import FlatTarget
 from tractable.inference.variational.families import FullRank, MeanField, VariationalFamily
@@ -271,7 +271,7 @@ def solve(
     return minimise(_negative_bound, free, args=(target, family, noise, alpha), max_steps=max_steps, tol=tol)
 
 
-@eqx.filter_jit
+@program
 def _gain(ascent: Ascent, landings: Float[Array, "2 p"], key: Key) -> tuple[Scalar, Scalar]:
     """How much higher the bound of the second landing is, from the same noise and rows, and its error."""
     noise, rows = ascent.inputs(key, _PAIRS, ascent.num_draws, landings[0])

@@ -13,7 +13,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import equinox as eqx
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
@@ -21,6 +20,7 @@ import numpy as np
 from tractable.core.checks import as_float, check, check_count
 from tractable.core.iterate import Run, Status, run_until
 from tractable.core.numerics import log_softmax, xlogy
+from tractable.core.programs import program
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
 
 __all__ = ["MeanFieldRun", "discrete_cavi", "factor_cavi", "product_table"]
@@ -142,7 +142,7 @@ def _elbo(scopes: tuple, tables: tuple, q: Marginals) -> Scalar:
     return jnp.asarray(energy) - sum(xlogy(each, each).sum() for each in q)
 
 
-@eqx.filter_jit
+@program
 def _climb(scopes: tuple, tables: tuple, start: Marginals, max_steps: int, tol: Array) -> MeanFieldRun:
     def sweep(q: Any) -> tuple[Any, Array]:
         q = list(q)

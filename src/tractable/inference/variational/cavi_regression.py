@@ -15,7 +15,6 @@ References.  Bishop (2006) section 10.3; Drugowitsch (2013), "Variational Bayesi
 
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.scipy.special import digamma
@@ -24,6 +23,7 @@ from tractable.core.checks import as_float, check, check_count, check_finite, ch
 from tractable.core.factors import normal_log_density
 from tractable.core.iterate import Run, run_until
 from tractable.core.module import Module
+from tractable.core.programs import program
 from tractable.core.types import Array, ArrayLike, Float, Scalar
 from tractable.distributions.continuous import StudentT
 from tractable.distributions.divergence import kl
@@ -102,7 +102,7 @@ def _sums(x: Array, y: Array, weights: Array) -> _Sums:
     return _Sums(weighted.T @ x, weighted.T @ y, weights @ y**2, weights.sum())
 
 
-@eqx.filter_jit
+@program
 def _climb(sums: _Sums, alpha: Gamma, tau: Gamma, tol: Array, max_steps: int) -> Run:
     def sweep(q: VariationalRegression) -> tuple[VariationalRegression, Scalar]:
         q = _update(sums, alpha, tau, q)

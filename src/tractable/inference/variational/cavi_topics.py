@@ -12,7 +12,6 @@ Cost.        $O(vk)$ per update.
 References.  Blei, Ng and Jordan (2003); Hoffman, Blei and Bach (2010).
 """
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import digamma
@@ -21,6 +20,7 @@ from tractable.core.checks import as_float, check, check_count, check_shape, is_
 from tractable.core.iterate import run_until
 from tractable.core.module import Module
 from tractable.core.numerics import logsumexp, softmax
+from tractable.core.programs import program
 from tractable.core.types import Array, ArrayLike, Float, Int, Scalar
 from tractable.distributions.divergence import kl
 from tractable.distributions.multivariate import Dirichlet
@@ -69,7 +69,7 @@ def expected_log_topics(concentration: Float[Array, "k v"]) -> Float[Array, "k v
     return digamma(concentration) - digamma(concentration.sum(-1, keepdims=True))
 
 
-@eqx.filter_jit
+@program
 def _topic_shares(n: Array, logs: Array, alpha: Array, max_steps: int, tol: Array) -> TopicShares:
     def joint(gamma: Array) -> Array:
         return expected_log_topics(gamma[None])[0][None] + logs.T

@@ -13,7 +13,6 @@ References.  Maddison, Mnih and Teh (2017); Jang, Gu and Poole (2017); Williams 
 from collections.abc import Callable
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -22,6 +21,7 @@ from tractable.core.checks import as_float, check, check_count
 from tractable.core.estimate import Estimate
 from tractable.core.module import Module, field
 from tractable.core.numerics import log_softmax, one_hot, softmax
+from tractable.core.programs import program
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
 from tractable.distributions.gumbel import gumbel_max
 from tractable.distributions.relaxed import Concrete, straight_through
@@ -143,7 +143,7 @@ def _log_mass(logits: Array, code: Array) -> Array:
     return log_softmax(logits) @ code[:-1]
 
 
-@eqx.filter_jit
+@program
 def _corners(function: Callable[[Array], Any], logits: Array) -> Array:
     return jax.vmap(function)(jnp.eye(logits.shape[0], dtype=logits.dtype))
 

@@ -12,7 +12,6 @@ References.  Jordan et al. (1999); Burda, Grosse and Salakhutdinov (2016); Li an
 
 from collections.abc import Callable
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 
@@ -21,6 +20,7 @@ from tractable.core.estimate import Estimate
 from tractable.core.linalg import psd_factor
 from tractable.core.module import Module
 from tractable.core.numerics import log_mean_exp, logsumexp, xlogy
+from tractable.core.programs import program
 from tractable.core.types import Array, ArrayLike, Key, Scalar
 from tractable.distributions.divergence import kl, kl_probs
 from tractable.distributions.gaussian import Gaussian
@@ -126,7 +126,7 @@ def elbo_estimate(
     return mean_estimate(_densities(log_density, draws) - log_probs)
 
 
-@eqx.filter_jit
+@program
 def _densities(log_density: Callable[[Array], Scalar], draws: Array) -> Array:
     return jax.vmap(log_density)(draws)
 

@@ -15,7 +15,6 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -25,6 +24,7 @@ import numpy as np
 from tractable.core.checks import as_float, check, check_count, check_shape
 from tractable.core.factors import DiagonalPlusLowRank
 from tractable.core.module import Module, field
+from tractable.core.programs import program
 from tractable.core.support import lower_cholesky, positive, real
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
 from tractable.distributions.gaussian import Gaussian
@@ -264,6 +264,6 @@ class Structured(GaussianFamily):
         return blank.at[np.flatnonzero(mask)].set(lead).at[np.flatnonzero(~mask)].set(local)
 
 
-@eqx.filter_jit
+@program
 def _sample_and_log_prob(family: VariationalFamily, key: Key, n: int) -> tuple[Array, Array]:
     return jax.vmap(family.forward_and_log_prob)(jr.normal(key, (n, family.noise_dim)))

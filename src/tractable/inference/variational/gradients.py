@@ -17,7 +17,6 @@ References.  Williams (1992); Kingma and Welling (2014); Mohamed et al. (2020), 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -26,6 +25,7 @@ from tractable.core.checks import as_float, check, check_count, check_option
 from tractable.core.iterate import Run, run
 from tractable.core.module import Module, field
 from tractable.core.numerics import safe_where
+from tractable.core.programs import program
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
 
 __all__ = [
@@ -190,7 +190,7 @@ def descents(
     }
 
 
-@eqx.filter_jit
+@program
 def _descent(estimator: Callable, start: Array, keys: Array, rate: Array) -> Run:
     def step(theta, data):
         moved = theta - rate * estimator(theta, jax.random.wrap_key_data(data))
@@ -211,12 +211,12 @@ def _points(parameters: Any, draws: Any, weights: Any) -> tuple[Array, Array, Ar
     return theta, z, w
 
 
-@eqx.filter_jit
+@program
 def _scores(log_prob: Integrand, theta: Array, z: Array) -> Array:
     return jax.vmap(lambda draw: jax.grad(log_prob)(theta, draw))(z)
 
 
-@eqx.filter_jit
+@program
 def _score_gradient(
     function: Integrand, log_prob: Integrand, theta: Array, z: Array, w: Array | None, baseline: Any
 ) -> GradientEstimate:
@@ -238,7 +238,7 @@ def _best_baseline(values: Array, s: Array, w: Array | None) -> Array:
     return safe_where(bottom > 0, lambda b: top / b, bottom, 0.0)
 
 
-@eqx.filter_jit
+@program
 def _pathwise_gradient(
     function: Integrand, transform: Callable, theta: Array, noise: Array, w: Array | None
 ) -> GradientEstimate:

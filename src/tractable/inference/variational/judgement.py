@@ -7,7 +7,6 @@ References.  Yao, Vehtari, Simpson and Gelman (2018), "Yes, but did it work?".
 
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -16,6 +15,7 @@ from tractable.bijections.support import Rebuild
 from tractable.core.checks import check_count
 from tractable.core.iterate import Ended
 from tractable.core.module import Module
+from tractable.core.programs import program
 from tractable.core.types import Array, Float, Key, PyTree, Scalar, Shape
 from tractable.core.verdict import Verdict
 from tractable.inference.target import rebuilt
@@ -99,7 +99,7 @@ def weights_verdict(log_weights: Float[Array, " n"], k_hat: Scalar) -> Verdict:
     return k_verdict(float(k_hat), num_draws)
 
 
-@eqx.filter_jit
+@program
 def structured_draws(family: VariationalFamily, rebuild: Rebuild, key: Key, shape: Shape) -> PyTree:
     """Draws of the family in the space of the start, with leading axes `shape`."""
     noise = jr.normal(key, (*shape, family.noise_dim))

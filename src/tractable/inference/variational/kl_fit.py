@@ -17,7 +17,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -27,6 +26,7 @@ from tractable.core.checks import as_float, check, check_count
 from tractable.core.factors import psd_root
 from tractable.core.iterate import Ended, Status
 from tractable.core.module import Module
+from tractable.core.programs import program
 from tractable.core.types import Array, ArrayLike, Int, Key, Scalar
 from tractable.distributions.base import Distribution
 from tractable.distributions.continuous import Normal
@@ -169,7 +169,7 @@ def _points(
     must = f"over draws of shape {family.shape}, like `family`"
     check(target.shape == family.shape, "target", must, target.shape)
     if target.shape == () and key is None:
-        return tabulate(target) if target.discrete else eqx.filter_jit(expectation_rule)(target)
+        return tabulate(target) if target.discrete else program(expectation_rule)(target)
     fix = "Only distributions of one number are summed or integrated."
     must = f"given to draw from {type(target).__name__} of shape {target.shape}"
     check(key is not None, "key", must, key, fix)

@@ -11,13 +11,13 @@ Cost.        $O(d^2)$ per sweep.
 References.  Bishop (2006) section 10.1.2; Minka (2005), "Divergence measures and message passing".
 """
 
-import equinox as eqx
 import jax.numpy as jnp
 
 from tractable.core.checks import as_float, check, check_shape
 from tractable.core.factors import psd_inverse
 from tractable.core.iterate import Run, run, run_until
 from tractable.core.module import Module
+from tractable.core.programs import program
 from tractable.core.types import Array, ArrayLike, Float, Scalar
 from tractable.distributions.divergence import kl
 from tractable.distributions.gaussian import Gaussian
@@ -105,7 +105,7 @@ def _sweep(mean: Array, precision: Array, m: Array) -> Array:
     return run(update, m, jnp.arange(m.size)).state
 
 
-@eqx.filter_jit
+@program
 def _ascend(target: Gaussian, precision: Array, first: Array, tol: Array, max_steps: int) -> Run:
     spread = jnp.diag(1 / jnp.diagonal(precision))
 

@@ -17,7 +17,6 @@ References.  Zhang, Carpenter, Gelman and Vehtari (2022), "Pathfinder: parallel 
 from collections.abc import Callable
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -28,6 +27,7 @@ from tractable.core.checks import check, check_count
 from tractable.core.iterate import Run, Status, run
 from tractable.core.linalg import psd_factor
 from tractable.core.module import Module
+from tractable.core.programs import program
 from tractable.core.types import Array, Float, Key, PyTree, Scalar
 from tractable.inference.target import FlatTarget
 from tractable.inference.variational.families import VariationalFamily
@@ -170,12 +170,12 @@ def _pooled(target: FlatTarget, found: _Path) -> PathfinderPosterior:
     )  # fmt: skip
 
 
-@eqx.filter_jit
+@program
 def _value(target: FlatTarget, free: Array) -> Scalar:
     return target(free)
 
 
-@eqx.filter_jit
+@program
 def _paths(
     target: FlatTarget,
     starts: Array,

@@ -17,7 +17,6 @@ References.  Ranganath, Gerrish and Blei (2014), "Black box variational inferenc
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -25,6 +24,7 @@ import numpy as np
 from tractable.core.checks import as_float, check, check_shape, is_concrete
 from tractable.core.linalg import psd_factor
 from tractable.core.module import Module, field
+from tractable.core.programs import program
 from tractable.core.types import Array, ArrayLike, Float, Scalar
 from tractable.distributions.information import as_probabilities
 from tractable.inference.variational.gradients import GradientEstimate
@@ -188,7 +188,7 @@ def _control_variate(f: Array, h: Array, means: Array, given: Array | None) -> C
     return ControlVariate(adjusted.mean(), a, f.var(ddof=1), reduced, jnp.sqrt(reduced / n))
 
 
-@eqx.filter_jit
+@program
 def _mean_field_samples(
     factors: Factors, log_prob: Callable, theta: Array, z: Array, member: Array, blanket: bool
 ) -> tuple[Array, Array]:

@@ -29,6 +29,7 @@ import numpy as np
 from tractable.bijections.support import Rebuild, unconstrain
 from tractable.core.checks import check, check_count, check_length, check_option
 from tractable.core.estimate import Estimate
+from tractable.core.programs import program
 from tractable.core.types import Array, Key, PyTree, Scalar
 from tractable.inference.target import FlatTarget
 from tractable.inference.variational.ascent import Ascent, climb, moment_matched, solve
@@ -218,7 +219,7 @@ def _judged(
     )  # fmt: skip
 
 
-@eqx.filter_jit
+@program
 def _weights(target: FlatTarget, member: VariationalFamily, key: Key, n: int) -> tuple[Array, Array]:
     """Log-weights of fresh draws, a hundred at a time: data of any size fit into memory."""
 
@@ -230,7 +231,7 @@ def _weights(target: FlatTarget, member: VariationalFamily, key: Key, n: int) ->
     return jax.lax.map(weigh, noise, batch_size=min(n, 100))
 
 
-@eqx.filter_jit
+@program
 def _log_prob(member: VariationalFamily, rebuild: Rebuild, leaves: list) -> Scalar:
     slots = zip(rebuild.slots, rebuild.bijections)
     free = jnp.concatenate([bijection.inverse(leaves[slot.leaf]).reshape(-1) for slot, bijection in slots])

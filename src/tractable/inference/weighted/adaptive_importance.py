@@ -14,7 +14,6 @@ References.  Cornuet, Marin, Mira and Robert (2012); Rubinstein and Kroese (2004
 from collections.abc import Callable
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -25,6 +24,7 @@ from tractable.core.iterate import Run, Status, bisect, run, run_until
 from tractable.core.linalg import symmetrise
 from tractable.core.module import Module
 from tractable.core.numerics import log_mean_exp, log_softmax
+from tractable.core.programs import program
 from tractable.core.types import Array, Float, Key, Scalar
 from tractable.core.verdict import Verdict
 from tractable.distributions.base import Distribution
@@ -163,7 +163,7 @@ def _tempered(logs: Array, least: float) -> Array:
     return scaled(jnp.where(effective_sample_size(logs) >= least, 1.0, low))
 
 
-@eqx.filter_jit
+@program
 def _amis(
     log_density: Callable, start: Gaussian, keys: Array, num_draws: int, degrees: Array | None, args: tuple
 ) -> tuple[Array, ...]:
@@ -200,7 +200,7 @@ def _amis(
     return draws.reshape((-1, d)), logs[-1], means[-1], covs[-1], sizes
 
 
-@eqx.filter_jit
+@program
 def _climb(
     score: Callable,
     threshold: Scalar,

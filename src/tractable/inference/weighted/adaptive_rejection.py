@@ -13,7 +13,6 @@ References.  Gilks and Wild (1992).
 from collections.abc import Callable
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -25,6 +24,7 @@ from tractable.core.estimate import Estimate
 from tractable.core.iterate import Ended, run_until
 from tractable.core.module import Module
 from tractable.core.numerics import log1mexp, logsumexp
+from tractable.core.programs import program
 from tractable.core.types import Array, ArrayLike, Float, Int, Key, Scalar
 from tractable.core.verdict import Verdict
 from tractable.distributions.base import Univariate
@@ -124,7 +124,7 @@ def _check_start(log_density: Callable, points: Array, args: tuple, low: float, 
     check(np.isfinite(high) or right < 0, "points", must, f"slope {right:.3g}", fix)
 
 
-@eqx.filter_jit
+@program
 def _height_and_slope(log_density: Callable, points: Array, args: tuple) -> tuple[Array, Array]:
     return jax.vmap(jax.value_and_grad(lambda x: jnp.asarray(log_density(x, *args), points.dtype)))(points)
 
@@ -229,7 +229,7 @@ class _State(Module):
         return jnp.where(worse, excess[worst], self.violation), jnp.where(worse, x[worst], self.violation_at)
 
 
-@eqx.filter_jit
+@program
 def _sample(
     log_density: Callable,
     points: Array,

@@ -12,7 +12,6 @@ References.  Neal (2001), "Annealed importance sampling".
 from collections.abc import Callable
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -22,6 +21,7 @@ from tractable.core.accept import accept
 from tractable.core.checks import as_float, check, check_count, check_entries, check_finite, is_concrete
 from tractable.core.iterate import run
 from tractable.core.module import Module, field
+from tractable.core.programs import program
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
 from tractable.distributions.base import Distribution
 from tractable.inference.weighted.importance import Weighted, as_log_density
@@ -115,7 +115,7 @@ def _scaled(share: Array, log_p: Array) -> Array:
     return jnp.where(share == 0, 0.0, share * jnp.where(share == 0, 0.0, log_p))
 
 
-@eqx.filter_jit
+@program
 def _anneal(
     log_density: Callable,
     base: Distribution,

@@ -11,7 +11,6 @@ References.  Owen (2013) chapter 9; Robert and Casella (2004) section 3.3; Vehta
 from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -20,6 +19,7 @@ from tractable.core.checks import check, check_count, is_concrete, offender
 from tractable.core.estimate import Estimate
 from tractable.core.module import Module, field
 from tractable.core.numerics import safe_log
+from tractable.core.programs import program
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
 from tractable.core.verdict import Verdict
 from tractable.distributions.base import Distribution, Univariate
@@ -204,12 +204,12 @@ def _as_numbers(values: Any) -> Array:
     return values if jnp.issubdtype(values.dtype, jnp.floating) else values.astype(jnp.result_type(float))
 
 
-@eqx.filter_jit
+@program
 def _monte_carlo(function: Callable, distribution: Proposal, key: Key, num_draws: int) -> Estimate:
     return mean_estimate(_as_numbers(jax.vmap(function)(distribution.sample(key, (num_draws,)))))
 
 
-@eqx.filter_jit
+@program
 def _weigh(
     log_density: Callable, proposal: Proposal, key: Key, num_draws: int, args: tuple
 ) -> tuple[Any, Array]:
@@ -219,7 +219,7 @@ def _weigh(
     return draws, log_p - jax.vmap(proposal.log_prob)(draws)
 
 
-@eqx.filter_jit
+@program
 def _expectation(function: Callable, draws: Any, logs: Array, plain: bool) -> Estimate:
     values = _as_numbers(jax.vmap(function)(draws))
     if not plain:
@@ -228,14 +228,14 @@ def _expectation(function: Callable, draws: Any, logs: Array, plain: bool) -> Es
     return mean_estimate(jnp.where(w > 0, w * jnp.where(w > 0, values, 0.0), 0.0))
 
 
-@eqx.filter_jit
+@program
 def _log_terms(function: Callable, draws: Any, logs: Array) -> Array:
     values = _as_numbers(jax.vmap(function)(draws))
     check(values.ndim == 1, "function", "one number per draw", f"shape {values.shape[1:]}")
     return jnp.where(logs == -jnp.inf, -jnp.inf, logs + safe_log(jnp.abs(values)))
 
 
-@eqx.filter_jit
+@program
 def _relative_variance(function: Callable, target: Univariate, proposal: Univariate) -> Scalar:
     x, mass = expectation_rule(target)
     f = _as_numbers(jax.vmap(function)(x))

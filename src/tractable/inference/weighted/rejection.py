@@ -14,7 +14,6 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -24,6 +23,7 @@ from tractable.core.checks import as_float, check, check_count
 from tractable.core.estimate import Estimate
 from tractable.core.iterate import Ended, Status, run_until
 from tractable.core.module import Module
+from tractable.core.programs import program
 from tractable.core.types import Array, ArrayLike, Int, Key, Scalar
 from tractable.core.verdict import Verdict
 from tractable.distributions.base import Distribution
@@ -172,13 +172,13 @@ def _negative_ratio(x: Array, ratio: _LogRatio, args: tuple) -> Scalar:
     return -ratio(x, args)
 
 
-@eqx.filter_jit
+@program
 def _scan(ratio: _LogRatio, key: Key, num_draws: int, args: tuple) -> tuple[Array, Array]:
     points = ratio.proposal.sample(key, (num_draws,))
     return points, jax.vmap(lambda x: ratio(x, args))(points)
 
 
-@eqx.filter_jit
+@program
 def _reject(
     log_density: Callable,
     proposal: Proposal,

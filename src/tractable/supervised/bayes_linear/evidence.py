@@ -14,7 +14,6 @@ References.  MacKay (1992); Bishop (2006) section 3.5.2; Gull (1989).
 
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -23,6 +22,7 @@ from tractable.core.checks import check_count, check_option
 from tractable.core.chunks import bucket_size
 from tractable.core.iterate import Ended, Run, Status, run_until
 from tractable.core.module import Module, field
+from tractable.core.programs import program
 from tractable.core.types import Array, Float, Scalar
 from tractable.core.verdict import Verdict
 from tractable.optim.minimise import minimise
@@ -155,7 +155,7 @@ def evidence_fixed_point(
     return Run(run.state[:2], run.trace, run.num_steps, run.code)
 
 
-@eqx.filter_jit
+@program
 def _iterate(terms: EvidenceTerms, start: tuple, tol: Array, max_steps: int) -> Run:
     def step(state):
         alpha, beta, _ = state

@@ -13,7 +13,6 @@ References.  Tipping (2001); Faul and Tipping (2001); Tipping and Faul (2003).
 
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -23,6 +22,7 @@ from tractable.core.chunks import bucket_size
 from tractable.core.factors import SiteFactor, normal_log_density
 from tractable.core.iterate import Ended, Run, run_until
 from tractable.core.module import Module
+from tractable.core.programs import program
 from tractable.core.types import Array, Bool, Float, Scalar
 from tractable.core.verdict import Verdict
 from tractable.inference.variational.cavi import never_falls
@@ -135,7 +135,7 @@ def relevance_regression(
     return RelevanceFit(*numbers, run.num_steps, run.code)
 
 
-@eqx.filter_jit
+@program
 def _climb(problem: _Problem, start: _State, tol: Scalar, max_steps: int) -> Run:
     found = run_until(lambda state: _sweep(problem, state), start, max_steps=max_steps, tol=tol)
     return Run(found.state, found.trace, found.num_steps, never_falls(found.trace, found.code))

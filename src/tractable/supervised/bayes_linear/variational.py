@@ -14,7 +14,6 @@ References.  Bishop (2006) section 10.3.
 
 from typing import Any
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import digamma
@@ -22,6 +21,7 @@ from jax.scipy.special import digamma
 from tractable.core.checks import check_count
 from tractable.core.iterate import Ended, Run, run_until
 from tractable.core.module import Module
+from tractable.core.programs import program
 from tractable.core.types import Array, Scalar
 from tractable.core.verdict import Verdict
 from tractable.distributions.divergence import kl
@@ -78,7 +78,7 @@ def variational_linear(
     return VariationalLinear(model, run.state, elbo, run.num_steps, run.code)
 
 
-@eqx.filter_jit
+@program
 def _climb(terms: EvidenceTerms, prior: Gamma, beta: Scalar, tol: Scalar, max_steps: int) -> Run:
     dim = terms.squares.shape[0]
 
