@@ -34,7 +34,7 @@ def main() -> None:
         GaussianProcess(1.0 * Warped(RBF(1.0), Network(jr.key(1))), noise=0.01),
         X,
         y,
-        restarts=2,
+        num_restarts=2,
         key=jr.key(2),
     )
     print(f"log-evidence: stationary {float(plain.log_evidence):.2f}, deep {float(deep.log_evidence):.2f}")

@@ -21,7 +21,7 @@ def main() -> None:
     rng = np.random.default_rng(0)
     X = rng.uniform(-2, 2, (60, 2))
     y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=60)
-    fit = fit_hyperparameters(default_process(X, y), X, y, restarts=2, key=jax.random.key(0))
+    fit = fit_hyperparameters(default_process(X, y), X, y, num_restarts=2, key=jax.random.key(0))
     print(fit)
     lengths = np.asarray(fit.process.kernel.kernel.length_scale)
     assert lengths[1] > 5 * lengths[0]

@@ -58,7 +58,9 @@ def test_restarts_find_the_better_of_two_maxima():
     y = np.sin(2 * x) + 0.1 * np.random.default_rng(0).normal(size=20)
     poor = GaussianProcess(1.0 * RBF(5.0), 1.0)  # begins where everything is noise
     alone = fit_hyperparameters(poor, x, y, tol=1e-6, fixed=["kernel.variance"])
-    several = fit_hyperparameters(poor, x, y, tol=1e-6, fixed=["kernel.variance"], restarts=6, key=jr.key(1))
+    several = fit_hyperparameters(
+        poor, x, y, tol=1e-6, fixed=["kernel.variance"], num_restarts=6, key=jr.key(1)
+    )
     assert float(alone.log_evidence) < -20
     assert float(several.log_evidence) > 0
     assert 0.5 < float(several.process.kernel.kernel.length_scale) < 1.2
@@ -92,8 +94,8 @@ def test_what_is_known_is_held(rows):
     assert rebuild.names == ["kernel.length_scale", "mean.value"]
     with pytest.raises(ValueError, match="`priors` must be keyed by free leaves"):
         fit_hyperparameters(known, X, y, priors={"period": Normal(0.0, 1.0)})
-    with pytest.raises(ValueError, match="`key` must be given where there are `restarts`"):
-        fit_hyperparameters(known, X, y, restarts=1)
+    with pytest.raises(ValueError, match="`key` must be given where there are `num_restarts`"):
+        fit_hyperparameters(known, X, y, num_restarts=1)
 
 
 def test_a_subset_of_the_rows_leads_to_the_same_maximum(monkeypatch):

@@ -199,7 +199,7 @@ def test_a_hundred_thousand_positions():
             lambda: forward_backward(Chain(NODES, ONE), method="fast"),
             "`method` must be one of 'scan', 'parallel'",
         ),
-        (lambda: best_paths(Chain(NODES, ONE), 0), "`num` must be a whole number of at least 1"),
+        (lambda: best_paths(Chain(NODES, ONE), 0), "`num_paths` must be a whole number of at least 1"),
     ],
 )
 def test_bad_chains_are_refused_by_name(make, message):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tractable.distributions import Normal, Poisson
-from tractable.plots import plot_density, plot_ellipse
+from tractable.plots.distributions import plot_density, plot_ellipse
 from tractable.plots.predictive import plot_coefficients, plot_intervals
 
 

@@ -142,6 +142,11 @@ def test_the_table_states_fit_and_verdict(tmp_path):
     assert f"{float(model.coefficients[1]):.6g}" in text
     constant = ordinary_least_squares(np.column_stack([X, X[:, 0]]), Y)
     assert "Rank 4 of 5: dependent columns" in repr(constant)
+    wide = repr(ordinary_least_squares(np.eye(40), np.arange(40.0), intercept=False))
+    assert "x23" in wide
+    assert "x24" not in wide
+    assert "... and 16 more\n" in wide
+    assert "<td>" in model._repr_html_()
     storage.save(tmp_path / "model", model)
     again = storage.load(tmp_path / "model")
     np.testing.assert_array_equal(again.predict(X), model.predict(X))

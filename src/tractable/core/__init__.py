@@ -3,7 +3,7 @@ analysis."""
 
 from tractable.core.blocks import run_in_blocks
 from tractable.core.checks import ImpossibleEvidence
-from tractable.core.chunks import Chunks, chunks, pad_rows, sum_over_chunks
+from tractable.core.chunks import chunks, sum_over_chunks
 from tractable.core.iterate import Run, Status, run, run_until
 from tractable.core.module import Module, field, plates, supports
 from tractable.core.progress import track
@@ -30,7 +30,6 @@ from tractable.core.support import (
 from tractable.core.verdict import Verdict
 
 __all__ = [
-    "Chunks",
     "ImpossibleEvidence",
     "Module",
     "Rows",
@@ -50,7 +49,6 @@ __all__ = [
     "lower_cholesky",
     "nonnegative",
     "ordered",
-    "pad_rows",
     "plates",
     "positive",
     "positive_ordered",

@@ -3,7 +3,7 @@ r"""How objects show themselves: values where they are few, shapes where they ar
 Fields.      Each field of a module is shown as `name=value`; `field(show=False)` hides one, and
              `field(about="...")` says beside it what it is. `None` is not shown where it is the default.
              A class with `_shown = ("mean", "samples")` shows these fields and properties instead; one
-             with `_columns()`, the columns of a table by name, shows that table.
+             with `_columns()`, the columns of a table by name, shows the first rows of that table.
 Arrays.      Up to eight values with six significant digits; beyond that, and for tracers, `float64[9]`.
 Verdict.     What has a `verdict` or a `status` ends with its sentence: a result is never printed without it.
              What makes no claim but has a `_note()` ends with that.
@@ -24,11 +24,12 @@ import numpy as np
 
 from tractable.core.checks import has_values
 
-__all__ = ["Described", "aligned", "as_html", "as_text", "describe", "sentence_of"]
+__all__ = ["Described", "aligned", "as_html", "as_text", "describe", "sentence_of", "shortened"]
 
 _WIDTH = 88
 _ABSENT = object()
 _SMALL = 8  # values of an array, entries of a container
+_MOST_ROWS = 24
 
 
 class Described:
@@ -45,7 +46,8 @@ def as_text(module: Any) -> str:
     """A module on one line, or as a table; the sentence of its verdict ends it."""
     sentence, name = sentence_of(module), type(module).__name__
     if cells := _cells(module):
-        return "\n".join([*aligned(cells, numbers=True), *([sentence] if sentence else [])])
+        lines = shortened(aligned(cells, numbers=True), _MOST_ROWS + 1)  # with the header
+        return "\n".join([*lines, *([sentence] if sentence else [])])
     rows = _rows(module)
     line = f"{name}({', '.join(f'{key}={text}' for key, text, _ in rows)})"
     if len(line) > _WIDTH or "\n" in line:
@@ -71,6 +73,16 @@ def aligned(rows: Sequence[Sequence[str]], *, numbers: bool = False) -> list[str
     sides = ["<", *(">" if numbers else "<") * len(rows[0])] if rows else []
     forms = [f"{side}{max(map(len, column))}" for side, column in zip(sides, zip(*rows))]
     return ["  ".join(map(format, row, forms)).rstrip() for row in rows]
+
+
+def shortened(entries: Iterable[str], most: int = _MOST_ROWS) -> list[str]:
+    """The first entries of a list, and how many more there are.
+
+    >>> shortened("abcd", 2)
+    ['a', 'b', '... and 2 more']
+    """
+    listed = list(entries)
+    return listed if len(listed) <= most else [*listed[:most], f"... and {len(listed) - most} more"]
 
 
 def sentence_of(module: Any) -> str:
@@ -132,6 +144,8 @@ def _cells(module: Any) -> list[list[str]]:
     if not hasattr(module, "_columns") or not _has_numbers(module) or np.ndim(getattr(module, "code", 0)):
         return []
     columns = module._columns()
+    if not columns:
+        return []
     texts = [[x if isinstance(x, str) else describe(x) for x in column] for column in columns.values()]
     return [list(columns), *(list(row) for row in zip(*texts))]
 

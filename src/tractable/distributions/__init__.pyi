@@ -4,7 +4,6 @@ from tractable.distributions.atoms import Empirical as Empirical
 from tractable.distributions.atoms import Finite as Finite
 from tractable.distributions.atoms import PointMass as PointMass
 from tractable.distributions.base import Distribution as Distribution
-from tractable.distributions.base import Univariate as Univariate
 from tractable.distributions.bayes_rule import bayes as bayes
 from tractable.distributions.bounded import Beta as Beta
 from tractable.distributions.bounded import Uniform as Uniform

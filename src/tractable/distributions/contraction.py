@@ -2,8 +2,8 @@ r"""Sums of products of arrays with named axes: the one contraction behind every
 
 Identities.  $\sum_{v \notin \mathrm{keep}} \prod_f f(v_f)$, with the sums pushed inside the products;
              $P(x \mid y) = P(x, y) / \sum_x P(x, y)$.
-Cost.        That of the contraction order that `opt_einsum` finds; the full product is never stored.
-References.  Dechter (1999), bucket elimination; Smith and Gray (2018), opt_einsum.
+Cost.        That of the contraction order that `jnp.einsum` finds; the full product is never stored.
+References.  Dechter (1999), bucket elimination; Smith and Gray (2018) for the order.
 """
 
 from collections.abc import Sequence

@@ -90,7 +90,9 @@ class GaussianProcessRegressor(Regressor):
         if self.method != "fixed":
             check(self.method == "evidence" or bool(priors), "priors", "given for method='map'", priors)
             used = priors if self.method == "map" else None
-            self.run_ = fit_hyperparameters(process, observed, restarts=self.restarts, key=key, priors=used)
+            self.run_ = fit_hyperparameters(
+                process, observed, num_restarts=self.restarts, key=key, priors=used
+            )
             process = self.run_.process
         self.model_ = process.posterior(observed, key=jr.fold_in(key_from(self.random_state), 1))
 

@@ -3,7 +3,6 @@
 from tractable.gp.classification import ClassificationProcess as ClassificationProcess
 from tractable.gp.classification import fit_classification as fit_classification
 from tractable.gp.conjugate_gradients import Iterative as Iterative
-from tractable.gp.evidence import EvidenceReport as EvidenceReport
 from tractable.gp.hyperparameter_posterior import sample_hyperparameters as sample_hyperparameters
 from tractable.gp.hyperparameters import default_process as default_process
 from tractable.gp.hyperparameters import evidence_surface as evidence_surface

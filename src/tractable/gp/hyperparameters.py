@@ -116,13 +116,13 @@ def fit_hyperparameters(
     *,
     priors: Mapping[str, Distribution] | None = None,
     fixed: Sequence[str] = (),
-    restarts: int = 0,
+    num_restarts: int = 0,
     key: Key | None = None,
     max_steps: int = 150,
     tol: float = 1e-4,
 ) -> HyperparameterFit:
     """The process whose hyperparameters maximise the evidence (times `priors`), from its own values and from
-    `restarts` scattered starts.
+    `num_restarts` scattered starts.
 
     `fixed` and `priors` name leaves (`"length_scale"`) or dotted paths (`"kernel.kernel.length_scale"`).
     Noise that is zero, or known for each row, stays as it is. `X` may be rows that `gp.points.observe`
@@ -130,9 +130,9 @@ def fit_hyperparameters(
     `max_steps` counts evaluations.
     """
     free, rebuild, prior = free_process(process, fixed, priors)
-    restarts = check_count("restarts", restarts, least=0)
-    check(restarts == 0 or key is not None, "key", "given where there are `restarts`", None)
-    starts = [free] + ([] if key is None else list(_scattered(key, free, restarts)))
+    check_count("num_restarts", num_restarts, least=0)
+    check(num_restarts == 0 or key is not None, "key", "given where there are `num_restarts`", None)
+    starts = [free] + ([] if key is None else list(_scattered(key, free, num_restarts)))
     observed = observe(X, y, weights)
     small = _subset(observed) if observed.num_rows > _LARGE else None
     probes = _probes(observed, key)

@@ -174,14 +174,14 @@ def fit_sparse(
     return ProcessFit(rebuilt(rebuild, run.state), -run.value, run)
 
 
-def inducing_rows(kernel: Any, X: Table, count: int, *, candidates: int = 4096) -> np.ndarray:
-    """Rows to begin with, at most `count`: greedily those of the largest variance given the rows before.
+def inducing_rows(kernel: Any, X: Table, num_inducing: int, *, num_candidates: int = 4096) -> np.ndarray:
+    """At most `num_inducing` rows to begin with: greedily those of the largest variance given the rows before.
 
-    They are the pivots of a Cholesky factor of `candidates` rows at even steps.
+    They are the pivots of a Cholesky factor of `num_candidates` rows at even steps.
     """
     rows = np.asarray(points(X))
-    rows = rows[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), candidates)).astype(int))]
-    number = min(check_count("count", count), len(rows))
+    rows = rows[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), num_candidates)).astype(int))]
+    number = min(check_count("num_inducing", num_inducing), len(rows))
     padded = pad_rows(rows)[0]
     return np.asarray(padded)[np.asarray(pivoted_landmarks(kernel, padded, number).indices)]
 

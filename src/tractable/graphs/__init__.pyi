@@ -1,6 +1,5 @@
 """Layer 6: graphical models: directed, undirected and factor graphs, their queries, files and learning."""
 
-from tractable.graphs.answers import Marginals as Marginals
 from tractable.graphs.bayes_net import BayesNet as BayesNet
 from tractable.graphs.constraint_search import parsimonious_factorisation as parsimonious_factorisation
 from tractable.graphs.constraint_search import pc as pc
@@ -8,17 +7,13 @@ from tractable.graphs.dag import DAG as DAG
 from tractable.graphs.denoising import IsingImage as IsingImage
 from tractable.graphs.denoising import denoise as denoise
 from tractable.graphs.equivalence import check_independencies as check_independencies
-from tractable.graphs.equivalence import completed as completed
 from tractable.graphs.equivalence import markov_equivalent as markov_equivalent
 from tractable.graphs.equivalence import moralise as moralise
-from tractable.graphs.equivalence import orient as orient
 from tractable.graphs.example_networks import chest_clinic as chest_clinic
 from tractable.graphs.example_networks import random_network as random_network
 from tractable.graphs.example_networks import sprinkler as sprinkler
 from tractable.graphs.example_networks import student as student
 from tractable.graphs.factor_graph import FactorGraph as FactorGraph
-from tractable.graphs.factorisation import parse_dag as parse_dag
-from tractable.graphs.factorisation import print_dag as print_dag
 from tractable.graphs.files import FileError as FileError
 from tractable.graphs.files import read as read
 from tractable.graphs.files import write as write
@@ -31,7 +26,6 @@ from tractable.graphs.interchange import to_networkx as to_networkx
 from tractable.graphs.intervention import back_door_adjustment as back_door_adjustment
 from tractable.graphs.intervention import back_door_sets as back_door_sets
 from tractable.graphs.ising import boltzmann_machine as boltzmann_machine
-from tractable.graphs.ising import grid_edges as grid_edges
 from tractable.graphs.ising import ising_field as ising_field
 from tractable.graphs.ising import potts_field as potts_field
 from tractable.graphs.learning import DirichletPrior as DirichletPrior
@@ -45,7 +39,6 @@ from tractable.graphs.nodes import CallableNode as CallableNode
 from tractable.graphs.nodes import GaussianNode as GaussianNode
 from tractable.graphs.nodes import deterministic as deterministic
 from tractable.graphs.nodes import noisy_or as noisy_or
-from tractable.graphs.scores import score_structure as score_structure
 from tractable.graphs.simpson import simpson_report as simpson_report
 from tractable.graphs.structure import learn_structure as learn_structure
 from tractable.graphs.undirected import UndirectedGraph as UndirectedGraph

@@ -19,6 +19,7 @@ import jax.random as jr
 import numpy as np
 
 from tractable.core.checks import ImpossibleEvidence, check, check_count, check_option
+from tractable.core.description import shortened
 from tractable.core.host_random import generator
 from tractable.core.module import field
 from tractable.core.types import Key
@@ -36,7 +37,6 @@ ALTERNATIVES = (
     "(with a key) or 'loopy', or raise the budget."
 )
 EXACT = Verdict(True, "Exact.")
-_MOST_ROWS = 24
 _LEAST_WORTH = 100
 _CHAINS = 4
 _DAMPING = 0.3
@@ -100,12 +100,11 @@ class Marginals(dict):
 
     def __repr__(self) -> str:
         width = max((len(name) for name in self), default=0) + 2
-        lines = [
+        lines = (
             f"{name:<{width}}" + "  ".join(f"{state}: {p:.6f}" for state, p in states.items())
-            for name, states in list(self.items())[:_MOST_ROWS]
-        ]
-        left = [f"... and {len(self) - _MOST_ROWS} more"] if len(self) > _MOST_ROWS else []
-        return "\n".join([*lines, *left, str(self.report)])
+            for name, states in self.items()
+        )
+        return "\n".join([*shortened(lines), str(self.report)])
 
 
 class Answer(JointTable):

@@ -16,6 +16,7 @@ import jax
 import numpy as np
 
 from tractable.core.checks import check, check_count, is_concrete
+from tractable.core.description import shortened
 from tractable.core.host_random import generator
 from tractable.distributions.table_axes import Names, TableAxes, as_names
 from tractable.distributions.tables import ConditionalTable, JointTable
@@ -29,7 +30,6 @@ from tractable.messages.evidence import Evidence
 
 __all__ = ["BayesNet", "num_parameters", "num_states", "root_table"]
 
-_MOST_SHOWN = 12
 _ROUNDING = 1e-12  # rows nearer to one than this are exact; others were printed with few digits
 
 
@@ -194,10 +194,9 @@ class BayesNet(DiscreteQueries):
         return self.dag.local_independencies()
 
     def __repr__(self) -> str:
-        factors = [str(Factor("P", (name, *t.given), t.given)) for name, t in self.tables.items()]
-        left = [f"... and {len(factors) - _MOST_SHOWN} more"] if len(factors) > _MOST_SHOWN else []
+        factors = (str(Factor("P", (name, *t.given), t.given)) for name, t in self.tables.items())
         counts = f"{len(self.names)} variables, {len(self.dag.edges)} edges"
-        shown = " ".join([*factors[:_MOST_SHOWN], *left])
+        shown = " ".join(shortened(factors, 12))
         return f"BayesNet({counts}, {self.num_parameters} free parameters): {shown}"
 
     def _relevant(self, targets: Sequence[int], observed: Evidence) -> tuple[int, ...]:

@@ -16,6 +16,7 @@ from typing import Any
 import jax
 
 from tractable.core.checks import check
+from tractable.core.description import shortened
 from tractable.distributions.table_axes import Names, as_names
 from tractable.graphs.separation import MoralSteps, Trail, active_trail
 from tractable.graphs.undirected import (
@@ -239,9 +240,8 @@ class DAG:
         return frozenset(self._named(closure(rows, start) - set(start)))
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{a} -> {b}" for a, b in self.edges[:12])
-        more = f", ... {len(self.edges) - 12} more" if len(self.edges) > 12 else ""
-        return f"DAG({len(self.names)} nodes: {shown}{more})"
+        shown = ", ".join(shortened((f"{a} -> {b}" for a, b in self.edges), 12))
+        return f"DAG({len(self.names)} nodes: {shown})"
 
 
 def _topological_order(parents: Sequence[Sequence[int]], names: Sequence[str]) -> list[int]:

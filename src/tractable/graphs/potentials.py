@@ -194,8 +194,8 @@ def predict_cost(potentials: Potentials, observed: Evidence, relevant: Iterable[
     return part.tree.cost(i if number is None else number[i] for i in observed.hard)
 
 
-def k_best(potentials: Potentials, observed: Evidence, count: int) -> list[tuple[dict[int, int], float]]:
-    r"""The `count` most probable joint states given evidence, best first, with $\log P(x, e)$.
+def k_best(potentials: Potentials, observed: Evidence, num_best: int) -> list[tuple[dict[int, int], float]]:
+    r"""The `num_best` most probable joint states given evidence, best first, with $\log P(x, e)$.
 
     The rest of a set of joint states after its best $x$ is split by the first variable that differs from $x$,
     and each part is searched by itself.
@@ -208,12 +208,12 @@ def k_best(potentials: Potentials, observed: Evidence, count: int) -> list[tuple
         return -value, next(ties), best, allowed
 
     heap, answers = [search({})], []
-    while heap and len(answers) < count:
+    while heap and len(answers) < num_best:
         negative, _, best, allowed = heapq.heappop(heap)
         if negative == np.inf:
             break
         answers.append((best, -negative))
-        if len(answers) < count:
+        if len(answers) < num_best:
             for part in _split(potentials, observed, best, allowed):
                 heapq.heappush(heap, search(part))
     return answers

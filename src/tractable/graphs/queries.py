@@ -90,13 +90,13 @@ class DiscreteQueries:
         relevant = self._relevant(targets, observed)
         return self._explanation(*marginal_map(self.potentials, observed, targets, relevant))
 
-    def k_best(self, count: int, evidence: Observations = None) -> list[Explanation]:
+    def k_best(self, num_best: int, evidence: Observations = None) -> list[Explanation]:
         r"""The `count` most probable joint states given evidence, best first, each with $\log P(x, e)$.
 
         Fewer where there are fewer of positive probability.
         """
         observed = self._exact(evidence).require_possible().observed
-        found = k_best(self.potentials, observed, check_count("count", count))
+        found = k_best(self.potentials, observed, check_count("num_best", num_best))
         return [self._explanation(*each) for each in found]
 
     def sample(self, key: Key, num_draws: int, evidence: Observations = None) -> Any:

@@ -15,15 +15,15 @@ from typing import Any
 import numpy as np
 
 from tractable.core.checks import check
-from tractable.core.description import aligned
+from tractable.core.description import Described
 from tractable.distributions.tables import JointTable
 from tractable.graphs.intervention import back_door_adjustment
 
 __all__ = ["SimpsonReport", "kidney_stones", "simpson_report"]
 
 
-@dataclass(frozen=True)
-class SimpsonReport:
+@dataclass(frozen=True, repr=False)
+class SimpsonReport(Described):
     """Success of two treatments: in all, in each group, and adjusted for the groups."""
 
     treatments: tuple[Any, Any]
@@ -53,16 +53,14 @@ class SimpsonReport:
         signs = set(np.sign(self.grouped_effects).tolist())
         return len(signs) == 1 and signs == {-float(np.sign(self.total_effect))} and signs != {0.0}
 
-    def __repr__(self) -> str:
-        rows = [("group", *map(str, self.treatments), "difference")]
-        named = [
-            *zip(map(str, self.groups), self.grouped),
-            ("in all", self.total),
-            ("adjusted", self.adjusted),
-        ]
-        rows += [(name, f"{a:.6f}", f"{b:.6f}", f"{a - b:+.6f}") for name, (a, b) in named]
-        verdict = "Reversed: the total misleads." if self.reversal else "No reversal."
-        return "\n".join([*aligned(rows), verdict])
+    def _columns(self) -> dict[str, Any]:
+        first, second = np.vstack([self.grouped, self.total, self.adjusted]).T
+        names = [*map(str, self.groups), "in all", "adjusted"]
+        shown = {str(t): [f"{p:.6f}" for p in column] for t, column in zip(self.treatments, (first, second))}
+        return {"group": names, **shown, "difference": [f"{d:+.6f}" for d in first - second]}
+
+    def _note(self) -> str:
+        return "Reversed: the total misleads." if self.reversal else "No reversal."
 
 
 def simpson_report(

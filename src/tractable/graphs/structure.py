@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tractable.core.checks import check, check_count, check_option
-from tractable.core.description import aligned
+from tractable.core.description import Described
 from tractable.core.iterate import Run, Status
 from tractable.core.types import Key
 from tractable.core.verdict import Verdict
@@ -33,8 +33,8 @@ _METHODS = ("auto", "exact", "hill", "tabu", "pc", "chow-liu")
 _EXACT_BY_DEFAULT = 12  # variables: under a second
 
 
-@dataclass(frozen=True)
-class LearnedStructure:
+@dataclass(frozen=True, repr=False)
+class LearnedStructure(Described):
     """A structure, its score and how far to trust it."""
 
     dag: DAG
@@ -51,12 +51,14 @@ class LearnedStructure:
         """Whether no other structure of the kind that was searched scores higher."""
         return self.verdict.ok
 
-    def __repr__(self) -> str:
-        rows = [["variable", "parents", self.score_name]]
-        parents = {name: ", ".join(self.dag.parents(name)) or "-" for name in self.dag.names}
-        rows += [[name, given, f"{self.families[name]:.4f}"] for name, given in parents.items()]
-        rows.append(["all", f"{len(self.dag.edges)} edges", f"{self.score:.4f}"])
-        return "\n".join([f"Structure by {self.method}", *aligned(rows), self.verdict.sentence])
+    def _columns(self) -> dict[str, Any]:
+        parents = [", ".join(self.dag.parents(name)) or "-" for name in self.dag.names]
+        scores = [f"{self.families[name]:.4f}" for name in self.dag.names]
+        return {"variable": self.dag.names, "parents": parents, self.score_name: scores}
+
+    def _note(self) -> str:
+        found = f"{len(self.dag.edges)} edges by {self.method}, {self.score_name} {self.score:.4f}."
+        return f"{found}\n{self.verdict.sentence}"
 
 
 def learn_structure(

@@ -15,6 +15,7 @@ from typing import Any
 import jax
 
 from tractable.core.checks import check
+from tractable.core.description import shortened
 from tractable.distributions.table_axes import Names, as_names
 from tractable.graphs.cliques import maximal_cliques
 from tractable.messages.searches import closure, components, shortest_way
@@ -183,9 +184,8 @@ class UndirectedGraph:
         return tuple(map(frozenset, self.links))
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{a} - {b}" for a, b in self.edges[:12])
-        more = f", ... {len(self.edges) - 12} more" if len(self.edges) > 12 else ""
-        return f"UndirectedGraph({len(self.names)} nodes: {shown}{more})"
+        shown = ", ".join(shortened((f"{a} - {b}" for a, b in self.edges), 12))
+        return f"UndirectedGraph({len(self.names)} nodes: {shown})"
 
 
 def dependency_graph(scopes: Iterable[Names], names: Names = ()) -> UndirectedGraph:

@@ -7,14 +7,12 @@ from tractable.inference.chains.mcmc import mcmc as mcmc
 from tractable.inference.chains.mcmc import resume as resume
 from tractable.inference.chains.posterior import Posterior as Posterior
 from tractable.inference.curvature.laplace import laplace as laplace
-from tractable.inference.curvature.posterior import LaplacePosterior as LaplacePosterior
 from tractable.inference.evidence.bridge import bridge_evidence as bridge_evidence
 from tractable.inference.evidence.comparison import bayes_factor as bayes_factor
 from tractable.inference.evidence.comparison import model_posterior as model_posterior
 from tractable.inference.evidence.cross_validation import k_fold as k_fold
 from tractable.inference.evidence.cross_validation import loo as loo
 from tractable.inference.evidence.cross_validation import waic as waic
-from tractable.inference.evidence.evidence import Evidence as Evidence
 from tractable.inference.evidence.evidence import aic as aic
 from tractable.inference.evidence.evidence import bic as bic
 from tractable.inference.evidence.stacking import compare as compare

@@ -9,7 +9,6 @@ from tractable.kernels.checks import is_psd as is_psd
 from tractable.kernels.checks import psd_report as psd_report
 from tractable.kernels.graph import Diffusion as Diffusion
 from tractable.kernels.graph import RegularisedLaplacian as RegularisedLaplacian
-from tractable.kernels.mercer import Mercer as Mercer
 from tractable.kernels.mercer import RKHSFunction as RKHSFunction
 from tractable.kernels.mercer import mercer_expansion as mercer_expansion
 from tractable.kernels.nonstationary import CosineSimilarity as CosineSimilarity
@@ -30,7 +29,6 @@ from tractable.kernels.stationary import Matern52 as Matern52
 from tractable.kernels.stationary import Periodic as Periodic
 from tractable.kernels.stationary import RationalQuadratic as RationalQuadratic
 from tractable.kernels.stationary import SpectralMixture as SpectralMixture
-from tractable.kernels.stationary import Stationary as Stationary
 from tractable.kernels.strings import Spectrum as Spectrum
 from tractable.kernels.strings import Subsequence as Subsequence
 from tractable.kernels.structured import Exponentiated as Exponentiated

@@ -134,13 +134,13 @@ class NystromFeatures(Module):
         return self.kernel.diagonal(X) - (self(X) ** 2).sum(1)
 
 
-def pivoted_landmarks(kernel: Kernel, X: ArrayLike, count: int) -> Pivots:
+def pivoted_landmarks(kernel: Kernel, X: ArrayLike, num_landmarks: int) -> Pivots:
     r"""The rows that a pivoted Cholesky factor takes: each time the one with the largest residual variance.
 
     The trace of what remains, $\mathrm{tr}(K - \hat K)$, falls nearly as fast as the eigenvalues.
     """
     rows = kernel._rows("X", X)
-    return _pivoted(kernel, rows, check_count("count", count, most=len(rows)))
+    return _pivoted(kernel, rows, check_count("num_landmarks", num_landmarks, most=len(rows)))
 
 
 @program

@@ -13,7 +13,6 @@ from tractable.messages.elimination import elimination_order as elimination_orde
 from tractable.messages.gaussian_beliefs import gaussian_propagate as gaussian_propagate
 from tractable.messages.gaussian_beliefs import grid_propagate as grid_propagate
 from tractable.messages.gaussian_chain import GaussianChain as GaussianChain
-from tractable.messages.junction import JunctionTree as JunctionTree
 from tractable.messages.junction import junction_tree as junction_tree
 from tractable.messages.loopy import loopy as loopy
 from tractable.messages.maximum import most_probable as most_probable
@@ -24,4 +23,3 @@ from tractable.messages.tree import joint_by_clamping as joint_by_clamping
 from tractable.messages.tree import propagate as propagate
 from tractable.messages.treewidth import exact_treewidth as exact_treewidth
 from tractable.messages.variable_elimination import eliminate as eliminate
-from tractable.messages.variable_elimination import sum_out as sum_out

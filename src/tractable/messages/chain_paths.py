@@ -38,9 +38,9 @@ def best_path(chain: Chain) -> BestPaths:
     return BestPaths(best.paths[0], best.log_values[0])
 
 
-def best_paths(chain: Chain, num: int) -> BestPaths:
-    """The `num` paths of largest potential, in falling order: $O(nK^2\\,\\mathrm{num})$."""
-    return _best_paths(chain, check_count("num", num))
+def best_paths(chain: Chain, num_paths: int) -> BestPaths:
+    """The paths of largest potential, in falling order: $O(nK^2)$ for each."""
+    return _best_paths(chain, check_count("num_paths", num_paths))
 
 
 @partial(jax.jit, static_argnums=1)
@@ -74,9 +74,9 @@ def _best_paths(chain: Chain, num: int) -> BestPaths:
     return BestPaths(jnp.where((best > -jnp.inf)[:, None], paths, -1), best + scale + scales.sum())
 
 
-def sample_paths(chain: Chain, key: Key, num: int = 1) -> Int[Array, "num n"]:
+def sample_paths(chain: Chain, key: Key, num_paths: int = 1) -> Int[Array, "paths n"]:
     """Exact independent paths: messages forward, draws backward; -1 throughout if no path is possible."""
-    return _sample_paths(chain, key, check_count("num", num))
+    return _sample_paths(chain, key, check_count("num_paths", num_paths))
 
 
 @partial(jax.jit, static_argnums=2)

@@ -108,17 +108,17 @@ class GaussianChain(Module):
         return _log_evidence(self, self._readings(ys, method, form), method, form)
 
     def sample_paths(
-        self, key: Key, ys: ArrayLike, num: int = 1, *, method: str = "scan", form: str = "covariance"
-    ) -> Float[Array, "num t d"]:
+        self, key: Key, ys: ArrayLike, num_paths: int = 1, *, method: str = "scan", form: str = "covariance"
+    ) -> Float[Array, "paths t d"]:
         """Independent paths of the states given the readings: forward beliefs, draws backward."""
         readings = self._readings(ys, method, form)
-        return _paths(self, key, readings, check_count("num", num), method, form)
+        return _paths(self, key, readings, check_count("num_paths", num_paths), method, form)
 
-    def simulate(self, key: Key, length: int, num: int = 1) -> tuple[Array, Array]:
-        """Paths `(num, length, d)` of the states and `(num, length, m)` of the readings from the model."""
+    def simulate(self, key: Key, length: int, num_paths: int = 1) -> tuple[Array, Array]:
+        """Paths of the states, `(paths, length, d)`, and their readings, `(paths, length, m)`, from the model."""
         length = check_count("length", length)
         self._check_length(length)
-        return _simulated(self, key, length, check_count("num", num))
+        return _simulated(self, key, length, check_count("num_paths", num_paths))
 
     def _readings(self, ys: ArrayLike, method: str, form: str) -> Array:
         check_option("method", method, METHODS)

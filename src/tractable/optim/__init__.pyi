@@ -22,7 +22,6 @@ from tractable.optim.linear_program import linear_program as linear_program
 from tractable.optim.lipschitz import lipschitz as lipschitz
 from tractable.optim.maximum_entropy import maximum_entropy as maximum_entropy
 from tractable.optim.minimise import minimise as minimise
-from tractable.optim.minimise import trajectory as trajectory
 from tractable.optim.newton import GaussNewton as GaussNewton
 from tractable.optim.newton import Newton as Newton
 from tractable.optim.projected import Box as Box

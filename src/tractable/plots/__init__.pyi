@@ -7,7 +7,6 @@ from tractable.plots.classification import CalibrationDisplay as CalibrationDisp
 from tractable.plots.classification import DecisionRegionDisplay as DecisionRegionDisplay
 from tractable.plots.classification import RiskCoverageDisplay as RiskCoverageDisplay
 from tractable.plots.distributions import plot_density as plot_density
-from tractable.plots.distributions import plot_ellipse as plot_ellipse
 from tractable.plots.evidence import plot_coverage as plot_coverage
 from tractable.plots.evidence import plot_k_hat as plot_k_hat
 from tractable.plots.evidence import plot_reliability as plot_reliability
@@ -20,13 +19,7 @@ from tractable.plots.graphs import plot_model as plot_model
 from tractable.plots.kernels import KernelDisplay as KernelDisplay
 from tractable.plots.margins import MarginDisplay as MarginDisplay
 from tractable.plots.optim import plot_descent as plot_descent
-from tractable.plots.optim import plot_rate as plot_rate
-from tractable.plots.optim import plot_step_study as plot_step_study
-from tractable.plots.particles import plot_ess as plot_ess
 from tractable.plots.particles import plot_filter as plot_filter
-from tractable.plots.particles import plot_temperatures as plot_temperatures
-from tractable.plots.regression import EquivalentKernelDisplay as EquivalentKernelDisplay
-from tractable.plots.regression import EvidenceSurfaceDisplay as EvidenceSurfaceDisplay
 from tractable.plots.regression import PredictiveBandDisplay as PredictiveBandDisplay
 from tractable.plots.selection import BiasVarianceDisplay as BiasVarianceDisplay
 from tractable.plots.selection import LearningCurveDisplay as LearningCurveDisplay
@@ -35,4 +28,3 @@ from tractable.plots.trees import ImportanceDisplay as ImportanceDisplay
 from tractable.plots.trees import TreeDisplay as TreeDisplay
 from tractable.plots.variational import plot_bound as plot_bound
 from tractable.plots.variational import plot_contours as plot_contours
-from tractable.plots.variational import plot_race as plot_race

@@ -132,7 +132,7 @@ def bayesian_mixture(
     key: Key,
     concentration: float = 1e-3,
     prior_component: NormalInverseWishart | None = None,
-    restarts: int = 4,
+    num_restarts: int = 4,
     tol: float = 1e-8,
     max_steps: int = 1000,
 ) -> Run:
@@ -146,8 +146,8 @@ def bayesian_mixture(
     check(concentration > 0, "concentration", "positive", concentration)
     prior = default_prior(xs, k) if prior_component is None else prior_component
     weights = Dirichlet(jnp.full(k, concentration))
-    keys = jr.split(key, check_count("restarts", restarts))
-    starts = [BayesianMixture.start(keys[i], xs, weights, prior) for i in range(restarts)]
+    keys = jr.split(key, check_count("num_restarts", num_restarts))
+    starts = [BayesianMixture.start(keys[i], xs, weights, prior) for i in range(num_restarts)]
     return prune(best_of(starts, xs, EM(tol, max_steps)), xs, EM(tol, max_steps))
 
 

@@ -120,26 +120,22 @@ class LinearModel(Module):
         rows = xp.asarray(points(points(X) if self.basis is None else self.basis(points(X)), width))
         return xp.column_stack([xp.ones(len(rows)), rows]) if self.has_intercept else rows
 
-    def __repr__(self) -> str:
-        """A table of coefficients with errors and intervals, the fit, and the verdict."""
-        degrees = f"{float(self.degrees):.6g} degrees of freedom"
-        size = f"{float(self.count):.6g} rows, rank {int(self.solution.rank)}, {degrees}"
-        lines = [f"{self.title}: {size}, condition {float(self.solution.condition):.2e}"]
-        if self.scale.ndim == 0:
-            lines += self._table()
-        fit = ", ".join(f"{value:.4g}" for value in np.atleast_1d(self.r_squared))
-        noise = ", ".join(f"{value:.4g}" for value in np.atleast_1d(np.asarray(self.scale)))
-        return "\n".join([*lines, f"  noise {noise}; R-squared {fit}", f"  {self.solution.verdict}"])
+    def _columns(self) -> dict[str, Any]:
+        if self.scale.ndim:
+            return {}
+        names = ["intercept"] * self.has_intercept + [f"x{j}" for j in range(len(self.coefficients))]
+        values, (low, high) = np.asarray(self.solution.coefficients), self.interval()
+        errors = np.asarray(self.standard_errors)
+        return {"": names, "coefficient": values, "error": errors, "95% from": low, "to": high}
 
-    def _table(self) -> list[str]:
-        names = [
-            *(["intercept"] if self.has_intercept else []),
-            *(f"x{j}" for j in range(len(self.coefficients))),
-        ]
-        low, high = self.interval()
-        rows = zip(names, np.asarray(self.solution.coefficients), self.standard_errors, low, high)
-        shown = [f"  {n:<10}{c:>14.6g} +- {e:<12.4g}[{a:.4g}, {b:.4g}]" for n, c, e, a, b in rows]
-        return shown if len(shown) <= 20 else [*shown[:18], f"  ... {len(shown) - 18} more"]
+    def _note(self) -> str:
+        fit = ", ".join(f"{value:.4g}" for value in np.atleast_1d(self.r_squared))
+        noise = ", ".join(f"{value:.4g}" for value in np.atleast_1d(self.scale))
+        size = f"{float(self.count):.6g} rows, rank {int(self.solution.rank)}"
+        freedom = f"{float(self.degrees):.6g} degrees of freedom"
+        condition = f"condition {float(self.solution.condition):.2e}"
+        lines = [f"{self.title}: {size}, {freedom}, {condition}", f"noise {noise}; R-squared {fit}"]
+        return "\n".join([*lines, self.solution.verdict.sentence])
 
 
 def ordinary_least_squares(

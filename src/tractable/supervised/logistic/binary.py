@@ -97,17 +97,10 @@ class OddsRatios(Module):
     level: float = field(static=True)
     names: tuple[str, ...] = field(static=True)
 
-    def __repr__(self) -> str:
-        """A table with one line per column."""
-        head = f"{'column':<20} odds ratio  {self.level:.0%} interval             z  p-value"
-        lines = [
-            f"{name:<20} {float(r):>10.4g}  [{float(low):.4g}, {float(high):.4g}]".ljust(58)
-            + f"{float(z):>7.2f}  {float(p):.2g}"
-            for name, r, low, high, z, p in zip(
-                self.names, self.ratio, self.lower, self.upper, self.z, self.p_value
-            )
-        ]
-        return "\n".join([head, *lines])
+    def _columns(self) -> dict[str, Any]:
+        ends = {f"{self.level:.0%} from": self.lower, "to": self.upper}
+        numbers = {"odds ratio": self.ratio, **ends, "z": self.z, "p-value": self.p_value}
+        return {"column": self.names} | {name: np.asarray(values) for name, values in numbers.items()}
 
 
 class BinaryModel(LikelihoodFit):

@@ -77,11 +77,11 @@ class Curve(Module):
         """The value of least mean loss on rows left out."""
         return self.values[self.test.mean(1).argmin()]
 
-    def __repr__(self) -> str:
-        rows = [f"{self.name:>12}  {'fitted':>10}  {'left out':>10}"]
-        for value, a, b in zip(self.values, self.train.mean(1), self.test.mean(1)):
-            rows.append(f"{value!s:>12.12}  {a:10.4g}  {b:10.4g}")
-        return "\n".join([*rows, f"least loss on rows left out at {self.name} = {self.best}"])
+    def _columns(self) -> dict[str, Any]:
+        return {self.name: self.values, "fitted": self.train.mean(1), "left out": self.test.mean(1)}
+
+    def _note(self) -> str:
+        return f"least loss on rows left out at {self.name} = {self.best}"
 
 
 class GridSearch(Module):
