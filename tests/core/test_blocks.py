@@ -138,6 +138,27 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path):
         run_in_blocks(walk, start(), keys(), block=BLOCK, checkpoint=path)
 
 
+@pytest.mark.parametrize("compiled", [True, False])
+def test_a_checkpoint_of_another_step_is_refused(tmp_path, compiled):
+    def go(step):
+        options = {"block": 3, "checkpoint": tmp_path / "run", "compiled": compiled}
+        return run_in_blocks(step, 1.0, jnp.arange(7.0) + 1, **options)
+
+    whole = go(lambda x, u: (x / 2 + u, (x - u) ** 2 - 3.0 * u))
+    assert_same(go(lambda x, u: (u + 0.5 * x, x * x - 2 * u * x + u * u - 3.0 * u)), whole)
+    with pytest.raises(ValueError, match=r"`checkpoint` must be a checkpoint of this run .*values"):
+        go(lambda x, u: (x / 2 + u, (x - u) ** 2 - 3.001 * u))
+
+
+def test_a_checkpoint_of_other_numbers_in_the_step_is_refused(tmp_path):
+    def step(rate, x, u):
+        return x - rate * u, u  # what it records says nothing
+
+    run_in_blocks(jax.tree_util.Partial(step, 0.5), 1.0, jnp.arange(3.0), checkpoint=tmp_path / "run")
+    with pytest.raises(ValueError, match="`checkpoint` must be a checkpoint of this run"):
+        run_in_blocks(jax.tree_util.Partial(step, 0.6), 1.0, jnp.arange(3.0), checkpoint=tmp_path / "run")
+
+
 def test_a_judge_ends_the_run():
     result = run_in_blocks(lambda x, _: (x / 2, x), 1.0, num_steps=1000, block=8, judge=settles(1e-6))
     assert result.status is Status.converged

@@ -145,6 +145,21 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path):
         sample(num_draws=20, checkpoint=tmp_path / "run")
 
 
+def test_another_density_is_refused_by_name(tmp_path):
+    """Also one that differs by a weak prior, behind a constant that is large."""
+    shifted = lambda x, rows: log_density(x, rows) - 1e7  # noqa: E731
+    other = lambda x, rows: shifted(x, rows) - 0.01 * x["mean"] ** 2  # noqa: E731
+    options = {"key": jr.key(3), "supports": SUPPORTS, "args": (ROWS,), "num_draws": 20, "warmup": 30}
+    options |= {"checkpoint": tmp_path / "run", "progress": False}
+    mcmc(shifted, START, **options)
+    for go_on in (lambda f: mcmc(f, START, **options), lambda f: resume(tmp_path / "run", f, args=(ROWS,))):
+        with pytest.raises(ValueError, match=r"`log_density` must be that of the saved run.*holds"):
+            go_on(other)
+    with pytest.raises(ValueError, match="`log_density` must be that of the saved run"):
+        resume(tmp_path / "run", shifted, args=(ROWS + 1.0,))
+    assert resume(tmp_path / "run", shifted, args=(ROWS,), num_draws=5, progress=False).num_draws == 25
+
+
 def test_new_data_of_the_same_shape_compile_nothing():
     counted = count_traces(log_density)
     for seed, rows in enumerate([ROWS, ROWS + 1.0]):

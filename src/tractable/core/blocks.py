@@ -5,7 +5,6 @@ Loop.        The steps of `core.iterate.run`, a block at a time; between blocks 
 Cost.        One dispatch and one copy of the records per block; a checkpoint rewrites all records so far.
 """
 
-import hashlib
 import os
 import time
 from collections.abc import Callable
@@ -19,6 +18,7 @@ import numpy as np
 
 from tractable.core import storage
 from tractable.core.checks import check, check_count, is_key
+from tractable.core.fingerprint import check_same_values, digest
 from tractable.core.iterate import Run, Status, is_close, num_steps_of, run
 from tractable.core.programs import program
 from tractable.core.progress import progress_bar
@@ -53,27 +53,33 @@ def run_in_blocks(
       `report(state, records)` gives the fields shown beside the progress bar.
     - With a path in `checkpoint`, the state is saved there every so many `seconds` and at the end. The same
       call with the same path goes on from it, and gives what the uninterrupted call would have given, bit for
-      bit. A checkpoint of another start, other inputs or another number of steps is refused. What `step`
-      itself holds is not compared: pass data through `start` and `inputs`.
+      bit. A checkpoint of another start, other inputs, another number of steps or other numbers in a `step`
+      that is a pytree is refused, and so is one of another `step`: the first step is made again, and must
+      record what it recorded then.
     - With `compiled=False`, `step` is ordinary Python (it may read files), called once per step, and records
       one array.
     """
     total, block = num_steps_of(inputs, num_steps), check_count("block", block)
     start, rows = jax.tree.map(_strong, start), _Rows.of(inputs)
-    mark = _mark(start, rows, total)
+    mark = _mark(step, start, rows, total)
 
     def shapes() -> Any:
         """Of one record; asked for only where there are none to look at, since it traces the step."""
         return jax.eval_shape(step, start, rows.take(0, 1, first=True))[1] if total and compiled else _ANY
 
+    size = min(block, total) if compiled else 1
     point = _Point(start, [], 0, Status.completed)
     if checkpoint is not None and Path(checkpoint).exists():
         point = _resume(checkpoint, mark, start, shapes)
+        if point.done:
+            now = _first_record(step if compiled else _Plain(step), start, rows, size)
+            was = jax.tree.map(lambda leaf: leaf[0], point.parts[0])
+            must = "a checkpoint of this run (the first step records the same)"
+            check_same_values("checkpoint", must, checkpoint, was, now)
     saved = time.monotonic()
     try:
         with progress_bar(total, label, done=point.done, progress=progress) as bar:
             while point.done < total and point.status is Status.completed:
-                size = min(block, total) if compiled else 1
                 advanced = _advance(point, step if compiled else _Plain(step), rows, total, size, judge)
                 fields = report(advanced.state, advanced.parts[-1]) if report is not None else {}
                 bar.advance(advanced.done - point.done, **fields)
@@ -182,18 +188,26 @@ def _advance(
     return _Point(kept, [*point.parts, records], low + block, status)
 
 
+def _first_record(step: Callable | _Plain, start: Any, rows: _Rows, block: int) -> Any:
+    """What the first step records, by the program of all blocks: its row stands last, the others skip."""
+    if isinstance(step, _Plain):
+        return step.step(start, rows.take(0, 1, first=True))[1]
+    taken = rows._replace(leaves=[np.repeat(leaf[:1], block, axis=0) for leaf in rows.leaves]).take(0, block)
+    records = _block(step, start, taken, jnp.asarray(block - 1), block)[1]
+    return jax.tree.map(lambda leaf: leaf[-1], records)
+
+
 def _join(parts: list, shapes: Callable[[], Any]) -> Any:
     if parts:
         return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
     return jax.tree.map(lambda leaf: np.zeros((0, *leaf.shape), leaf.dtype), shapes())
 
 
-def _mark(start: Any, rows: _Rows, total: int) -> str:
-    """A digest of what a run begins with."""
-    digest = hashlib.sha256(f"{jax.tree.structure(start)} {rows.structure} {total}".encode())
-    for values in (*map(_numbers, jax.tree.leaves(start)), *rows.leaves):
-        digest.update(f"{values.dtype}{values.shape}".encode() + np.ascontiguousarray(values).tobytes())
-    return digest.hexdigest()
+def _mark(step: Any, start: Any, rows: _Rows, total: int) -> str:
+    """A digest of what a run begins with, and of the numbers in a step that is a pytree."""
+    structure = f"{jax.tree.structure(start)} {rows.structure} {total}"
+    held = [leaf for leaf in jax.tree.leaves(step) if not callable(leaf)]
+    return digest(structure, (*map(_numbers, (*held, *jax.tree.leaves(start))), *rows.leaves))
 
 
 def _save(path: str | os.PathLike, mark: str, point: _Point) -> None:

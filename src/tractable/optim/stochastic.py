@@ -13,7 +13,6 @@ Cost.        One pass over the rows per epoch; one program for all epochs and, f
 References.  Robbins and Monro (1951); Bottou, Curtis and Nocedal (2018).
 """
 
-import hashlib
 import os
 from collections.abc import Callable
 from typing import Any
@@ -28,6 +27,7 @@ import optax
 from tractable.core.blocks import run_in_blocks
 from tractable.core.checks import as_float, check, check_count, check_finite
 from tractable.core.chunks import Chunks, bucket_size, chunks, pad_rows
+from tractable.core.fingerprint import digest
 from tractable.core.iterate import Run, Status, is_close, run
 from tractable.core.module import Module, field
 from tractable.core.programs import program
@@ -38,6 +38,8 @@ from tractable.optim.objective import Method
 __all__ = ["batch_gradient", "minimise_batches"]
 
 Loss = Callable[..., Any]
+
+_TOLD = bool | int | float | str
 
 
 def minimise_batches(
@@ -264,15 +266,10 @@ def _memory(method: FirstOrder, params: Any) -> Any:
 
 def _fingerprint(step: Any) -> np.ndarray:
     """Eight numbers that change with the data, the method's numbers and the batch size."""
-    digest = hashlib.sha256()
-    for leaf in jax.tree.leaves(step):
-        if eqx.is_array(leaf):
-            digest.update(np.ascontiguousarray(leaf).tobytes())
-        elif isinstance(leaf, bool | int | float | str):
-            digest.update(repr(leaf).encode())
     rule = step if isinstance(step, _Rule) else step.rule
-    digest.update(f"{type(rule.method).__name__} {rule.batch} {rule.shuffle}".encode())
-    return np.frombuffer(digest.digest(), np.uint32)
+    told = [leaf for leaf in jax.tree.leaves(step) if eqx.is_array(leaf) or isinstance(leaf, _TOLD)]
+    structure = f"{type(rule.method).__name__} {rule.batch} {rule.shuffle}"
+    return np.frombuffer(bytes.fromhex(digest(structure, told)), np.uint32)
 
 
 def _judge(tol: float | None) -> Callable[[_Epoch, Any], Status | None]:

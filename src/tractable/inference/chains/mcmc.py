@@ -13,7 +13,6 @@ References.  Gelman et al. (2013), "Bayesian data analysis", chapter 11, for the
 """
 
 import dataclasses
-import hashlib
 import importlib
 import os
 import time
@@ -29,6 +28,7 @@ import numpy as np
 
 from tractable.core import storage
 from tractable.core.checks import check, check_count
+from tractable.core.fingerprint import check_same_values, digest
 from tractable.core.host_random import key_words
 from tractable.core.iterate import Status
 from tractable.core.progress import progress_bar
@@ -51,7 +51,9 @@ from tractable.inference.chains.threads import (
     Whitened,
     as_arrays,
     compile_block,
+    evaluate,
     is_tuned,
+    stream,
 )
 from tractable.inference.chains.warmup import first_step, first_whitening, num_superchains, warm_up
 from tractable.inference.chains.whitening import identity_whitening
@@ -113,6 +115,7 @@ def mcmc(
         saved = _load(checkpoint)
         fix = "Give another path, or delete the file to begin anew."
         check(saved.continuation.mark == mark, "checkpoint", "of this very run", f"{checkpoint}", fix)
+        _check_density(checkpoint, saved.continuation.chains, target)
         return _go_on(saved, target, num_draws, upkeep)
     chains = _begun(target, moving, free, words, plan)
     folder = None if stream is None else str(stream)
@@ -134,13 +137,14 @@ def resume(
     """Go on with a run from its checkpoint or its saved posterior: the same draws as if it had not stopped.
 
     A run that was stopped early completes the draws that it was asked for; a complete one makes as many
-    again. `num_draws` asks for so many more instead. The density and its `args` must be those of the run.
+    again. `num_draws` asks for so many more instead. Another density, or other `args`, is refused.
     """
     begun, saved = time.monotonic(), _load(path)
     kept = saved.continuation
     done, planned = _done(kept), kept.plan.num_draws
     more = (planned - done or planned) if num_draws is None else check_count("num_draws", num_draws)
     target, _ = _target(log_density, kept.start, args, kept.supports, kept.chains.sampler)
+    _check_density(path, kept.chains, target)
     return _go_on(saved, target, done + more, Upkeep(checkpoint, seconds, progress, begun))
 
 
@@ -243,10 +247,16 @@ def _load(path: str | os.PathLike) -> Posterior:
 
 
 def _mark(start: PyTree, free: Any, sampler: Sampler, words: np.ndarray, plan: Plan, args: tuple) -> str:
-    """A digest of what a run begins with; the density itself cannot be compared."""
+    """A digest of what a run begins with; the density is compared where its chains stand."""
     options = [getattr(plan, field.name) for field in dataclasses.fields(plan) if field.name != "num_draws"]
-    digest = hashlib.sha256(f"{jax.tree.structure(start)} {type(sampler).__name__} {options}".encode())
-    for leaf in jax.tree.leaves((free, as_arrays(sampler), words, args)):
-        if eqx.is_array_like(leaf):
-            digest.update(np.ascontiguousarray(leaf).tobytes())
-    return digest.hexdigest()
+    leaves = jax.tree.leaves((free, as_arrays(sampler), words, args))
+    structure = f"{jax.tree.structure(start)} {type(sampler).__name__} {options}"
+    return digest(structure, filter(eqx.is_array_like, leaves))
+
+
+def _check_density(path: str | os.PathLike, chains: Chains, target: Any) -> None:
+    """Refuse to go on with another density: where the chains stand, it must have the values that it had."""
+    behind, keys = Whitened(target, chains.whitening), stream(chains.words, "looks", 0, 0, len(chains.states))
+    here = [evaluate(behind, chains.sampler, s.position, key) for s, key in zip(chains.states, keys)]
+    was, now = (np.ravel([state.log_density for state in states]) for states in (chains.states, here))
+    check_same_values("log_density", "that of the saved run, with its `args`", path, was, now)
