@@ -237,12 +237,17 @@ def test_every_truncation_is_an_error_in_its_last_line_or_names_what_is_missing(
         assert 1 <= caught.value.line <= text.count("\n") + 1
 
 
-def test_a_table_too_large_to_hold_is_refused_before_it_is_made():
+def test_tables_too_large_to_hold_are_refused_before_they_are_made():
     names = [f"n{i}" for i in range(60)]
     declared = "\n".join(f"variable {name} {{ type discrete [ 2 ] {{ a, b }}; }}" for name in names)
     text = f"{declared}\nprobability ( n0 | {', '.join(names[1:])} ) {{ default 0.5, 0.5; }}"
-    with pytest.raises(FileError, match="at most 134217728 cells and 32 variables; got 1152921504606846976"):
+    with pytest.raises(FileError, match=r"at most 32 variables, and 16777216 cells .* got 60 variables"):
         network(text)
+    draft = parse_bif("net.bif", declared)
+    for name in names[:16]:  # each fits alone
+        assert len(draft.shape(name, names[20:39], 0)) == 20
+    with pytest.raises(FileError, match="; got 20 variables, 17825792 cells"):
+        draft.shape(names[16], names[20:39], 0)
 
 
 def rounded(total):

@@ -224,3 +224,30 @@ def test_bad_input_is_named(frame):
         learn_structure(frame, method="chow-liu", root="q")
     with pytest.raises(ValueError, match="`a` must be without missing values"):
         learn_structure({"a": [1.0, np.nan], "b": [0, 1]})
+
+
+CONTINUOUS = {
+    "fractions": (np.random.default_rng(1).normal(size=60), "60 different fractions in 60 rows"),
+    "rounded": (np.round(np.random.default_rng(1).normal(size=60), 1), "different fractions in 60 rows"),
+    "dates": (np.datetime64("2020-01-01") + np.arange(60), "60 different dates in 60 rows"),
+    "identifiers": (np.arange(60), "60 different values in 60 rows"),
+    "names": ([f"person {i}" for i in range(60)], "60 different values in 60 rows"),
+}
+
+
+@pytest.mark.cheap
+@pytest.mark.parametrize("kind", CONTINUOUS)
+def test_columns_whose_values_are_no_states_are_refused_by_name(kind):
+    column, got = CONTINUOUS[kind]
+    rows = pd.DataFrame({"flag": np.arange(60) % 2, "measured": column})
+    with pytest.raises(ValueError, match=rf"`measured` must be a discrete column.*{got}.*pandas.cut"):
+        learn_structure(rows)
+
+
+def test_numbers_that_repeat_and_stated_states_are_states():
+    halves = np.tile([0.5, 1.0, 1.5, 2.0], 15)
+    years = np.repeat(np.arange(2000.0, 2030.0), 2)
+    rows = pd.DataFrame({"dose": halves, "year": years, "cut": pd.cut(np.linspace(0, 1, 60), 3)})
+    assert len(learn_structure(rows).dag.names) == 3
+    every = np.linspace(0, 1, 30)
+    assert learn_structure({"x": every}, states={"x": every.tolist()}).dag.names == ("x",)

@@ -24,6 +24,7 @@ __all__ = ["CodedRows", "coded_rows"]
 
 _LARGEST = 2**62  # packed codes are 64-bit numbers
 _MOST_CELLS = 2**27
+_FEW_STATES = 20  # as many distinct values as this are states whatever they look like
 
 
 @dataclass(frozen=True)
@@ -109,8 +110,8 @@ def coded_rows(
     """Rows from a DataFrame, a mapping from names to columns, a two-dimensional array or a `JointTable`.
 
     Columns of an array are called `x0`, `x1`, ...; a joint table is one row per cell with its probability as
-    weight. States are those given, else the categories or the sorted values of the column; a variable with
-    given states but no column is hidden: missing in every row.
+    weight. States are those given, else the categories or the sorted values of the column, which must repeat:
+    continuous columns are refused. A variable with given states but no column is hidden: it is missing.
 
     >>> coded_rows({"a": ["no", "yes", "yes"]}).counts(["a"]).tolist()
     [1.0, 2.0]
@@ -169,8 +170,26 @@ def _code(name: str, column: Any, states: Sequence[Any] | None) -> tuple[tuple[A
     check(len(found) > 0 or states is not None, name, "a column with some value", "missing in all rows", fix)
     if len(found) == 0:
         return tuple(states or ()), np.full(len(values), -1)
+    if states is None:
+        _check_discrete(name, found, int((place >= 0).sum()))
     ordered, codes = column_codes(name, found, states)
     return ordered, np.where(place < 0, -1, codes[place])
+
+
+def _check_discrete(name: str, found: np.ndarray, num_values: int) -> None:
+    """Refuse measurements, dates and identifiers: each value a state of its own, nothing would be learnt, and
+    every structure without edges would be the best."""
+    dates = found.dtype.kind in "mM"
+    measured = dates or (found.dtype.kind == "f" and bool((found != np.round(found)).any()))
+    most = max(2, min(num_values // 4, _FEW_STATES)) if measured else max(num_values // 2, _FEW_STATES)
+    if len(found) > most:
+        kind = "dates" if dates else "fractions" if measured else "values"
+        got = f"{len(found)} different {kind} in {num_values} rows"
+        fix = (
+            f"Cut it into intervals (`pandas.cut(frame[{name!r}], 5)`), leave it out, give its states "
+            f"(`states={{{name!r}: [...]}}`), or use `fit_gaussian_network` for continuous columns."
+        )
+        check(False, name, "a discrete column, whose states repeat", got, fix)
 
 
 def _pack(columns: np.ndarray, sizes: Sequence[int], num_rows: int) -> tuple[Int[np.ndarray, " rows"], int]:

@@ -39,7 +39,7 @@ _LARGEST_GAP = 1e-4
 _QUIET_GAP = 1.5e-6  # three thirds in six digits miss one by 1e-6
 _ROUNDING = 1e-12  # what the sum itself may lose; rows as near as this are kept to the last bit
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-_MOST_CELLS, _MOST_AXES = 2**27, 32
+_MOST_CELLS, _MOST_AXES = 2**24, 32  # of all tables of a file: `default` may ask for more than it lists
 
 
 class FileError(ValueError):
@@ -104,6 +104,7 @@ class Draft:
         self._declared: dict[str, int] = {}
         self._tables: dict[str, _Table] = {}
         self._rounded: list[tuple[str, int, float]] = []
+        self._cells = 0
 
     def declare(self, name: str, states: Sequence[str], position: int) -> None:
         """A variable with its states, each once."""
@@ -137,9 +138,11 @@ class Draft:
             if parent == name or parent in given[:i]:
                 fail(position, name, "given distinct parents other than itself", repr(parent))
         shape = tuple(len(self.states[variable]) for variable in (*given, name))
-        if len(shape) > _MOST_AXES or math.prod(shape) > _MOST_CELLS:
-            limit = f"of at most {_MOST_CELLS} cells and {_MOST_AXES} variables"
-            fail(position, name, f"a table {limit}", f"{math.prod(shape)} cells, {len(shape)} variables")
+        self._cells += math.prod(shape)
+        most = max(_MOST_CELLS, len(self.source.text))
+        if len(shape) > _MOST_AXES or self._cells > most:
+            limit = f"of at most {_MOST_AXES} variables, and {most} cells with all tables before it"
+            fail(position, name, f"a table {limit}", f"{len(shape)} variables, {self._cells} cells")
         return shape
 
     def define(
