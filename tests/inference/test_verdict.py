@@ -11,7 +11,7 @@ from tractable.core.iterate import Status
 from tractable.core.module import Module
 from tractable.inference.chains.posterior import Posterior
 from tractable.inference.samplers.sampler import Info
-from tractable.inference.trust.verdict import movement, needed_effective_size, where_diverging
+from tractable.inference.trust.verdict import movement, needed_effective_size, rhat_limit, where_diverging
 
 SHAPE = (4, 1000)
 
@@ -245,3 +245,13 @@ def test_many_short_chains_are_judged_by_their_groups():
     post = Posterior({"x": x + rng.normal(size=(256, 1))}, rng.normal(size=(256, 20)), warmup=Warmed())
     assert post.report.rhat[0] > 1.1
     assert post.verdict.numbers["rhat"] < 1.02
+
+
+def test_the_limit_of_rhat_knows_how_many_variables_it_is_for():
+    """The largest of p chi-squares passes its limit as often as one passes 1.01's."""
+    rng, count, level = np.random.default_rng(0), 1000, 0.01
+    excess = rng.chisquare(7, (2000, count)).max(1) / stats.chi2.ppf(1 - level, 7) * (1.01**2 - 1)
+    share = (np.sqrt(1 + excess) > rhat_limit(count, 4)).mean()
+    error = np.sqrt(level * (1 - level) / 2000)
+    assert abs(share - level) < 4 * error
+    assert rhat_limit(1, 4) == 1.01

@@ -43,7 +43,7 @@ from tractable.inference.chains.rounds import (
     draw,
     kept_of,
 )
-from tractable.inference.chains.starts import starts
+from tractable.inference.chains.starts import among_modes, starts
 from tractable.inference.chains.threads import (
     Chains,
     NativeTarget,
@@ -192,13 +192,23 @@ def _begun(target: Any, sampler: Sampler, free: Any, words: np.ndarray, plan: Pl
         aside.submit(importlib.import_module, "pandas")  # for the summary: half a second gained
         single = NUTS() if sampler.ensemble else sampler  # looks at one point
         points, slopes = starts(plan.begin, behind, single, free, words, count, float(plan.spread))
+        own = points[:distinct]
+        whitening = None if identity is None else first_whitening(identity, points, slopes)
+        if _seeks_modes(plan) and whitening is not None and slopes is not None:
+            round_ = Whitened(target, whitening)
+            moved = among_modes(round_, single, whitening.inverse(own), words, float(plan.spread))
+            own = whitening.points(moved)
         compiled.result()
-    positions = np.repeat(points[:distinct], plan.num_chains // distinct, axis=0)
-    if identity is None:
+    positions = np.repeat(own, plan.num_chains // distinct, axis=0)
+    if whitening is None:
         return Chains.at(target, sampler, words, positions)
-    whitening = first_whitening(identity, points, slopes)
     step = first_step(free.size, slopes is not None) if is_tuned(sampler) else None
     return Chains.at(target, sampler, words, whitening.inverse(positions), whitening, step)
+
+
+def _seeks_modes(plan: Plan) -> bool:
+    """Whether chains may begin elsewhere than about the start."""
+    return plan.begin == "scattered" and plan.spread > 0 and plan.num_chains > 1
 
 
 def _complete(

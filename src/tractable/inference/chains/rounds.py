@@ -246,7 +246,9 @@ def _jump_remarks(chains: Chains, target: Any, last: Any) -> tuple[str, ...]:
     jump = find_jump(look, points)
     if jump is None:
         return ()
-    where = ", ".join(f"`{target.rebuild.names[i]}`" for i in jump.coordinates) or "the variables together"
+    where = (
+        ", ".join(f"`{target.rebuild.names[i] or 'x'}`" for i in jump.coordinates) or "the variables together"
+    )
     return (
         f"The log-density jumps by {jump.size:.3g} along {where}: gradients do not see it. "
         "Use a sampler without gradients (`SliceSampler`), or sum out what jumps.",

@@ -3,8 +3,11 @@ name.
 
 Scatter.     The first chain begins at the start itself, the others at points uniform in a cube about it, in
              real space; a point where the density is zero or not a number is drawn anew, nearer to the start.
+Modes.       Short climbs from near and far look for other modes (`inference.trust.modes`); the last chains
+             begin at those, so that chains which cannot change the mode disagree, and the verdict says so.
 Approximate. Or at draws of a Pathfinder or Laplace approximation, for densities that are hard to find.
-Cost.        A few evaluations of the density per chain; an approximation compiles a program of its own.
+Cost.        A few evaluations of the density per chain, some hundreds for the climbs, by a program that is
+             there already; an approximation compiles a program of its own.
 """
 
 from collections.abc import Iterator
@@ -21,8 +24,9 @@ from tractable.core.module import Module
 from tractable.inference.chains.threads import Whitened, evaluate, stream
 from tractable.inference.samplers.sampler import Sampler
 from tractable.inference.target import FlatTarget
+from tractable.inference.trust.modes import find_modes, tells_more
 
-__all__ = ["starts"]
+__all__ = ["among_modes", "starts"]
 
 _TRIES = 20
 _MOST_NAMED = 8
@@ -50,6 +54,27 @@ def starts(
     usable = [pair if _is_usable(pair[1]) else (free, first) for pair in found]
     slopes = None if _slope(first) is None else np.stack([np.asarray(_slope(state)) for _, state in usable])
     return np.stack([point for point, _ in usable]), slopes
+
+
+def among_modes(
+    target: Whitened, sampler: Sampler, points: np.ndarray, words: np.ndarray, spread: float
+) -> np.ndarray:
+    """The `points` (of which the first is the home), the last of them moved to other modes, if there are any.
+
+    At most half of them move. `target` is behind a map that makes it about as wide as one.
+    """
+    seen = _Look(target, sampler, words)
+
+    def look(z: np.ndarray) -> tuple[float, np.ndarray]:
+        state = seen(z)
+        return float(state.log_density), np.asarray(state.gradient)
+
+    modes = find_modes(look, points[0], generator(stream(words, "modes")[0]), spread)
+    near = [(z, *look(z)) for z in points]
+    spikes = [m for m in modes[:1] if all(tells_more(m, *each) for each in near)]
+    elsewhere = [mode.point for mode in [*modes[1:], *spikes]][: len(points) // 2]
+    kept = points[: len(points) - len(elsewhere)]
+    return np.concatenate([kept, np.stack(elsewhere)]) if elsewhere else points
 
 
 def _scattered(

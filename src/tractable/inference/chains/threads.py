@@ -42,6 +42,7 @@ _STREAMS = {
     "warmup": 0,  # the steps of one chain while it is tuned
     "draws": 1,  # the steps of one chain after that
     "states": 2,  # what a sampler needs to begin at a point, by the step at which it begins there
+    "modes": 6,  # the points from which other modes are looked for
     "approximation": 7,  # the draws of an approximation, from which chains begin
     "looks": 8,  # states that are only looked at
     "scatter": 9,  # the points about the start, from which chains begin

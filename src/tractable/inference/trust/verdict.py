@@ -3,9 +3,11 @@ r"""One sentence on a posterior: whether to trust its draws, and what to do othe
 Order.       Draws that are not finite; what the driver remarked; divergences; chains that are stuck; chains
              that disagree; too few effective draws; timid energies; trees cut short. The gravest fault speaks
              first, with its remedy.
-Rules.       R-hat at most 1.01; bulk and tail effective size at least 100 per chain (of eight at most);
-             energy information at least 0.3; fewer than one divergence in a thousand, and those in no
-             particular place.
+Rules.       R-hat at most 1.01 for one variable, a little more for the largest of many; bulk and tail
+             effective size at least 100 per chain (of eight at most); energy information at least 0.3; fewer
+             than one divergence in a thousand, and those in no particular place.
+Many.        Under agreement $\hat R^2 - 1$ is about proportional to $\chi^2_{m - 1}$ for $m$ half chains, and
+             the largest of $p$ is larger: the limit of it grows as the quantile $1 - 0.01/p$.
 Place.       Diverging draws are compared with all draws: for each variable the share of them below each
              quantile, by its binomial probability, corrected for the number of looks.
 Movement.    Chains that disagree while each agrees with itself sit in separate modes; chains that disagree
@@ -19,7 +21,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from scipy.special import bdtrc
+from scipy.special import bdtrc, chdtri
 
 from tractable.core.iterate import Status
 from tractable.core.module import Module, field
@@ -28,10 +30,19 @@ from tractable.inference.trust.chain_report import ChainReport, column, named_le
 from tractable.inference.trust.diagnostics import nested_rhat, rhat
 from tractable.inference.trust.effective_size import energy_information
 
-__all__ = ["Fault", "find_faults", "judge", "movement", "needed_effective_size", "where_diverging"]
+__all__ = [
+    "Fault",
+    "find_faults",
+    "judge",
+    "movement",
+    "needed_effective_size",
+    "rhat_limit",
+    "where_diverging",
+]
 
-RHAT_LIMIT = 1.01
+RHAT_LIMIT = 1.01  # for one variable
 _ENERGY_LIMIT = 0.3
+_ONE_IN = 0.01  # the chance that the limits for one and for many variables have in common
 _RARE = 0.001  # of the steps: so many divergences, if they are not gathered in one place, are only noted
 _SATURATED = 0.9  # of the steps: beyond this the limit of work shapes the chain
 _SELF = 1.05  # R-hat of a chain's own halves up to which it agrees with itself
@@ -78,6 +89,17 @@ def find_faults(posterior: Any) -> tuple[Fault, ...]:
 def needed_effective_size(num_chains: int) -> int:
     """100 draws' worth per chain, of at most eight chains: more chains need not each be long."""
     return 100 * min(num_chains, 8)
+
+
+def rhat_limit(num_variables: int, num_chains: int) -> float:
+    r"""The limit for the largest R-hat of so many variables: 1.01 for one.
+
+    >>> rhat_limit(1, 4), round(rhat_limit(1000, 4), 3)
+    (1.01, 1.019)
+    """
+    degrees = max(2 * num_chains - 1, 1)
+    growth = chdtri(degrees, _ONE_IN / num_variables) / chdtri(degrees, _ONE_IN)
+    return math.sqrt(1 + (RHAT_LIMIT**2 - 1) * growth) if num_variables > 1 else RHAT_LIMIT
 
 
 def movement(chains: np.ndarray) -> str:
@@ -166,7 +188,8 @@ def _stuck(posterior: Any) -> Iterator[Fault]:
 
 def _disagreeing(posterior: Any) -> Iterator[Fault]:
     value, name = _worst(posterior)
-    if not value > RHAT_LIMIT:
+    limit = rhat_limit(len(posterior.report.names), posterior.num_chains)
+    if not value > limit:
         return
     chains = posterior.log_density if name == "log_density" else column(posterior.draws, name)
     kind = movement(np.asarray(chains, float))
@@ -179,7 +202,7 @@ def _disagreeing(posterior: Any) -> Iterator[Fault]:
         fix = "make sure that the posterior is proper there (a flat direction never settles), or run longer"
     else:
         finding = f"the chains do not agree yet in `{name}` ({shown})"
-        more = posterior.num_draws * ((value**2 - 1) / (RHAT_LIMIT**2 - 1) - 1)
+        more = posterior.num_draws * ((value**2 - 1) / (limit**2 - 1) - 1)
         fix = f"run longer: about {_rounded(more)} more draws per chain, or reparametrise"
     yield Fault(kind, finding, fix)
 
