@@ -2,11 +2,15 @@
 
 `__init__.pyi` lists what a package exports, as plain imports: type checkers and editors read it, and so does
 `attach`. Asking for one sampler then does not import sixty files and SciPy. A package that exports an object
-with the name of its module (`inference.fit`) means the object.
+with the name of its module (`inference.fit`) means the object; a module that has the name of something of the
+top level (`distributions/positive.py`) is not an attribute, whatever was imported before. A name that is not
+there is answered with where it is, or with the one nearest to it.
 """
 
 import ast
+import difflib
 import importlib
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -22,7 +26,9 @@ class _LazyPackage(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         if name not in self._homes:
-            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+            said = f"module {self.__name__!r} has no attribute {name!r}"
+            hint = "" if name.startswith("_") else _hint(name, list(self._homes))
+            raise AttributeError(f"{said}. {hint}" if hint else said, name=name, obj=self)
         home = importlib.import_module(self._homes[name])
         value = getattr(home, name, home)  # a subpackage is its own export
         super().__setattr__(name, value)
@@ -32,10 +38,41 @@ class _LazyPackage(ModuleType):
         # importing a submodule binds it to its name here; an export of that name is what users mean
         if isinstance(value, ModuleType) and self._homes.get(name) == value.__name__:
             value = getattr(value, name, value)
+        elif isinstance(value, ModuleType) and name in _top() and name not in self._homes:
+            return  # `distributions.positive` would be a module to those who look for the support
         super().__setattr__(name, value)
 
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *self._homes})
+
+
+def _top() -> dict[str, str]:
+    """The exports of the top level."""
+    return sys.modules["tractable"].__dict__.get("_homes", {})
+
+
+# what other libraries call things
+_ELSEWHERE = {
+    "MultivariateNormal": "Gaussian",
+    "MvNormal": "Gaussian",
+    "norm": "Normal",
+    "StudentsT": "StudentT",
+}
+
+
+def _hint(name: str, known: list[str]) -> str:
+    """Where the name is, or which one is near."""
+    found = _ELSEWHERE.get(name, name)
+    if found in known:
+        return f"It is `{found}` here."
+    if found in _top():
+        return f"It is `tractable.{found}`."
+    for stub in sorted(Path(__file__).parent.glob("*/__init__.pyi")):
+        if re.search(rf"\bas {re.escape(found)}\b", stub.read_text(encoding="utf-8")):
+            return f"It is `tractable.{stub.parent.name}.{found}`."
+    lower = {each.lower(): each for each in known}
+    close = difflib.get_close_matches(name.lower(), lower, 2, 0.75)
+    return f"Did you mean {' or '.join(lower[each] for each in close)}?" if close else ""
 
 
 def attach(package: str, file: str) -> list[str]:

@@ -34,12 +34,12 @@ from tractable.core import support as sets
 from tractable.core.checks import as_float, check, check_entries, is_concrete, offender
 from tractable.core.module import Module, field
 from tractable.core.programs import program
-from tractable.core.support import Support, real
+from tractable.core.support import Support, as_support, real
 from tractable.core.types import Array, ArrayLike, Float, PyTree, Scalar, Shape
 
 __all__ = ["Rebuild", "bijection_onto", "unconstrain"]
 
-Supports = Support | Mapping[str, Support | None]
+Supports = Support | str | Mapping[str, Support | str | None]
 
 
 @singledispatch
@@ -151,7 +151,9 @@ class Rebuild(Module):
         return [name for slot in self.slots for name in _numbered(slot)]
 
 
-def unconstrain(module: PyTree, supports: Supports | None = None) -> tuple[Float[Array, " n"], Rebuild]:
+def unconstrain(
+    module: PyTree, supports: Supports | None = None, *, name: str = "module"
+) -> tuple[Float[Array, " n"], Rebuild]:
     """The float leaves of `module` as one real vector, and `rebuild(real) -> (module, log_det)` for the way
     back.
 
@@ -159,7 +161,7 @@ def unconstrain(module: PyTree, supports: Supports | None = None) -> tuple[Float
     values, keys and static fields stay as they are, and so do Python floats in a field without a support
     (they are options); in dicts, lists and tuples they are parameters. `supports` gives or replaces the
     support of leaves by name (`"tau"`) or dotted path (`"prior.0.tau"`); `None` holds a leaf, or everything
-    below the path, fixed.
+    below the path, fixed. Errors call the whole by `name`.
 
     >>> free, rebuild = unconstrain({"mu": 0.5, "tau": 1.0}, supports={"tau": sets.positive})
     >>> free.tolist(), rebuild.names
@@ -169,22 +171,21 @@ def unconstrain(module: PyTree, supports: Supports | None = None) -> tuple[Float
     """
     found, structure = jax.tree_util.tree_flatten_with_path(module)
     paths = [_dotted(keys) for keys, _ in found]
-    if isinstance(supports, Support):
-        supports = dict.fromkeys(
-            [path for path, (_, value) in zip(paths, found) if _is_float(value)], supports
-        )
+    if supports is not None and not isinstance(supports, Mapping):
+        floats = [path for path, (_, value) in zip(paths, found) if _is_float(value)]
+        supports = dict.fromkeys(floats, as_support("", supports))
     given = _matched(supports or {}, paths)
     chosen, kept = [], []
     for i, (path, (keys, value)) in enumerate(zip(paths, found)):
-        support = _support_of(module, path, keys, value, given)
+        support = _support_of(module, path or name, path, keys, value, given)
         if support is None:
             kept.append(value)
         else:
-            chosen.append((i, path, support, _inside(path, support, value)))
+            chosen.append((i, path, support, _inside(path or name, support, value)))
     bijections = tuple(bijection_onto(support) for _, _, support, _ in chosen)
     free, vector = _freed(bijections, tuple(array for *_, array in chosen))
     for (_, path, support, array), numbers in zip(chosen, free):
-        _check_interior(path, support, array, numbers)
+        _check_interior(path or name, support, array, numbers)
     slots = tuple(_Slot(c[1], c[0], numbers.shape, c[3].dtype) for c, numbers in zip(chosen, free))
     return vector, Rebuild(bijections, tuple(kept), slots, structure)
 
@@ -202,10 +203,9 @@ def _hold(path: str) -> str:
     return f'hold the leaf fixed with `supports={{"{path}": None}}`'
 
 
-def _inside(path: str, support: Support, value: Any) -> Any:
+def _inside(name: str, support: Support, value: Any) -> Any:
     """A leaf as an array of floats, refused by name where it is not inside its support."""
-    name = path or "module"
-    got, fix = f"a leaf that is {support.words}", f"Sum it out, or {_hold(path)}."
+    got, fix = f"a leaf that is {support.words}", f"Sum it out, or {_hold(name)}."
     check(not support.discrete, name, "continuous to be a free number", got, fix, TypeError)
     array = np.asarray(value, jnp.result_type(value)) if is_concrete(value) else as_float(name, value)
     axes = f"an array with at least {support.ndim} axes"
@@ -214,23 +214,22 @@ def _inside(path: str, support: Support, value: Any) -> Any:
     return array
 
 
-def _check_interior(path: str, support: Support, array: Any, free: Any) -> None:
+def _check_interior(name: str, support: Support, array: Any, free: Any) -> None:
     """Refuse a leaf whose free numbers are infinite."""
     if not is_concrete(free):
         return
     finite = np.isfinite(np.asarray(free))
     inside = finite.all(-1) if support.ndim and free.ndim else finite
     if not inside.all():
-        fix = f"The free number there is infinite: give an interior value, or {_hold(path)}."
+        fix = f"The free number there is infinite: give an interior value, or {_hold(name)}."
         must = f"strictly inside its support ({support.words})"
-        check(False, path or "module", must, offender(array, inside), fix)
+        check(False, name, must, offender(array, inside), fix)
 
 
 def _support_of(
-    module: PyTree, path: str, keys: tuple, value: Any, given: Mapping[str, Support | None]
+    module: PyTree, name: str, path: str, keys: tuple, value: Any, given: Mapping[str, Support | None]
 ) -> Support | None:
     """The support of one leaf; `None` for a leaf that stays as it is."""
-    name = path or "module"
     if path in given:
         able = given[path] is None or _is_float(value)
         check(able, name, "an array of floats to have a support", _kind(value), error=TypeError)
@@ -263,7 +262,7 @@ def _declared(module: PyTree, keys: tuple) -> tuple[Support | None, bool]:
     return support, in_field
 
 
-def _matched(supports: Mapping[str, Support | None], paths: list[str]) -> dict[str, Support | None]:
+def _matched(supports: Mapping[str, Support | str | None], paths: list[str]) -> dict[str, Support | None]:
     """The given support of each leaf that a name or a dotted path reaches; the longest name wins."""
     given: dict[str, Support | None] = {}
     for key in sorted(supports, key=len):
@@ -273,7 +272,8 @@ def _matched(supports: Mapping[str, Support | None], paths: list[str]) -> dict[s
             if p == key or p.endswith(f".{key}") or (supports[key] is None and p.startswith(f"{key}."))
         ]
         check(bool(reached), "supports", f"keyed by leaves of the module ({', '.join(paths)})", repr(key))
-        given.update(dict.fromkeys(reached, supports[key]))
+        support = supports[key]
+        given.update(dict.fromkeys(reached, None if support is None else as_support(key, support)))
     return given
 
 

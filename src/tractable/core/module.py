@@ -8,7 +8,8 @@ axes of a field are independent units. `show=False` hides a field where the obje
 """
 
 import dataclasses
-from typing import Any, dataclass_transform
+import inspect
+from typing import TYPE_CHECKING, Any, dataclass_transform
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -16,6 +17,7 @@ import numpy as np
 
 from tractable.core.checks import as_float, check, check_entries
 from tractable.core.description import Described
+from tractable.core.hints import constructor_words
 from tractable.core.support import Support, real
 from tractable.core.types import Shape
 
@@ -58,7 +60,21 @@ def field(
 
 @dataclass_transform(field_specifiers=(field, eqx.field, dataclasses.field))
 class _Declared(type(eqx.Module)):
-    """The metaclass of equinox, which tells type checkers that `field` declares a field."""
+    """The metaclass of equinox, which tells type checkers that `field` declares a field, and users which
+    keywords a constructor has."""
+
+    if not TYPE_CHECKING:  # type checkers read the fields
+
+        def __call__(cls, *args: Any, **options: Any) -> Any:
+            try:
+                return super().__call__(*args, **options)
+            except TypeError as error:
+                said = constructor_words(
+                    cls.__name__, lambda: [*inspect.signature(cls).parameters], str(error)
+                )
+                if said is None:
+                    raise
+                raise TypeError(said) from None
 
 
 class Module(Described, eqx.Module, metaclass=_Declared):

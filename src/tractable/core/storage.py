@@ -32,7 +32,7 @@ import safetensors
 import safetensors.numpy
 
 from tractable._version import __version__
-from tractable.core.checks import is_key
+from tractable.core.checks import check, is_key
 
 __all__ = ["StorageError", "load", "save", "write_atomically"]
 
@@ -61,6 +61,7 @@ def save(path: str | os.PathLike, obj: Any) -> None:
     Arrays (NumPy, JAX, typed random keys), numbers, text, `None`, lists, tuples, dictionaries, enum members
     and modules are stored, nested in any way; functions and other objects are refused by name.
     """
+    target = _place(path)
     writer = _Writer()
     metadata = {
         "format": _FORMAT,
@@ -72,7 +73,17 @@ def save(path: str | os.PathLike, obj: Any) -> None:
     data = safetensors.numpy.save(writer.tensors, metadata)
     stop = _header_stop(data)
     header = _with_digest(data[:stop], _NO_DIGEST, hashlib.sha256(data).hexdigest())
-    write_atomically(Path(path), header, memoryview(data)[stop:])
+    write_atomically(target, header, memoryview(data)[stop:])
+
+
+def _place(path: Any) -> Path:
+    """A path at which a file can be written, looked at before anything is made."""
+    fix = "The order is `save(path, obj)`."
+    check(isinstance(path, str | os.PathLike), "path", "a path", type(path).__name__, fix, TypeError)
+    place, fix = Path(path), "Make the folder first."
+    there = place.parent.is_dir()
+    check(there, "path", "in a folder that is there", repr(str(path)), fix, FileNotFoundError)
+    return place
 
 
 def load(path: str | os.PathLike, types: Iterable[type] = ()) -> Any:

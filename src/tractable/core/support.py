@@ -17,14 +17,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tractable.core.checks import check
 from tractable.core.types import ArrayLike
 
 __all__ = [
     "Correlation", "CorrelationCholesky", "ExtendedReal", "IntegerRange", "Interval", "LogWeights",
     "LowerCholesky", "NonNegative", "Ordered", "Positive", "PositiveOrdered", "PositiveSemidefinite",
-    "Real", "Simplex", "Sphere", "Support", "bounded", "correlation", "correlation_cholesky", "counts",
-    "extended_real", "integer_range", "log_weights", "lower_cholesky", "nonnegative", "ordered", "positive",
-    "positive_ordered", "psd", "real", "simplex", "sphere", "unit_interval",
+    "Real", "Simplex", "Sphere", "Support", "as_support", "bounded", "correlation", "correlation_cholesky",
+    "counts", "extended_real", "integer_range", "log_weights", "lower_cholesky", "nonnegative", "ordered",
+    "positive", "positive_ordered", "psd", "real", "simplex", "sphere", "unit_interval",
 ]  # fmt: skip
 
 # A sum of k probabilities rounds to within k * 1e-16 of one in float64; anything past this is an input error.
@@ -317,6 +318,29 @@ lower_cholesky = LowerCholesky()
 correlation = Correlation()
 correlation_cholesky = CorrelationCholesky()
 counts = IntegerRange(0, np.inf)
+
+
+_NAMED: dict[str, Support] = {
+    "real": real, "positive": positive, "nonnegative": nonnegative, "unit_interval": unit_interval,
+    "simplex": simplex, "ordered": ordered, "positive_ordered": positive_ordered, "sphere": sphere,
+    "psd": psd, "lower_cholesky": lower_cholesky, "correlation": correlation,
+    "correlation_cholesky": correlation_cholesky,
+}  # fmt: skip
+
+
+def as_support(name: str, support: Any) -> Support:
+    """A support as it is, or the one of that name (`"positive"`); other things are refused.
+
+    >>> as_support("tau", "positive") is positive
+    True
+    """
+    if isinstance(support, Support):
+        return support
+    fix = f"Write `tractable.positive`, or a name: {', '.join(_NAMED)}."
+    known = isinstance(support, str) and support in _NAMED
+    got = getattr(support, "__name__", repr(support))
+    check(known, f"supports of {name!r}" if name else "supports", "a support", got, fix, TypeError)
+    return _NAMED[support]
 
 
 def bounded(low: ArrayLike, high: ArrayLike) -> Interval:

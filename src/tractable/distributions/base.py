@@ -10,7 +10,7 @@ Cost.        One compiled program per class and shape.
 import math
 from abc import abstractmethod
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
@@ -19,6 +19,8 @@ import numpy as np
 
 from tractable.bijections.monotone import ends
 from tractable.core.checks import as_float, check, is_concrete, offender
+from tractable.core.hints import method_hint
+from tractable.core.keys import takes_key
 from tractable.core.module import Module, plates
 from tractable.core.numerics import safe_log
 from tractable.core.support import IntegerRange, Support
@@ -37,6 +39,18 @@ class Distribution(Module):
 
     def __check_init__(self) -> None:
         plates(self)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Only of what is not there: the error itself, and what the thing is called here."""
+            try:
+                return super().__getattribute__(name)
+            except AttributeError as error:
+                hint = method_hint(name, type(self))
+                if not hint:
+                    raise
+                raise AttributeError(f"{error}. {hint}", name=name, obj=self) from None
 
     @property
     @abstractmethod
@@ -83,6 +97,7 @@ class Distribution(Module):
         """Density (or mass) at each point of `x`."""
         return jnp.exp(self.log_prob(x))
 
+    @takes_key
     def sample(self, key: Key, shape: Shape = ()) -> Array:
         """Independent draws, of shape `shape + self.shape`."""
         shape = (shape,) if isinstance(shape, int) else tuple(shape)

@@ -19,6 +19,7 @@ from jax.scipy.special import rel_entr
 
 from tractable.core.checks import check, check_count, check_option
 from tractable.core.estimate import Estimate
+from tractable.core.keys import takes_key
 from tractable.core.module import plates
 from tractable.core.types import Array, ArrayLike, Key
 from tractable.distributions import kl_pairs, kl_pairs_multivariate  # noqa: F401  (they fill the registry)
@@ -34,6 +35,7 @@ __all__ = ["Estimate", "kl", "kl_estimate", "kl_probs", "register_kl", "reverse_
 METHODS = ("auto", "closed_form", "sum", "quadrature", "monte_carlo")
 
 
+@takes_key
 def kl(
     p: Comparable, q: Comparable, method: str = "auto", *, key: Key | None = None, num_samples: int = 10_000
 ) -> Array:

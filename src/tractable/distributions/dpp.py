@@ -16,6 +16,7 @@ import numpy as np
 
 from tractable.core.checks import as_float, check, check_count, check_entries, check_option
 from tractable.core.iterate import Run
+from tractable.core.keys import takes_key
 from tractable.core.linalg import log_det
 from tractable.core.module import field, plates
 from tractable.core.numerics import xlogy
@@ -142,6 +143,7 @@ class DPP(Distribution):
         probs = jnp.exp(self.set_log_probs())
         return -xlogy(probs, probs).sum()
 
+    @takes_key
     def sample(self, key: Key, shape: Shape = (), *, method: str | None = None) -> Array:
         """Exact draws by "spectral" decomposition, "sequential" decisions or "enumeration" (N <= 20).
 
@@ -161,6 +163,7 @@ class DPP(Distribution):
             draws = enumerated_draws(key, self.set_log_probs(), count, n)
         return draws.reshape((*shape, count))
 
+    @takes_key
     def chain(self, key: Key, num_draws: int, *, thin: int | None = None, swap_prob: float = 0.5) -> Run:
         """A Markov chain from the empty set: masks in `.trace.masks`, `thin` steps apart (default: N)."""
         one_unit(self)

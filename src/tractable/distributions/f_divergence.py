@@ -19,6 +19,7 @@ import jax.numpy as jnp
 
 from tractable.core.checks import as_float, check, check_count
 from tractable.core.estimate import Estimate
+from tractable.core.keys import takes_key
 from tractable.core.numerics import safe_log
 from tractable.core.types import Array, ArrayLike, Key, Scalar
 from tractable.distributions.base import Distribution
@@ -35,6 +36,7 @@ __all__ = [
 Divergence = str | Generator | Callable[[Array], Array]
 
 
+@takes_key
 def f_divergence(
     p: Comparable, q: Comparable, f: Divergence, *, key: Key | None = None, num_samples: int = 10_000
 ) -> Array:

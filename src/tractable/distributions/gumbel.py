@@ -18,6 +18,7 @@ import jax.random as jr
 import numpy as np
 
 from tractable.core.checks import as_float, check, check_count, check_entries, is_concrete
+from tractable.core.keys import takes_key
 from tractable.core.numerics import logsumexp, safe_log
 from tractable.core.support import log_weights, nonnegative
 from tractable.core.types import Array, ArrayLike, Float, Int, Key, Shape
@@ -26,6 +27,7 @@ from tractable.distributions.continuous import Gumbel
 __all__ = ["gumbel_max", "gumbel_top_k", "maximum_of_gumbels", "perturbed", "top_k_log_prob"]
 
 
+@takes_key
 def gumbel_max(
     key: Key, logits: ArrayLike | None = None, shape: Shape = (), *, weights: ArrayLike | None = None
 ) -> Int[Array, "..."]:

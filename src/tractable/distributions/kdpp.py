@@ -16,6 +16,7 @@ import numpy as np
 
 from tractable.core.checks import as_float, check, check_count
 from tractable.core.iterate import Run
+from tractable.core.keys import takes_key
 from tractable.core.module import field
 from tractable.core.numerics import xlogy
 from tractable.core.support import Support, integer_range, psd
@@ -113,6 +114,7 @@ class KDPP(Distribution):
         one_unit(self)
         return subset_masks(self.L.shape[0])[jnp.argmax(_log_probs(self.L, self.size))]
 
+    @takes_key
     def chain(self, key: Key, num_draws: int, *, thin: int | None = None) -> Run:
         """Swaps from the greedy subset on: masks in `.trace.masks`, `thin` steps apart (default: N)."""
         one_unit(self)

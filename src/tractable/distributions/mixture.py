@@ -17,6 +17,7 @@ import jax.random as jr
 
 from tractable.core.checks import as_float, check
 from tractable.core.iterate import bisect, run
+from tractable.core.keys import takes_key
 from tractable.core.module import Module, field, plates
 from tractable.core.numerics import logsumexp, safe_log, softmax
 from tractable.core.support import Support, simplex
@@ -86,6 +87,7 @@ class Mixture(Distribution):
         r"""$p(z = k \mid x)$ along the last axis; NaN at a point that no component can produce."""
         return softmax(self.log_joint(x))
 
+    @takes_key
     def sample_with_labels(self, key: Key, shape: Shape = ()) -> tuple[Array, Array]:
         """Draws and the components that they came from (ancestral sampling)."""
         return _sample_with_labels(self, key, tuple(shape))

@@ -19,6 +19,7 @@ import numpy as np
 
 from tractable.core.checks import as_float, check, check_finite, is_concrete
 from tractable.core.factors import normal_log_density, positive_definite_factor, psd_inverse, psd_root
+from tractable.core.keys import takes_key
 from tractable.core.module import Module, field, plates
 from tractable.core.numerics import log_gamma
 from tractable.core.support import positive, psd, real
@@ -91,6 +92,7 @@ class RegressionPrior(Module):
         r"""The marginal of the precision $\tau$ of the noise."""
         return Gamma(self.concentration, self.rate)
 
+    @takes_key
     def sample(self, key: Key, shape: tuple[int, ...] = ()) -> tuple[Array, Array]:
         """Draws of the coefficients and of the precision of the noise."""
         key_noise, key_coefficients = jr.split(key)

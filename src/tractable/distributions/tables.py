@@ -17,6 +17,7 @@ import jax.random as jr
 import numpy as np
 
 from tractable.core.checks import ImpossibleEvidence, as_float, check, check_entries, is_concrete, offender
+from tractable.core.keys import takes_key
 from tractable.core.module import Module, field
 from tractable.core.types import Array, Bool, Float, Key, Scalar, Shape
 from tractable.distributions.contraction import conditional, contract
@@ -128,11 +129,13 @@ class JointTable(TableStatistics):
         """The product rule: `P(y) * P(x | y)`, or the joint of independent variables."""
         return _multiply(self, other) if isinstance(other, JointTable | ConditionalTable) else NotImplemented
 
+    @takes_key
     def sample(self, key: Key, shape: Shape = ()) -> dict[str, Any]:
         """Independent joint draws: for each variable an array of states of the given shape (one for `()`)."""
         draws = self.sample_indices(key, shape)
         return {name: self.axes.state_array(name).take(np.asarray(index)) for name, index in draws.items()}
 
+    @takes_key
     def sample_indices(self, key: Key, shape: Shape = ()) -> dict[str, Array]:
         """As `sample`, with positions among the states instead of states; works under `jit`."""
         return dict(zip(self.names, _draw(self.probs, key, tuple(shape))))

@@ -21,6 +21,7 @@ from tractable.bijections.elementwise import Exp
 from tractable.bijections.support import Rebuild
 from tractable.core.checks import check, check_count
 from tractable.core.chunks import pad_rows
+from tractable.core.keys import takes_key
 from tractable.core.module import Module, field
 from tractable.core.programs import program
 from tractable.core.rows import Rows
@@ -61,6 +62,7 @@ class HyperparameterPosterior(Module):
         return Mixture(np.full(len(loc), 1 / len(loc)), Normal(loc, scale))
 
 
+@takes_key
 def sample_hyperparameters(
     process: GaussianProcess,
     X: Table,

@@ -24,6 +24,7 @@ import numpy as np
 from tractable.bijections.support import Rebuild, unconstrain
 from tractable.core.checks import as_float, check, check_count
 from tractable.core.estimate import Estimate
+from tractable.core.keys import takes_key
 from tractable.core.module import Module, field
 from tractable.core.programs import program
 from tractable.core.rows import Rows
@@ -108,6 +109,7 @@ def default_process(X: Table, y: Any = None, weights: Any = None) -> GaussianPro
     return GaussianProcess(variance * RBF(length), noise=0.1 * variance)
 
 
+@takes_key
 def fit_hyperparameters(
     process: GaussianProcess,
     X: Table,

@@ -18,6 +18,7 @@ import numpy as np
 
 from tractable.core.checks import check, check_option, has_values, is_concrete
 from tractable.core.factors import normal_log_density, positive_definite_factor
+from tractable.core.keys import takes_key
 from tractable.core.module import Module, field
 from tractable.core.programs import program
 from tractable.core.rows import Rows
@@ -63,6 +64,7 @@ class GaussianProcess(Module):
         """The joint distribution of the function at rows, before any data."""
         return Gaussian(*_moments(self, Rows.of(X).X))
 
+    @takes_key
     def sample(self, key: Key, X: Table, shape: Shape = ()) -> Array:
         """Sample paths of the prior at rows, of shape `shape + (n,)`; rows may repeat, or lie so close that
         $K$ is singular."""
@@ -74,6 +76,7 @@ class GaussianProcess(Module):
 
         return fit_hyperparameters(self, X, y, weights, **options)
 
+    @takes_key
     def posterior(
         self, X: Table, y: Any = None, weights: Any = None, *, method: str = "auto", key: Key | None = None
     ) -> ExactPosterior | IterativePosterior:

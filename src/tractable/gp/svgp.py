@@ -24,6 +24,7 @@ from tractable.core.checks import check, check_count
 from tractable.core.factors import normal_log_density
 from tractable.core.host_random import generator
 from tractable.core.iterate import run
+from tractable.core.keys import takes_key
 from tractable.core.linalg import psd_factor
 from tractable.core.module import Module, field
 from tractable.core.programs import program
@@ -63,6 +64,7 @@ class _State(Module):
     moments: Any
 
 
+@takes_key
 def fit_svgp(
     process: SparseProcess,
     X: Table,

@@ -56,6 +56,9 @@ class DAG:
     parent_places: tuple[tuple[int, ...], ...]
 
     def __init__(self, parents: Mapping[str, Sequence[str]]):
+        fix = "Pairs (parent, child) go to `DAG.from_edges`."
+        known, kind = isinstance(parents, Mapping), type(parents).__name__
+        check(known, "parents", "a mapping from each name to its parents", kind, fix, TypeError)
         families = {name: as_names(chosen) for name, chosen in parents.items()}
         as_names(families)
         known = list(dict.fromkeys([*families, *(name for each in families.values() for name in each)]))

@@ -24,6 +24,7 @@ from scipy.sparse import csgraph
 
 from tractable.core.checks import as_float, check, check_count, check_option, offender
 from tractable.core.iterate import Run, Status, run, run_until
+from tractable.core.keys import takes_key
 from tractable.core.module import Module, field
 from tractable.core.numerics import xlogy
 from tractable.core.programs import program
@@ -105,6 +106,7 @@ class Denoised(Module):
         return "Exact: no image has less energy." if self.method == "cut" else self.status.sentence
 
 
+@takes_key
 def denoise(
     image: ArrayLike | IsingImage,
     method: str = "icm",

@@ -17,6 +17,7 @@ from tractable.core.checks import ImpossibleEvidence, check, check_count
 from tractable.core.chunks import pad_rows
 from tractable.core.host_random import generator
 from tractable.core.iterate import Run, Status
+from tractable.core.keys import takes_key
 from tractable.core.module import Module, field
 from tractable.core.programs import program
 from tractable.core.types import Array, Float, Key, Scalar
@@ -47,6 +48,7 @@ class FittedNetwork(Module):
         return self.run.status
 
 
+@takes_key
 def fit_network_em(
     frame: Any,
     structure: Any,

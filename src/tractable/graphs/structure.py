@@ -18,6 +18,7 @@ import numpy as np
 from tractable.core.checks import check, check_count, check_option
 from tractable.core.description import Described
 from tractable.core.iterate import Run, Status
+from tractable.core.keys import takes_key
 from tractable.core.types import Key
 from tractable.core.verdict import Verdict
 from tractable.graphs.constraint_search import IndependenceTests, extend_pattern, pc
@@ -61,6 +62,7 @@ class LearnedStructure(Described):
         return f"{found}\n{self.verdict.sentence}"
 
 
+@takes_key
 def learn_structure(
     frame: Any,
     score: str = "bic",

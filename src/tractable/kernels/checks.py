@@ -18,6 +18,7 @@ import jax.random as jr
 import numpy as np
 
 from tractable.core.checks import as_float, check, check_count, check_finite, check_option
+from tractable.core.keys import takes_key
 from tractable.core.linalg import psd_factor
 from tractable.core.module import Module, field
 from tractable.core.programs import program
@@ -98,6 +99,7 @@ def is_psd(matrix: ArrayLike, *, tol: float | None = None) -> bool:
     return is_symmetric(matrix) and psd_report(matrix, tol=tol).psd
 
 
+@takes_key
 def psd_report(
     matrix: ArrayLike, *, method: str = "eigenvalues", tol: float | None = None, jitter: float = 0.0,
     key: Key | None = None, num_draws: int = 1000,
@@ -146,6 +148,7 @@ def leading_minors(matrix: ArrayLike) -> Float[np.ndarray, " n"]:
     return np.array([np.linalg.det(a[:i, :i]) for i in range(1, len(a) + 1)])
 
 
+@takes_key
 def falsify_psd(
     kernel: Kernel, key: Key, *, dim: int = 1, num_points: int = 6, num_sets: int = 50, low: float = -3.0,
     high: float = 3.0,

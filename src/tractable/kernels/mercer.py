@@ -20,6 +20,7 @@ import jax.random as jr
 import numpy as np
 
 from tractable.core.checks import as_float, check, check_count, check_length
+from tractable.core.keys import takes_key
 from tractable.core.module import Module
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar, Shape
 from tractable.kernels.base import Kernel
@@ -55,6 +56,7 @@ class Mercer(Module):
         """The largest error of the truncated expansion among the pairs of rows."""
         return jnp.abs(self.kernel.gram(X) - self.gram(X)).max()
 
+    @takes_key
     def sample(self, key: Key, X: ArrayLike, shape: Shape = ()) -> Float[Array, "*shape n"]:
         r"""Random functions $\sum_i\sqrt{\lambda_i}\,z_i\,\phi_i$ at the rows (Karhunen and Loeve)."""
         features = self.eigenfunctions(X) * jnp.sqrt(self.eigenvalues)[None, :]

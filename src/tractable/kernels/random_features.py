@@ -24,6 +24,7 @@ import jax.random as jr
 import numpy as np
 
 from tractable.core.checks import check, check_count
+from tractable.core.keys import takes_key
 from tractable.core.linalg import Pivots, pivoted_cholesky
 from tractable.core.module import Module, field
 from tractable.core.programs import program
@@ -80,6 +81,7 @@ def _rational_factor(kernel: RationalQuadratic, key: Key, count: int) -> Array:
     return jnp.sqrt(jr.gamma(key, kernel.alpha, (count,)) / kernel.alpha)
 
 
+@takes_key
 def random_fourier_features(
     kernel: Kernel, num_features: int, dim: int, key: Key, *, orthogonal: bool = False
 ) -> FourierFeatures:

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import jax.random as jr
 
 from tractable.core.checks import check_count
+from tractable.core.keys import takes_key
 from tractable.core.module import Module
 from tractable.core.types import Array, Float, Int, Key
 from tractable.messages.chain import Chain, forward_messages, node_potentials, pair_potential, rescaled
@@ -74,6 +75,7 @@ def _best_paths(chain: Chain, num: int) -> BestPaths:
     return BestPaths(jnp.where((best > -jnp.inf)[:, None], paths, -1), best + scale + scales.sum())
 
 
+@takes_key
 def sample_paths(chain: Chain, key: Key, num_paths: int = 1) -> Int[Array, "paths n"]:
     """Exact independent paths: messages forward, draws backward; -1 throughout if no path is possible."""
     return _sample_paths(chain, key, check_count("num_paths", num_paths))

@@ -66,6 +66,8 @@ def read_evidence(axes: TableAxes, evidence: Mapping[str, Any] | None) -> Eviden
     hard: dict[int, int] = {}
     soft: dict[int, np.ndarray] = {}
     words = []
+    known, fix = evidence is None or isinstance(evidence, Mapping), 'Write `{"rain": "yes"}`.'
+    check(known, "evidence", "a mapping from names to states", repr(evidence), fix, TypeError)
     for name, value in (evidence or {}).items():
         i = axes.place.get(name) if isinstance(name, str) else None
         if i is None:

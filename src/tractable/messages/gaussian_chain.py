@@ -25,6 +25,7 @@ import jax.random as jr
 
 from tractable.core.checks import as_float, check, check_count, check_option
 from tractable.core.iterate import run
+from tractable.core.keys import takes_key
 from tractable.core.module import Module, plates
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
 from tractable.distributions.gaussian import Gaussian
@@ -107,6 +108,7 @@ class GaussianChain(Module):
         form."""
         return _log_evidence(self, self._readings(ys, method, form), method, form)
 
+    @takes_key
     def sample_paths(
         self, key: Key, ys: ArrayLike, num_paths: int = 1, *, method: str = "scan", form: str = "covariance"
     ) -> Float[Array, "paths t d"]:
@@ -114,6 +116,7 @@ class GaussianChain(Module):
         readings = self._readings(ys, method, form)
         return _paths(self, key, readings, check_count("num_paths", num_paths), method, form)
 
+    @takes_key
     def simulate(self, key: Key, length: int, num_paths: int = 1) -> tuple[Array, Array]:
         """Paths of the states, `(paths, length, d)`, and their readings, `(paths, length, m)`, from the model."""
         length = check_count("length", length)

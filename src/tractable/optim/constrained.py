@@ -28,6 +28,7 @@ from tractable.core.iterate import Status, run, run_until
 from tractable.core.module import Module
 from tractable.core.programs import program
 from tractable.core.types import Array, ArrayLike, Bool, Float, Int, PyTree, Scalar
+from tractable.core.user_code import call_user
 from tractable.optim.kkt import KKTReport, Solved, constraint_values, kkt_report, kkt_residual
 from tractable.optim.objective import Objective
 from tractable.optim.quasi_newton import LBFGS
@@ -163,7 +164,7 @@ def _solve(fun: Function, constraints: tuple, start: PyTree, args: tuple, tol: A
     flat, unravel = ravel_pytree(start)
 
     def objective(x):
-        return fun(unravel(x), *args)
+        return call_user("fun", fun, unravel(x), *args)
 
     def values(x):
         return constraint_values(constraints, unravel(x), args)

@@ -22,6 +22,7 @@ import numpy as np
 
 from tractable.core.checks import as_float, check, check_count, check_finite
 from tractable.core.iterate import run
+from tractable.core.keys import takes_key
 from tractable.core.module import Module, field
 from tractable.core.programs import program
 from tractable.core.types import Array, ArrayLike, Bool, Float, Key, Scalar
@@ -104,6 +105,7 @@ class InequalityReport(Module):
         return {"inequality": [*self.slack], "least slack": [*map(float, self.slack.values())], "": said}
 
 
+@takes_key
 def check_convexity(
     fun: Callable[..., Any],
     low: ArrayLike,

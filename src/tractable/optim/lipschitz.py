@@ -20,6 +20,7 @@ import jax.random as jr
 import numpy as np
 
 from tractable.core.checks import as_float, check, check_count, check_shape
+from tractable.core.keys import takes_key
 from tractable.core.module import Module, field
 from tractable.core.programs import program
 from tractable.core.types import Array, ArrayLike, Key, Scalar
@@ -63,6 +64,7 @@ class LipschitzGrowth(Module):
         return {"radius": self.radii, "estimate": self.estimates}
 
 
+@takes_key
 def lipschitz(
     fun: Callable[..., Any],
     low: ArrayLike,

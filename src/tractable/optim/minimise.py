@@ -113,6 +113,9 @@ def _checked(start: Any, method: Method | None, gradient: Gradient) -> tuple[Any
     check(known, "gradient", "a function, 'numeric' or None", repr(gradient), fix)
     start = jax.tree.map(lambda leaf: as_float("start", leaf), start)
     check(bool(jax.tree.leaves(start)), "start", "at least one number", "none")
+    known = method is None or isinstance(method, Method)
+    fix = "Pass an object, such as `LBFGS()` or `Newton()`."
+    check(known, "method", "a method of `tractable.optim`", repr(method), fix, TypeError)
     return start, LBFGS() if method is None else method
 
 

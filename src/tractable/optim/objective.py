@@ -15,8 +15,10 @@ import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
+from tractable.core.checks import check
 from tractable.core.module import Module, field
 from tractable.core.types import Array, Bool, Float, Int, Scalar
+from tractable.core.user_code import call_user
 from tractable.optim.autodiff.differences import numeric_gradient
 from tractable.optim.linesearch import Trial
 
@@ -33,7 +35,10 @@ class Objective(Module):
 
     def value(self, x: Float[Array, " n"]) -> Scalar:
         r"""$f(x)$."""
-        return self.fun(self.unravel(x), *self.args)
+        value = call_user("fun", self.fun, self.unravel(x), *self.args)
+        got = "None" if value is None else f"shape {jnp.shape(value)}"
+        check(got == "shape ()", "fun", "a function that returns one number", got)
+        return value
 
     def value_and_grad(self, x: Float[Array, " n"]) -> tuple[Scalar, Float[Array, " n"]]:
         r"""$f(x)$ and $\nabla f(x)$, by default in one sweep forward and one back."""

@@ -29,6 +29,7 @@ from tractable.core.checks import as_float, check, check_count, check_finite
 from tractable.core.chunks import Chunks, bucket_size, chunks, pad_rows
 from tractable.core.fingerprint import digest
 from tractable.core.iterate import Run, Status, is_close, run
+from tractable.core.keys import takes_key
 from tractable.core.module import Module, field
 from tractable.core.programs import program
 from tractable.core.types import Array, ArrayLike, Float, Int, Key, Scalar
@@ -42,6 +43,7 @@ Loss = Callable[..., Any]
 _TOLD = bool | int | float | str
 
 
+@takes_key
 def minimise_batches(
     loss: Loss,
     start: Any,

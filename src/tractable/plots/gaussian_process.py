@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from scipy.special import ndtri
 
 from tractable.core.checks import check, check_count
+from tractable.core.keys import takes_key
 from tractable.core.types import ArrayLike, Key
 from tractable.plots.display import Display
 
@@ -31,6 +32,7 @@ class ProcessDisplay(Display):
         self.data, self.level = data, level
 
     @classmethod
+    @takes_key
     def from_model(
         cls, model: Any, x: ArrayLike, *, num_paths: int = 0, key: Key | None = None, level: float = 0.95,
         ax: Axes | None = None,

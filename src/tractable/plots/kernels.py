@@ -6,6 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from tractable.core.checks import check, check_count, check_option
+from tractable.core.keys import takes_key
 from tractable.core.types import Key
 from tractable.kernels.base import Kernel
 from tractable.kernels.checks import psd_report
@@ -29,6 +30,7 @@ class KernelDisplay(Display):
         self.points, self.gram, self.paths, self.name = points, gram, paths, name
 
     @classmethod
+    @takes_key
     def from_kernel(
         cls, kernel: Kernel, *, low: float = -3.0, high: float = 3.0, num_points: int = 200,
         num_paths: int = 4, key: Key | None = None,

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
+from tractable.core.keys import takes_key
 from tractable.core.types import ArrayLike, Key
 from tractable.plots.display import Display
 from tractable.supervised.selection.bias_variance import BiasVariance, bias_variance_curve
@@ -47,6 +48,7 @@ class LearningCurveDisplay(_CurveDisplay):
     """Losses as a learner sees more rows: a gap that closes is variance, a height that stays is bias."""
 
     @classmethod
+    @takes_key
     def from_model(
         cls, fit: Callable, X: ArrayLike, y: ArrayLike, sizes: Sequence[int], folds: Any, *,
         key: Key, loss: Callable | None = None, ax: Axes | None = None,
@@ -83,6 +85,7 @@ class BiasVarianceDisplay(Display):
         self.result, self.name = result, name
 
     @classmethod
+    @takes_key
     def from_model(
         cls, learner: Callable, settings: Sequence[Any], draw: Callable, points: ArrayLike, truth: ArrayLike,
         *, key: Key, noise: float | int = 0.0, num_data_sets: int = 100, name: str = "setting",

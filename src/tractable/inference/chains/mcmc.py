@@ -31,6 +31,7 @@ from tractable.core.checks import check, check_count
 from tractable.core.fingerprint import check_same_values, digest
 from tractable.core.host_random import key_words
 from tractable.core.iterate import Status
+from tractable.core.keys import takes_key
 from tractable.core.progress import progress_bar
 from tractable.core.types import Key, PyTree
 from tractable.inference.chains.posterior import Posterior
@@ -67,6 +68,7 @@ _DENSE_UP_TO = 100  # coordinates: beyond, products with a dense matrix cost mor
 _SCATTERED = 8  # points at least, for the first map
 
 
+@takes_key
 def mcmc(
     log_density: Callable[..., Any],
     start: PyTree,
@@ -105,6 +107,9 @@ def mcmc(
     >>> post.draws["a"].shape, bool(abs(post.draws["a"].mean() - 1) < 0.1)
     ((4, 500), True)
     """
+    known = sampler is None or isinstance(sampler, Sampler)
+    fix = "Pass an object of `tractable.inference`, such as `NUTS()`."
+    check(known, "sampler", "a sampler", repr(sampler), fix, TypeError)
     begun, moving = time.monotonic(), as_arrays(NUTS() if sampler is None else sampler)
     plan = Plan(num_chains, num_draws, thin, warmup, metric, begin, spread)
     _refuse_idle(moving, supports, plan)

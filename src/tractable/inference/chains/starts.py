@@ -145,7 +145,7 @@ def _cured_by_moving(slots: tuple, free: np.ndarray, look: _Look) -> list[str]:
             moved = free.copy()
             moved[low : low + slot.size] += shift
             if _is_usable(look(moved)):
-                cured.append(slot.path or "start")
+                cured.append(slot.path)
                 break
         low += slot.size
     return cured

@@ -29,6 +29,7 @@ from tractable.core.iterate import run
 from tractable.core.module import Module
 from tractable.core.programs import program
 from tractable.core.types import Array
+from tractable.core.user_code import call_user
 from tractable.inference.chains.whitening import Whitening
 from tractable.inference.samplers.dual_averaging import DualAveraging
 from tractable.inference.samplers.sampler import Info, Sampler
@@ -67,7 +68,7 @@ class NativeTarget(Module):
     args: tuple
 
     def __call__(self, position: Any) -> Any:
-        return self.log_density(position, *self.args)
+        return call_user("log_density", self.log_density, position, *self.args)
 
 
 class Whitened(Module):

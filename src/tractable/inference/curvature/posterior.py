@@ -24,6 +24,7 @@ from jax.flatten_util import ravel_pytree
 from tractable.bijections.support import Rebuild, unconstrain
 from tractable.core.checks import check, is_concrete
 from tractable.core.iterate import Ended
+from tractable.core.keys import takes_key
 from tractable.core.linalg import symmetrise
 from tractable.core.module import Module
 from tractable.core.numerics import logsumexp
@@ -123,6 +124,7 @@ class LaplacePosterior(Ended, Module):
         self._require("gaussian")
         return Gaussian(self.centre, _covariance(self.precision))
 
+    @takes_key
     def sample(self, key: Key, shape: Shape = ()) -> PyTree:
         """Draws in the shape of the start, with leading axes `shape`."""
         self._require("sample")

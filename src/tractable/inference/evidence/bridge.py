@@ -20,6 +20,7 @@ import numpy as np
 
 from tractable.core.checks import as_float, check, check_count, check_entries, check_finite
 from tractable.core.iterate import run_until
+from tractable.core.keys import takes_key
 from tractable.core.numerics import log_mean_exp
 from tractable.core.programs import program
 from tractable.core.types import Array, ArrayLike, Key, Scalar
@@ -31,6 +32,7 @@ from tractable.inference.weighted.importance import Proposal
 __all__ = ["bridge_evidence"]
 
 
+@takes_key
 def bridge_evidence(
     log_density: Callable[..., Any],
     draws: ArrayLike,

@@ -20,6 +20,7 @@ import numpy as np
 
 from tractable.core.checks import as_float, check, check_count, check_entries
 from tractable.core.estimate import Estimate
+from tractable.core.keys import takes_key
 from tractable.core.module import Module, field
 from tractable.core.numerics import log_mean_exp, log_softmax, logsumexp
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
@@ -98,6 +99,7 @@ def waic(log_likelihoods: ArrayLike) -> PredictiveFit:
     return PredictiveFit(pointwise, predictive, None, flat.shape[1], "WAIC")
 
 
+@takes_key
 def k_fold(
     score: Callable[[Any, Any], ArrayLike], data: Any, *, key: Key, num_folds: int = 10
 ) -> PredictiveFit:

@@ -18,6 +18,7 @@ import numpy as np
 from tractable.core.checks import check, check_count
 from tractable.core.chunks import pad_rows
 from tractable.core.iterate import Run, run, run_until
+from tractable.core.keys import takes_key
 from tractable.core.module import Module, field
 from tractable.core.numerics import logsumexp, one_hot
 from tractable.core.programs import program
@@ -56,6 +57,7 @@ class StochasticEM(Module):
 
     num_steps: int = field(static=True, default=200)
 
+    @takes_key
     def fit(self, model: Any, data: Any, *, key: Key, weights: ArrayLike | None = None) -> Run:
         """The last model as `run.state`, with a `LabelTrace`."""
         rows, weights = _rows(model, data, weights)

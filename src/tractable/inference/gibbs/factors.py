@@ -19,6 +19,7 @@ import numpy as np
 
 from tractable.core.checks import ImpossibleEvidence, check, check_count, is_concrete
 from tractable.core.iterate import run
+from tractable.core.keys import takes_key
 from tractable.core.module import field
 from tractable.core.numerics import softmax
 from tractable.core.programs import program
@@ -164,6 +165,7 @@ class FactorGibbs(Sampler):
         return self.observed.at[self._places].set(jnp.asarray(position, int))
 
 
+@takes_key
 def factor_gibbs(
     factors: Factors,
     evidence: Event | None = None,

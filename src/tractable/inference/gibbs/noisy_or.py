@@ -19,6 +19,7 @@ import numpy as np
 
 from tractable.core.checks import check, check_count, check_entries, check_shape
 from tractable.core.iterate import run
+from tractable.core.keys import takes_key
 from tractable.core.module import Module, field
 from tractable.core.numerics import log1mexp, logit, logsumexp
 from tractable.core.support import bounded
@@ -173,6 +174,7 @@ class NoisyOrGibbs(Sampler):
         return jnp.append(self.network.rates(position), 0.0)
 
 
+@takes_key
 def noisy_or_network(
     key: Key,
     num_diseases: int,

@@ -24,6 +24,7 @@ import jax.random as jr
 import numpy as np
 
 from tractable.core.checks import as_float, check, check_count, check_option, is_concrete
+from tractable.core.keys import takes_key
 from tractable.core.module import Module, field
 from tractable.core.programs import program
 from tractable.core.types import Array, ArrayLike, Bool, Float, Key, PyTree
@@ -84,6 +85,7 @@ class Filtered(Module):
         return _verdict(self)
 
 
+@takes_key
 def particle_filter(
     initial: Any,
     transition: Callable[..., Any],

@@ -33,6 +33,7 @@ from tractable.core.blocks import run_in_blocks
 from tractable.core.checks import check, check_count, check_finite, check_option
 from tractable.core.estimate import Estimate
 from tractable.core.iterate import Ended, Run, Status
+from tractable.core.keys import takes_key
 from tractable.core.module import field
 from tractable.core.programs import program
 from tractable.core.types import Array, ArrayLike, Float, Int, Key
@@ -82,6 +83,7 @@ class TemperedParticles(Ended, Annealed):
         return _verdict(self)
 
 
+@takes_key
 def smc(
     log_likelihood: Callable[..., Any],
     prior: Any,

@@ -20,6 +20,7 @@ import numpy as np
 
 from tractable.core.checks import check_count
 from tractable.core.iterate import run
+from tractable.core.keys import takes_key
 from tractable.core.module import Module, field
 from tractable.core.programs import program
 from tractable.core.types import Array, Float, Int, Key, PyTree
@@ -71,6 +72,7 @@ def lineages(filtered: Filtered) -> SmoothedPaths:
     return SmoothedPaths(paths, history.log_weights[:, -1], distinct, "genealogy")
 
 
+@takes_key
 def backward_sample(
     filtered: Filtered, transition: Callable[..., Any], *, key: Key, num_paths: int = 100, args: tuple = ()
 ) -> SmoothedPaths:

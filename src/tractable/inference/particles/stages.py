@@ -24,6 +24,7 @@ from tractable.core.module import Module, field
 from tractable.core.numerics import log_mean_exp, log_softmax
 from tractable.core.programs import program
 from tractable.core.types import Array, Float, Int, Key, PyTree, Scalar, Shape
+from tractable.core.user_code import call_user
 from tractable.distributions.base import Distribution
 from tractable.inference.samplers.sampler import Sampler
 from tractable.inference.weighted.importance import Proposal
@@ -90,7 +91,7 @@ class TemperedTarget(Module):
         return self._likelihood(self.rebuild(free)[0])
 
     def _likelihood(self, x: PyTree) -> Scalar:
-        value = jnp.asarray(self.log_likelihood(x, *self.args))
+        value = jnp.asarray(call_user("log_likelihood", self.log_likelihood, x, *self.args))
         fix = "Sum over the rows inside it."
         check(value.shape == (), "log_likelihood", "one number", f"shape {value.shape}", fix)
         return value.astype(jnp.result_type(float)) if jnp.issubdtype(value.dtype, jnp.integer) else value

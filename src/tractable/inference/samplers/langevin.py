@@ -35,6 +35,7 @@ from tractable.core.checks import (
 )
 from tractable.core.estimate import Estimate
 from tractable.core.iterate import run
+from tractable.core.keys import takes_key
 from tractable.core.module import Module, field
 from tractable.core.programs import program
 from tractable.core.support import positive
@@ -137,6 +138,7 @@ def unadjusted_variance(step_size: ArrayLike, variance: ArrayLike = 1.0) -> Arra
     return jnp.where(room > 0, variance / jnp.where(room > 0, room, 1.0), jnp.inf)
 
 
+@takes_key
 def langevin(
     score: Score, start: ArrayLike, *, key: Key, step_size: float | Array, num_steps: int, args: tuple = ()
 ) -> LangevinDraws:
@@ -153,6 +155,7 @@ def langevin(
     return LangevinDraws(draws, _stein(draws, scores, True), step_size[None], 0.0, num_steps)
 
 
+@takes_key
 def annealed_langevin(
     score: Score,
     start: ArrayLike,

@@ -16,6 +16,7 @@ import numpy as np
 
 from tractable.core.checks import as_float, check, check_count, is_concrete
 from tractable.core.iterate import run
+from tractable.core.keys import takes_key
 from tractable.core.module import Module, field
 from tractable.core.programs import program
 from tractable.core.types import Array, ArrayLike, Bool, Float, Key, Scalar
@@ -61,6 +62,7 @@ class ScaleSweep(Module):
         return Verdict(worth >= 100 and not at_end, said, numbers)
 
 
+@takes_key
 def scale_sweep(
     log_density: Callable[..., Any],
     start: ArrayLike,

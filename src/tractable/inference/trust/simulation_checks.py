@@ -24,6 +24,7 @@ from scipy.special import ndtr
 from tractable.bijections.support import unconstrain
 from tractable.core.checks import check, check_count
 from tractable.core.iterate import run
+from tractable.core.keys import takes_key
 from tractable.core.module import Module, field
 from tractable.core.programs import program
 from tractable.core.types import Array, Float, Key, PyTree
@@ -110,6 +111,7 @@ class Calibration(Module):
         return {"": self.names} | {name: [one[name] for one in found] for name in ("distance", "p_value")}
 
 
+@takes_key
 def geweke(
     prior_sample: Callable[[Key], PyTree],
     simulate: Callable[[Key, PyTree], PyTree],
@@ -143,6 +145,7 @@ def geweke(
     return JointTest(*_mean_and_error(alone), *_mean_and_error(turns), names)
 
 
+@takes_key
 def simulation_based_calibration(
     prior_sample: Callable[[Key], PyTree],
     simulate: Callable[[Key, PyTree], PyTree],

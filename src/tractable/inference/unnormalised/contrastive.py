@@ -25,6 +25,7 @@ import numpy as np
 
 from tractable.core.checks import as_float, check, check_count, check_option, is_concrete
 from tractable.core.iterate import Status
+from tractable.core.keys import takes_key
 from tractable.core.module import Module, field
 from tractable.core.numerics import log_sigmoid, sigmoid, softmax
 from tractable.core.support import simplex
@@ -163,6 +164,7 @@ def optimal_ratio(probs: ArrayLike, noise_probs: ArrayLike, k: ArrayLike = 1) ->
     return jnp.exp(jnp.log(q) + jnp.log(k) - run.state), run
 
 
+@takes_key
 def noise_contrastive_fit(
     log_score: LogScore,
     start: PyTree,

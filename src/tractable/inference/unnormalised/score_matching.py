@@ -25,6 +25,7 @@ import numpy as np
 
 from tractable.core.checks import as_float, check, check_count, check_finite, check_option, is_concrete
 from tractable.core.estimate import Estimate
+from tractable.core.keys import takes_key
 from tractable.core.programs import program
 from tractable.core.types import Array, ArrayLike, Key, PyTree, Scalar
 from tractable.distributions.base import Distribution
@@ -126,6 +127,7 @@ def sliced_score_matching(
     return _sliced(score, _rows(xs), key, check_count("num_slices", num_slices), directions, exact_norm)
 
 
+@takes_key
 def denoising_score_matching(
     score: Callable[..., Array],
     xs: ArrayLike,

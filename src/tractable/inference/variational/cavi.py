@@ -19,6 +19,7 @@ import numpy as np
 
 from tractable.core.checks import as_float, check, check_count
 from tractable.core.iterate import Run, Status, run_until
+from tractable.core.keys import takes_key
 from tractable.core.numerics import log_softmax, xlogy
 from tractable.core.programs import program
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
@@ -72,6 +73,7 @@ def discrete_cavi(
     return MeanFieldRun(parts, found.trace, found.num_steps, found.code)
 
 
+@takes_key
 def factor_cavi(
     factors: Sequence[tuple[Sequence[int], ArrayLike]],
     *,

@@ -24,6 +24,7 @@ from jax.scipy.special import digamma
 
 from tractable.core.checks import as_float, check, check_count, check_finite, check_shape
 from tractable.core.iterate import Run
+from tractable.core.keys import takes_key
 from tractable.core.linalg import psd_factor, symmetrise
 from tractable.core.module import Module
 from tractable.core.numerics import logsumexp, one_hot, softmax
@@ -125,6 +126,7 @@ class BayesianMixture(Module):
         return shares.sum(0), shares.T @ away, second
 
 
+@takes_key
 def bayesian_mixture(
     rows: ArrayLike,
     num_components: int,

@@ -25,6 +25,7 @@ from tractable.bijections.support import unconstrain
 from tractable.core.checks import as_float, check, check_count
 from tractable.core.factors import psd_root
 from tractable.core.iterate import Ended, Status
+from tractable.core.keys import takes_key
 from tractable.core.module import Module
 from tractable.core.programs import program
 from tractable.core.types import Array, ArrayLike, Int, Key, Scalar
@@ -70,6 +71,7 @@ class ReverseKLFit(Module):
         return self.best.status
 
 
+@takes_key
 def forward_kl_fit(
     family: Distribution,
     target: Distribution | ArrayLike,
@@ -103,6 +105,7 @@ def forward_kl_fit(
     return _search(_value_and_slope(objective), family, max_steps)
 
 
+@takes_key
 def reverse_kl_fit(
     log_target: Distribution | Callable[[Array], Array],
     starts: Distribution | Sequence[Distribution],

@@ -25,6 +25,7 @@ import numpy as np
 
 from tractable.core.checks import check, check_count
 from tractable.core.iterate import Run, Status, run
+from tractable.core.keys import takes_key
 from tractable.core.linalg import psd_factor
 from tractable.core.module import Module
 from tractable.core.programs import program
@@ -106,6 +107,7 @@ class PathfinderPosterior(JudgedDraws):
     _shown = ("family", "elbo", "elbos", "k_hat", "efficiency", "num_steps")
 
 
+@takes_key
 def pathfinder(
     log_density: Callable[..., Any],
     start: PyTree,

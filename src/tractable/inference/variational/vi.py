@@ -29,6 +29,7 @@ import numpy as np
 from tractable.bijections.support import Rebuild, unconstrain
 from tractable.core.checks import check, check_count, check_length, check_option
 from tractable.core.estimate import Estimate
+from tractable.core.keys import takes_key
 from tractable.core.programs import program
 from tractable.core.types import Array, Key, PyTree, Scalar
 from tractable.inference.target import FlatTarget
@@ -80,6 +81,7 @@ class VariationalPosterior(JudgedDraws):
         return _log_prob(self.family, self.rebuild, [jnp.asarray(leaf) for leaf in leaves])
 
 
+@takes_key
 def vi(
     log_density: Callable[..., Any],
     start: PyTree,

@@ -21,11 +21,13 @@ import jax.random as jr
 from tractable.core.checks import check, check_count
 from tractable.core.estimate import Estimate
 from tractable.core.iterate import Run, Status, bisect, run, run_until
+from tractable.core.keys import takes_key
 from tractable.core.linalg import symmetrise
 from tractable.core.module import Module
 from tractable.core.numerics import log_mean_exp, log_softmax
 from tractable.core.programs import program
 from tractable.core.types import Array, Float, Key, Scalar
+from tractable.core.user_code import call_user
 from tractable.core.verdict import Verdict
 from tractable.distributions.base import Distribution
 from tractable.distributions.gaussian import Gaussian
@@ -69,6 +71,7 @@ class RareEvent(Module):
         return Verdict(self.status.ok, said, {"relative_error": error, "levels": levels})
 
 
+@takes_key
 def adaptive_importance(
     log_density: Callable[..., Any] | Distribution,
     start: Gaussian,
@@ -179,7 +182,8 @@ def _amis(
         key, t = key_and_index
         points = _proposal(means[t], covs[t], degrees).sample(key, (num_draws,))
         draws = draws.at[t].set(points)
-        log_p = log_p.at[t].set(jax.vmap(lambda x: jnp.asarray(log_density(x, *args)))(points))
+        values = jax.vmap(lambda x: jnp.asarray(call_user("log_density", log_density, x, *args)))(points)
+        log_p = log_p.at[t].set(values)
         used = (jnp.arange(rounds) <= t).astype(draws.dtype)
         flat = draws.reshape((-1, d))
         known = jnp.repeat(used, num_draws, total_repeat_length=rounds * num_draws) > 0

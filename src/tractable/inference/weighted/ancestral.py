@@ -18,6 +18,7 @@ import numpy as np
 from tractable.core.checks import check, check_count
 from tractable.core.estimate import Estimate
 from tractable.core.host_random import generator
+from tractable.core.keys import takes_key
 from tractable.core.module import field
 from tractable.core.types import Array, Float, Int, Key
 from tractable.distributions.table_axes import Event, TableAxes
@@ -85,6 +86,7 @@ def logic_sampling(
     return _weighted(axes, rows, logs)
 
 
+@takes_key
 def likelihood_weighting(
     network: Iterable[Table] | Mapping[Any, Table], evidence: Event, *, key: Key, num_draws: int
 ) -> WeightedStates:

@@ -20,9 +20,11 @@ import numpy as np
 from tractable.core.accept import accept
 from tractable.core.checks import as_float, check, check_count, check_entries, check_finite, is_concrete
 from tractable.core.iterate import run
+from tractable.core.keys import takes_key
 from tractable.core.module import Module, field
 from tractable.core.programs import program
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
+from tractable.core.user_code import call_user
 from tractable.distributions.base import Distribution
 from tractable.inference.weighted.importance import Weighted, as_log_density
 
@@ -59,6 +61,7 @@ class Annealed(Weighted):
     acceptance: Float[Array, " steps"] | None = None
 
 
+@takes_key
 def annealed_importance(
     log_density: Callable[..., Any] | Distribution,
     base: Distribution,
@@ -128,7 +131,7 @@ def _anneal(
     num_draws, num_moves = sizes
 
     def log_p(x):
-        return jnp.asarray(log_density(x, *args), ladder.dtype)
+        return jnp.asarray(call_user("log_density", log_density, x, *args), ladder.dtype)
 
     def path(x, beta):
         return _scaled(1 - beta, base.log_prob(x)) + _scaled(beta, log_p(x))

@@ -17,10 +17,12 @@ import numpy as np
 
 from tractable.core.checks import check, check_count, is_concrete, offender
 from tractable.core.estimate import Estimate
+from tractable.core.keys import takes_key
 from tractable.core.module import Module, field
 from tractable.core.numerics import safe_log
 from tractable.core.programs import program
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
+from tractable.core.user_code import call_user
 from tractable.core.verdict import Verdict
 from tractable.distributions.base import Distribution, Univariate
 from tractable.distributions.inverse import Tabulated, tabulate
@@ -113,6 +115,7 @@ class Weighted(Module):
         return k_verdict(float(self.k_hat), self.num_draws)
 
 
+@takes_key
 def monte_carlo(
     function: Callable[[Any], Any], distribution: Proposal, *, key: Key, num_draws: int
 ) -> Estimate:
@@ -127,6 +130,7 @@ def monte_carlo(
     return _monte_carlo(function, distribution, key, check_count("num_draws", num_draws, least=2))
 
 
+@takes_key
 def importance(
     log_density: Callable[..., Any] | Distribution,
     proposal: Proposal,
@@ -214,7 +218,7 @@ def _weigh(
     log_density: Callable, proposal: Proposal, key: Key, num_draws: int, args: tuple
 ) -> tuple[Any, Array]:
     draws = proposal.sample(key, (num_draws,))
-    log_p = jax.vmap(lambda x: _as_numbers(log_density(x, *args)))(draws)
+    log_p = jax.vmap(lambda x: _as_numbers(call_user("log_density", log_density, x, *args)))(draws)
     check(log_p.shape == (num_draws,), "log_density", "one number per point", f"shape {log_p.shape[1:]}")
     return draws, log_p - jax.vmap(proposal.log_prob)(draws)
 

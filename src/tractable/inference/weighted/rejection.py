@@ -22,9 +22,11 @@ from tractable.core.accept import accept
 from tractable.core.checks import as_float, check, check_count
 from tractable.core.estimate import Estimate
 from tractable.core.iterate import Ended, Status, run_until
+from tractable.core.keys import takes_key
 from tractable.core.module import Module
 from tractable.core.programs import program
 from tractable.core.types import Array, ArrayLike, Int, Key, Scalar
+from tractable.core.user_code import call_user
 from tractable.core.verdict import Verdict
 from tractable.distributions.base import Distribution
 from tractable.inference.weighted.importance import Proposal, as_log_density
@@ -91,6 +93,7 @@ class Envelope(Ended, Module):
         return Verdict(self.status.ok, self.status.sentence)
 
 
+@takes_key
 def rejection(
     log_density: Callable[..., Any] | Distribution,
     proposal: Proposal,
@@ -165,7 +168,7 @@ class _LogRatio(Module):
 
     def __call__(self, x: Array, args: tuple) -> Scalar:
         log_q = self.proposal.log_prob(x)
-        return jnp.asarray(self.log_density(x, *args), log_q.dtype) - log_q
+        return jnp.asarray(call_user("log_density", self.log_density, x, *args), log_q.dtype) - log_q
 
 
 def _negative_ratio(x: Array, ratio: _LogRatio, args: tuple) -> Scalar:

@@ -23,6 +23,7 @@ import numpy as np
 from tractable.core import support
 from tractable.core.checks import as_float, check, check_count, check_option, is_concrete
 from tractable.core.estimate import Estimate
+from tractable.core.keys import takes_key
 from tractable.core.numerics import log_mean_exp, log_softmax, logsumexp
 from tractable.core.types import Array, ArrayLike, Int, Key
 
@@ -103,6 +104,7 @@ def mean_estimate(values: ArrayLike) -> Estimate:
     return _mean_estimate(f)
 
 
+@takes_key
 def resample(
     key: Key, log_weights: ArrayLike, num_draws: int | None = None, *, method: str = "systematic"
 ) -> Int[Array, " m"]:

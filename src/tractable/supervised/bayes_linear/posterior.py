@@ -21,6 +21,7 @@ import numpy as np
 
 from tractable.core.checks import check, check_count, namespace
 from tractable.core.factors import normal_log_density
+from tractable.core.keys import takes_key
 from tractable.core.module import Module, field
 from tractable.core.rows import Rows
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
@@ -116,6 +117,7 @@ class BayesianLinear(LinearPosterior):
         noise = xp.full(len(epistemic), 1 / xp.asarray(self.noise_precision))
         return UncertaintySplit(jnp.asarray(noise), jnp.asarray(epistemic))
 
+    @takes_key
     def sample(self, key: Key, num_draws: int = 1) -> tuple[Array, Array]:
         """Draws of the weights, one per row, and of the intercept (zeros where there is none)."""
         key_weights, key_offset = jr.split(key)
@@ -127,6 +129,7 @@ class BayesianLinear(LinearPosterior):
         centre, noise = xp.asarray(self.statistics.mean), xp.asarray(jr.normal(key_offset, (size,)))
         return jnp.asarray(w), jnp.asarray(centre[-1] - w @ centre[:-1] + self._offset_deviation() * noise)
 
+    @takes_key
     def sample_functions(self, key: Key, X: ArrayLike, num_draws: int = 1) -> Array:
         """Curves of the posterior: one row per draw, one column per row of `X`, without noise."""
         xp, (w, offset) = namespace(self, key, X), self.sample(key, num_draws)

@@ -24,6 +24,7 @@ import scipy.linalg
 
 from tractable.core.checks import check, check_count, has_values, namespace
 from tractable.core.iterate import Status
+from tractable.core.keys import takes_key
 from tractable.core.module import Module, field
 from tractable.core.rows import Rows, points
 from tractable.core.types import ArrayLike, Key, Values
@@ -160,6 +161,7 @@ class GaussianDiscriminant(Module):
         """The most probable class of each row; of equals the first."""
         return self.log_joint(X).argmax(1)
 
+    @takes_key
     def sample(self, key: Key, num_rows: int) -> tuple[np.ndarray, np.ndarray]:
         """Rows drawn from the model, and their classes."""
         num_rows = check_count("num_rows", num_rows)

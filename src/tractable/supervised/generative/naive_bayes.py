@@ -20,6 +20,7 @@ import jax.random as jr
 import numpy as np
 
 from tractable.core.checks import check, check_count, check_option, has_values, namespace
+from tractable.core.keys import takes_key
 from tractable.core.module import Module, field
 from tractable.core.rows import Rows, points
 from tractable.core.types import ArrayLike, Key, Values
@@ -162,6 +163,7 @@ class NaiveBayes(Module):
             return block.family.distribution(block.parameters)
         return block.family.distribution(tuple(p[:, place] for p in block.parameters))
 
+    @takes_key
     def sample(self, key: Key, num_rows: int) -> tuple[np.ndarray, np.ndarray]:
         """Rows drawn from the model, and their classes; multinomial rows have the mean length of their
         class."""

@@ -20,6 +20,7 @@ import numpy as np
 from tractable.core.checks import as_float, check, namespace, offender
 from tractable.core.chunks import pad_rows
 from tractable.core.iterate import Ended, Status
+from tractable.core.keys import takes_key
 from tractable.core.module import Module, field
 from tractable.core.numerics import softplus
 from tractable.core.rows import Rows, points
@@ -148,6 +149,7 @@ def fit_bayes_logistic(
     return _posterior(rows, *mode_and_precision(rows, rows.logistic, prior_precision))
 
 
+@takes_key
 def sample_logistic(
     X: ArrayLike | Rows,
     y: ArrayLike | None = None,

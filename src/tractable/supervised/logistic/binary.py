@@ -22,6 +22,7 @@ from scipy.special import expit, ndtr, ndtri
 from tractable.core.checks import check, check_count, namespace
 from tractable.core.chunks import pad_rows
 from tractable.core.iterate import Status
+from tractable.core.keys import takes_key
 from tractable.core.module import Module, field
 from tractable.core.numerics import sigmoid, sigmoid_derivative, softplus
 from tractable.core.rows import Rows, points
@@ -168,6 +169,7 @@ class LogisticModel(BinaryModel):
         )
 
 
+@takes_key
 def fit_logistic(
     X: ArrayLike | Rows,
     y: ArrayLike | None = None,

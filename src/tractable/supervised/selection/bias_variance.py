@@ -16,6 +16,7 @@ import jax.random as jr
 import numpy as np
 
 from tractable.core.checks import check, check_count, check_length
+from tractable.core.keys import takes_key
 from tractable.core.module import Module
 from tractable.core.types import ArrayLike, Key
 
@@ -82,6 +83,7 @@ def bias_variance_curve(
     return BiasVariance(np.asarray(settings), bias, found.var(1), float(noise), found)
 
 
+@takes_key
 def bias_variance(
     fit: Callable, draw: Callable[[Key], tuple[Any, Any]], points: ArrayLike, truth: ArrayLike, *, key: Key,
     noise: float | int = 0.0, num_data_sets: int = 100,

@@ -20,6 +20,7 @@ import numpy as np
 from tractable.core.checks import check, check_count
 from tractable.core.host_random import generator
 from tractable.core.interfaces import Task, task_of
+from tractable.core.keys import takes_key
 from tractable.core.module import Module
 from tractable.core.types import ArrayLike, Key
 from tractable.supervised.selection.losses import squared_loss, zero_one_loss
@@ -141,6 +142,7 @@ def leave_one_out(fit: Learner, X: ArrayLike, y: ArrayLike, loss: Loss | None = 
     return cross_validate(fit, X, y, LeaveOneOut(), loss)
 
 
+@takes_key
 def learning_curve(
     fit: Learner, X: ArrayLike, y: ArrayLike, sizes: Sequence[int] | np.ndarray, folds: Any,
     *, key: Key, loss: Loss | None = None,

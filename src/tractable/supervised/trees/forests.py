@@ -22,6 +22,7 @@ import numpy as np
 from tractable.core.checks import check, check_count, check_option, namespace
 from tractable.core.chunks import bucket_size
 from tractable.core.host_random import seeds
+from tractable.core.keys import takes_key
 from tractable.core.module import field
 from tractable.core.rows import Rows, points
 from tractable.core.types import ArrayLike, Float, Int, Key, Values
@@ -123,6 +124,7 @@ class Forest(Nodes):
         return Verdict(True, sentence, {"out_of_bag_error": error})
 
 
+@takes_key
 def fit_forest(
     X: ArrayLike | Rows,
     y: ArrayLike | None = None,

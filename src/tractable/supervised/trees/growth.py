@@ -22,6 +22,7 @@ from scipy.special import entr
 
 from tractable.core.checks import check, check_count, check_option
 from tractable.core.host_random import seeds
+from tractable.core.keys import takes_key
 from tractable.core.rows import Rows
 from tractable.core.types import ArrayLike, Key, Values
 from tractable.supervised.trees.splits import (
@@ -107,6 +108,7 @@ class Sample(NamedTuple):
         )
 
 
+@takes_key
 def fit_tree(
     X: ArrayLike | Rows,
     y: ArrayLike | None = None,

@@ -15,6 +15,7 @@ import numpy as np
 
 from tractable.core.checks import check_count, check_option, namespace
 from tractable.core.host_random import seeds
+from tractable.core.keys import takes_key
 from tractable.core.module import Module
 from tractable.core.rows import Rows, points
 from tractable.core.types import ArrayLike, Float, Key, Values
@@ -55,6 +56,7 @@ class RotationForest(Module):
         return Verdict(True, sentence, {"training_error": error})
 
 
+@takes_key
 def fit_rotation_forest(
     X: ArrayLike | Rows,
     y: ArrayLike | None = None,

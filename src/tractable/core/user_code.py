@@ -1,0 +1,65 @@
+"""The user's functions, called where they are traced: what goes wrong in them is said in their own terms.
+
+Errors.      NumPy, SciPy or `math` on a traced value, a Python `if` on one, and the wrong number of
+             arguments: the file and the line of the user's code, and what to use instead. Other errors pass.
+Cost.        None: a `try` while a function is traced.
+"""
+
+import linecache
+import re
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+from jax.errors import (
+    ConcretizationTypeError,
+    TracerArrayConversionError,
+    TracerBoolConversionError,
+    TracerIntegerConversionError,
+)
+
+__all__ = ["call_user", "user_line"]
+
+_LIBRARIES = {"equinox", "jax", "jaxlib", "jaxtyping", "numpy", "optax", "scipy", "tractable"}
+_MISFIT = re.compile(r"missing \d+ required|takes .* positional argument|unexpected keyword argument")
+
+
+def call_user(name: str, function: Callable[..., Any], *args: Any) -> Any:
+    """`function(*args)`; `name` is the argument by which the user gave it."""
+    try:
+        return function(*args)
+    except TracerBoolConversionError as error:
+        must = f"free of `if`, `while`, `and` and `or` on traced values; got one{_at(error)}"
+        raise TypeError(f"`{name}` must be {must}. Use `jax.numpy.where(condition, a, b)`.") from error
+    except (TracerArrayConversionError, TracerIntegerConversionError, ConcretizationTypeError) as error:
+        got = f"NumPy, SciPy, `math` or `float` on a traced value{_at(error)}"
+        fix = "Use `jax.numpy`, `jax.scipy` or `tractable.distributions` there."
+        raise TypeError(f"`{name}` must be written with JAX; got {got}. {fix}") from error
+    except TypeError as error:
+        inside = error.__traceback__ is not None and error.__traceback__.tb_next is not None
+        if inside or not _MISFIT.search(str(error)):
+            raise
+        got = f"{len(args)} positional arguments, and the function says: {error}"
+        fix = "The first is the point; the others are those of `args`, in their order."
+        raise TypeError(f"`{name}` must take what it is called with; got {got}. {fix}") from error
+
+
+def user_line(error: BaseException) -> str:
+    """The last line outside the libraries that the error passed through: `file:line, code`, or nothing."""
+    found, trace = "", error.__traceback__
+    while trace is not None:
+        if not _is_library(trace):
+            file, number = trace.tb_frame.f_code.co_filename, trace.tb_lineno
+            code = linecache.getline(file, number).strip()
+            found = f"{file}:{number}" + (f", `{code}`" if code else "")
+        trace = trace.tb_next
+    return found
+
+
+def _at(error: BaseException) -> str:
+    line = user_line(error)
+    return f" at {line}" if line else ""
+
+
+def _is_library(trace: TracebackType) -> bool:
+    return str(trace.tb_frame.f_globals.get("__name__", "")).split(".")[0] in _LIBRARIES
