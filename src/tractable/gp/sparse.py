@@ -175,7 +175,7 @@ def fit_sparse(
 
 
 def inducing_rows(kernel: Any, X: Table, num_inducing: int, *, num_candidates: int = 4096) -> np.ndarray:
-    """At most `num_inducing` rows to begin with: greedily those of the largest variance given the rows before.
+    """At most `num_inducing` rows to begin with: greedily those of the largest variance given those before.
 
     They are the pivots of a Cholesky factor of `num_candidates` rows at even steps.
     """

@@ -118,7 +118,7 @@ class GaussianChain(Module):
 
     @takes_key
     def simulate(self, key: Key, length: int, num_paths: int = 1) -> tuple[Array, Array]:
-        """Paths of the states, `(paths, length, d)`, and their readings, `(paths, length, m)`, from the model."""
+        """Paths of the states, `(paths, length, d)`, and of their readings, `(paths, length, m)`."""
         length = check_count("length", length)
         self._check_length(length)
         return _simulated(self, key, length, check_count("num_paths", num_paths))
