@@ -60,7 +60,7 @@ def test_parallel_edges_and_lonely_nodes():
     ("call", "message"),
     [
         (lambda: Diffusion(np.triu(WEIGHTS)), "`graph` must be undirected, with symmetric weights"),
-        (lambda: Diffusion(-WEIGHTS), "`graph` must be of non-negative weights"),
+        (lambda: Diffusion(-WEIGHTS), "`graph` must be of finite, non-negative weights"),
         (lambda: Diffusion(np.ones((2, 3))), "`graph` must be a graph or a square matrix of weights"),
         (lambda: Diffusion(WEIGHTS)(0, 5), r"`y` must be numbers of nodes from 0 to 4; got 5\.0"),
         (lambda: Diffusion(WEIGHTS).gram([0.5]), r"`X` must be numbers of nodes from 0 to 4; got 0\.5"),

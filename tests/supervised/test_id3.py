@@ -71,6 +71,10 @@ def test_weights_count_rows_and_frames_are_welcome(tmp_path):
 def test_bad_tables_are_named():
     with pytest.raises(ValueError, match="`labels` must be one per row"):
         fit_id3(ROWS, ["yes"])
+    with pytest.raises(
+        ValueError, match="`weights` must be zero or positive, and finite; got inf at index 0"
+    ):
+        fit_id3(ROWS, LABELS, np.where(np.arange(len(LABELS)) == 0, np.inf, 1.0))
     with pytest.raises(ValueError, match="`rows` must be of one length; got lengths"):
         fit_id3([["a"], ["a", "b"]], [0, 1])
     with pytest.raises(ValueError, match="`rows` must be of 4 attributes; got 1"):

@@ -189,6 +189,10 @@ def test_bad_input_is_named():
         fit_maxent(table, ["Pronoun"] * 10)
     with pytest.raises(ValueError, match=r"`targets` must be one per row \(10\); got 2"):
         fit_maxent(table, ["Noun", "Verb"])
+    with pytest.raises(
+        ValueError, match=r"`weights` must be zero or positive, and finite; got inf at index 3"
+    ):
+        fit_maxent(table, TAGS, np.where(np.arange(10) == 3, np.inf, 1.0))
     with pytest.raises(ValueError, match=r"`labels` must be at least two, distinct"):
         feature_table(FEATURES, WORDS, ["Noun", "Noun"])
     with pytest.raises(ValueError, match=r"`functions` must be finite; got inf of 'bad'"):

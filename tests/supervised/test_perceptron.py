@@ -2,6 +2,7 @@
 
 from itertools import product
 
+import jax.random as jr
 import numpy as np
 import pytest
 
@@ -66,10 +67,10 @@ def test_training_is_the_rule():
 
 def test_orders_weights_starts_and_limits():
     X, y = separable()
-    plain, shuffled = Perceptron.fit(X, y), Perceptron.fit(X, y, seed=3)
+    plain, shuffled = Perceptron.fit(X, y), Perceptron.fit(X, y, key=jr.key(3))
     assert not np.allclose(plain.weights, shuffled.weights)  # another plane, which separates too
     np.testing.assert_array_equal(shuffled.predict(X), y)
-    np.testing.assert_array_equal(Perceptron.fit(X, y, seed=3).weights, shuffled.weights)
+    np.testing.assert_array_equal(Perceptron.fit(X, y, key=jr.key(3)).weights, shuffled.weights)
     stopped = Perceptron.fit(XOR, EVEN, max_epochs=20)
     assert stopped.status is Status.exhausted
     assert "still errs" in repr(stopped)

@@ -19,7 +19,8 @@ from tractable.core.types import Array, ArrayLike, Bool
 
 __all__ = [
     "ImpossibleEvidence", "as_float", "check", "check_count", "check_entries", "check_finite", "check_length",
-    "check_option", "check_shape", "is_concrete", "is_key", "namespace", "offender", "to_device",
+    "check_nonnegative", "check_option", "check_shape", "is_concrete", "is_key", "namespace", "offender",
+    "to_device",
 ]  # fmt: skip
 
 
@@ -133,6 +134,11 @@ def check_entries(
         fine = np.asarray(ok(values))
         if not fine.all():
             check(False, name, must, got.format(offender(values, fine)), fix)
+
+
+def check_nonnegative(name: str, x: Any, fix: str = "") -> None:
+    """Check that concrete values are zero or positive, and finite, naming the first that is not."""
+    check_entries(name, x, lambda v: (v >= 0) & np.isfinite(v), "zero or positive, and finite", fix)
 
 
 def check_count(name: str, value: Any, least: int = 1, most: int | None = None) -> int:

@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tractable.core.checks import check, check_count, check_entries, is_concrete
+from tractable.core.checks import check, check_count, check_nonnegative, is_concrete
 from tractable.core.programs import program
 from tractable.core.sources import Block, array_blocks, item_blocks, open_table
 from tractable.core.types import Array, ArrayLike, Float
@@ -172,7 +172,7 @@ def _as_weights(weights: Any, num_rows: int, dtype: Any) -> Any:
     values = np.asarray(weights, dtype)
     must = f"of shape ({num_rows},), one per row"
     check(values.shape == (num_rows,), "weights", must, f"shape {values.shape}")
-    check_entries("weights", values, lambda v: (v >= 0) & np.isfinite(v), "zero or positive, and finite")
+    check_nonnegative("weights", values)
     return values
 
 

@@ -18,11 +18,11 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from tractable.core.checks import check, check_entries, check_option, has_values, offender
+from tractable.core.checks import check, check_nonnegative, check_option, has_values, offender
 from tractable.core.chunks import pad_rows
 from tractable.core.module import Module, field
 
-__all__ = ["Rows", "points", "refuse_text"]
+__all__ = ["Rows", "points", "refuse_text", "row_weights"]
 
 _TARGETS = ("number", "numbers", "class", "label", "binary", "sign")
 _LARGEST = int(np.finfo(np.float64).max)
@@ -96,7 +96,7 @@ class Rows(Module):
         has_gaps = _check_entries("X", table, found, gaps)
         targets, classes = (None, None) if target is None else _targets(y, target, len(table), num_classes)
         check(target is not None or y is None, "y", "left out where there are no targets", "targets")
-        counts = np.ones(len(table)) if weights is None else _weights(weights, len(table))
+        counts = row_weights(weights, len(table))
         return cls(table, targets, counts, found, classes, has_gaps, weights is not None)
 
     def __iter__(self) -> Iterator[Any]:
@@ -347,14 +347,16 @@ def _labels(y: Any, num_rows: int) -> tuple[np.ndarray, tuple]:
     return codes.reshape(-1).astype(np.int64), tuple(classes.tolist())
 
 
-def _weights(weights: Any, num_rows: int) -> Any:
-    """How often each row counts."""
+def row_weights(weights: Any, num_rows: int) -> Any:
+    """How often each row counts, one number each: once where `weights` is None."""
+    if weights is None:
+        return np.ones(num_rows)
     if not has_values(weights):
         check(weights.shape == (num_rows,), "weights", f"of shape ({num_rows},), one per row", weights.shape)
         return weights
     counts = _numbers("weights", weights)
     wanted = f"of shape ({num_rows},), one per row"
     check(counts.shape == (num_rows,), "weights", wanted, f"shape {counts.shape}")
-    check_entries("weights", counts, lambda v: (v >= 0) & np.isfinite(v), "zero or positive, and finite")
+    check_nonnegative("weights", counts)
     check(bool(counts.any()), "weights", "positive for at least one row", "zeros", "Weigh some rows.")
     return counts

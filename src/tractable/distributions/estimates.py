@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import xlogy
 
-from tractable.core.checks import check, check_entries
+from tractable.core.checks import check, check_nonnegative
 from tractable.core.module import HostResult
 from tractable.core.types import ArrayLike
 from tractable.distributions.conjugate_registry import add_statistics
@@ -92,7 +92,7 @@ def _counts(name: str, counts: ArrayLike) -> np.ndarray:
     values = np.asarray(counts, float)
     must = "counts of two or more categories"
     check(values.ndim in (1, 2) and values.shape[-1] > 1, name, must, f"shape {values.shape}")
-    check_entries(name, values, lambda v: np.isfinite(v) & (v >= 0), "zero or positive, and finite")
+    check_nonnegative(name, values)
     return values
 
 

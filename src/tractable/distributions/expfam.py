@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from tractable.core.checks import as_float, check, check_entries, is_concrete
+from tractable.core.checks import as_float, check, check_entries, check_nonnegative, is_concrete
 from tractable.core.module import Module, plates
 from tractable.core.support import Support
 from tractable.core.types import Array, ArrayLike, Float, Scalar
@@ -91,7 +91,7 @@ def row_weights(rows: ArrayLike, weights: ArrayLike | None) -> Float[Array, " n"
         return jnp.ones(n, kind if jnp.issubdtype(kind, jnp.floating) else None)
     weights = as_float("weights", weights)
     check(weights.shape == (n,), "weights", f"one number per row, shape ({n},)", f"shape {weights.shape}")
-    check_entries("weights", weights, lambda v: np.isfinite(v) & (v >= 0), "zero or positive, and finite")
+    check_nonnegative("weights", weights)
     return weights
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tractable.core.checks import check, check_entries, check_length
+from tractable.core.checks import check, check_length, check_nonnegative
 from tractable.core.types import Float, Int
 from tractable.distributions.table_axes import TableAxes, table_axes
 
@@ -89,6 +89,6 @@ def as_weights(weights: Any, rows: np.ndarray) -> np.ndarray | None:
         return None
     values = np.asarray(weights, float)
     check_length("weights", values, "data", rows)
-    check_entries("weights", values, lambda v: (v >= 0) & np.isfinite(v), "zero or positive, and finite")
+    check_nonnegative("weights", values)
     check(values.sum() > 0, "weights", "positive for at least one row", "zero for all")
     return values

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tractable.core.checks import as_float, check, check_entries, check_finite, is_concrete
+from tractable.core.checks import as_float, check, check_finite, check_nonnegative, is_concrete
 from tractable.core.factors import psd_root
 from tractable.core.geometry import pairwise, squared_euclidean
 from tractable.core.module import Module
@@ -173,7 +173,7 @@ def _weights(name: str, weights: ArrayLike | None, n: int) -> Float[Array, " n"]
     w = as_float(name, weights)
     check(w.shape == (n,), name, f"one number per point, shape ({n},)", f"shape {w.shape}")
     if is_concrete(w):
-        check_entries(name, w, lambda v: np.isfinite(v) & (v >= 0), "zero or positive, and finite")
+        check_nonnegative(name, w)
         check(float(w.sum()) > 0, name, "positive in total", float(w.sum()))
     return w / w.sum()
 

@@ -5,10 +5,11 @@ from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 
 from tractable.core.rows import Rows
+from tractable.core.types import Key
+from tractable.estimators.base import key_from
 from tractable.estimators.margins import MarginClassifier, fold_of_rows, merged
 from tractable.supervised.perceptrons.perceptron import Perceptron
 
@@ -44,15 +45,15 @@ class PerceptronClassifier(MarginClassifier):
         self.mean_ = np.average(rows.X, axis=0, weights=rows.weights)
         spread = np.sqrt(np.average((rows.X - self.mean_) ** 2, axis=0, weights=rows.weights))
         self.scale_ = np.where(spread > 0, spread, 1.0)
-        seed = check_random_state(self.random_state).randint(2**31 - 1) if self.shuffle else None
+        key = key_from(self.random_state) if self.shuffle else None
         points = self._scaled(rows)
-        self.model_ = self._planes(points, seed)
+        self.model_ = self._planes(points, key)
         self.mistakes_ = [plane.mistakes for plane in self.model_]
         self.n_iter_ = max(len(plane.mistakes) for plane in self.model_)
         left_out, fold = np.empty((rows.num_rows, len(self.model_))), fold_of_rows(rows.y, 5)
         for test in (fold == f for f in np.unique(fold)):
             if not test.all():
-                left_out[test] = _decided(self._planes(points.take(~test), seed), points.take(test))
+                left_out[test] = _decided(self._planes(points.take(~test), key), points.take(test))
             else:  # a table of one row in each class has nothing to leave out
                 left_out[test] = _decided(self.model_, points)[test]
         self._calibrate(left_out[:, 0] if len(self.classes_) == 2 else left_out, rows.y, rows.weights)
@@ -61,8 +62,8 @@ class PerceptronClassifier(MarginClassifier):
     def _scaled(self, rows: Rows) -> Rows:
         return replace(rows, X=(rows.X - self.mean_) / self.scale_)
 
-    def _planes(self, points: Rows, seed: int | None) -> tuple[Perceptron, ...]:
-        options: Any = {"max_epochs": self.max_iter, "seed": seed}
+    def _planes(self, points: Rows, key: Key | None) -> tuple[Perceptron, ...]:
+        options: Any = {"max_epochs": self.max_iter, "key": key}
         return tuple(Perceptron.fit(table, **options) for table in self._one_against_rest(points))
 
     def _decisions(self, X):

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from tractable.core.checks import as_float, check, check_option, offender
+from tractable.core.checks import as_float, check, check_entries, check_option
 from tractable.core.module import Module, field
 from tractable.core.types import Array, Float, Key, Scalar
 from tractable.distributions.multivariate import Dirichlet
@@ -76,9 +76,7 @@ class DirichletPrior:
         values = np.asarray(as_float("prior", given[name]))
         fits = values.shape in ((), shape)
         check(fits, f"prior of {name!r}", f"a number or an array of shape {shape}", f"shape {values.shape}")
-        ok = (values > 0) & np.isfinite(values)
-        if not ok.all():
-            check(False, f"prior of {name!r}", "positive and finite", offender(values, ok))
+        check_entries(f"prior of {name!r}", values, lambda v: (v > 0) & np.isfinite(v), "positive and finite")
         return np.broadcast_to(values, shape).astype(float)
 
 

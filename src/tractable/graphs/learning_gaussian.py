@@ -14,7 +14,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from tractable.core.checks import as_float, check, check_length, offender
+from tractable.core.checks import as_float, check, check_finite, check_length
 from tractable.core.types import Float
 from tractable.distributions.linear_gaussian import LinearGaussian
 from tractable.distributions.tabulation import as_weights
@@ -122,9 +122,7 @@ def _numbers(frame: Any, name: str) -> Float[np.ndarray, " rows"]:
     check(
         values.ndim == 1 and values.size > 0, name, "a column with at least one row", f"shape {values.shape}"
     )
-    ok = np.isfinite(values)
-    if not ok.all():
-        check(False, name, "finite", offender(values, ok))
+    check_finite(name, values)
     return values
 
 

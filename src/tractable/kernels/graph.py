@@ -14,7 +14,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from tractable.core.checks import as_float, check, check_finite, offender
+from tractable.core.checks import as_float, check, check_entries
 from tractable.core.module import field
 from tractable.core.support import positive
 from tractable.core.types import Array, ArrayLike, Float, Scalar
@@ -126,15 +126,12 @@ def weights_of(graph: Any) -> np.ndarray:
         weights = np.asarray(as_float("graph", graph))
     square = weights.ndim == 2 and weights.shape[0] == weights.shape[1] and weights.size > 0
     check(square, "graph", "a graph or a square matrix of weights", f"shape {weights.shape}")
-    check_finite("graph", weights)
-    if (weights < 0).any():
-        check(False, "graph", "of non-negative weights", offender(weights, weights >= 0))
+    check_entries("graph", weights, lambda v: (v >= 0) & np.isfinite(v), "of finite, non-negative weights")
     return weights
 
 
 def check_nodes(name: str, x: np.ndarray, count: int) -> None:
     """Refuse points that are not numbers of nodes."""
     check(x.shape[1] == 1, name, "numbers of nodes, one column", f"{x.shape[1]} columns")
-    ok = (x == np.round(x)) & (x >= 0) & (x < count)
-    if not ok.all():
-        check(False, name, f"numbers of nodes from 0 to {count - 1}", offender(x, ok))
+    must = f"numbers of nodes from 0 to {count - 1}"
+    check_entries(name, x, lambda v: (v == np.round(v)) & (v >= 0) & (v < count), must)

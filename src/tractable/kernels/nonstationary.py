@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tractable.core.checks import check, check_count, offender
+from tractable.core.checks import check, check_count, check_entries
 from tractable.core.module import field
 from tractable.core.support import nonnegative, positive, psd, real
 from tractable.core.types import Array, Float, Scalar
@@ -138,9 +138,8 @@ class CosineSimilarity(Kernel):
         return jnp.ones(len(x), x.dtype)
 
     def _check_points(self, name: str, x: np.ndarray) -> None:
-        ok = (x != 0).any(1)
-        if not ok.all():
-            check(False, name, "without rows of zeros, which have no direction", offender(x, ok))
+        must = "without rows of zeros, which have no direction"
+        check_entries(name, x, lambda v: (v != 0).any(1), must)
 
 
 class ProductFeature(Kernel):
@@ -216,9 +215,7 @@ class Wiener(Kernel):
         return x.prod(1)
 
     def _check_points(self, name: str, x: np.ndarray) -> None:
-        ok = x >= 0
-        if not ok.all():
-            check(False, name, "times from zero on for the Wiener kernel", offender(x, ok))
+        check_entries(name, x, lambda v: v >= 0, "times from zero on for the Wiener kernel")
 
 
 class Sigmoid(DotProduct):

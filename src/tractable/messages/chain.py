@@ -22,10 +22,10 @@ from tractable.core.checks import (
     as_float,
     check,
     check_count,
+    check_entries,
     check_option,
     has_values,
     is_concrete,
-    offender,
 )
 from tractable.core.module import Module
 from tractable.core.types import Array, Float, Int, Scalar
@@ -71,11 +71,7 @@ class Chain(Module):
             f"shape {self.log_pairs.shape}",
         )
         for name, values in (("log_nodes", self.log_nodes), ("log_pairs", self.log_pairs)):
-            if is_concrete(values):
-                cells = np.asarray(values)
-                ok = cells < np.inf
-                if not ok.all():
-                    check(False, name, "finite, or -inf for an impossible state", offender(cells, ok))
+            check_entries(name, values, lambda v: v < np.inf, "finite, or -inf for an impossible state")
         if is_concrete(length) and length is not None:
             check_count("length", int(length), 1, n)
         self.length = None if length is None else jnp.asarray(length)

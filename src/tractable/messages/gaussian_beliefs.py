@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tractable.core.checks import as_float, check, check_count, is_concrete, offender
+from tractable.core.checks import as_float, check, check_count, check_entries, is_concrete
 from tractable.core.module import Module
 from tractable.core.types import Array, ArrayLike, Float, Scalar
 from tractable.distributions.gaussian import Gaussian
@@ -179,11 +179,8 @@ def _on_grid(key: str, names: Any, function: Callable, grids: Mapping[str, Grid]
     check(not missing, "grids", f"given for every variable of {key!r}", f"none for {missing}")
     mesh = jnp.meshgrid(*(grids[name].points for name in names), indexing="ij")
     log_values = jax.vmap(function)(*(axis.reshape(-1) for axis in mesh)).reshape(mesh[0].shape)
-    if is_concrete(log_values):
-        cells = np.asarray(log_values)
-        ok = cells < np.inf
-        if not ok.all():
-            check(False, key, "a log-density: finite, or -inf where it is zero", offender(cells, ok))
+    must = "a log-density: finite, or -inf where it is zero"
+    check_entries(key, log_values, lambda v: v < np.inf, must)
     return Table(names, log_values)
 
 

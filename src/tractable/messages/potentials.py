@@ -11,7 +11,14 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from tractable.core.checks import ImpossibleEvidence, as_float, check, is_concrete, offender
+from tractable.core.checks import (
+    ImpossibleEvidence,
+    as_float,
+    check,
+    check_entries,
+    check_nonnegative,
+    is_concrete,
+)
 from tractable.core.module import Module, field
 from tractable.core.numerics import safe_log
 from tractable.core.types import Array, Float
@@ -47,13 +54,10 @@ class Table(Module):
     def from_values(cls, names: Names, values: Any, states: Any = None) -> "Table":
         """The potential with these non-negative values."""
         numbers = as_float("values", values)
+        check_nonnegative("values", numbers)
         if is_concrete(numbers):
-            cells = np.asarray(numbers)
-            ok = (cells >= 0) & (cells < np.inf)
-            if not ok.all():
-                check(False, "values", "zero or positive, and finite", offender(cells, ok))
             with np.errstate(divide="ignore"):
-                return cls(names, np.log(cells), states, validate=False)
+                return cls(names, np.log(np.asarray(numbers)), states, validate=False)
         return cls(names, safe_log(numbers), states, validate=False)
 
     @classmethod
@@ -206,8 +210,4 @@ def as_table(value: Any, name: str = "factors") -> Table:
 
 def _check_logs(name: str, log_values: Any) -> None:
     """Neither NaN nor infinite, where there are values."""
-    if is_concrete(log_values):
-        cells = np.asarray(log_values)
-        ok = cells < np.inf
-        if not ok.all():
-            check(False, name, "finite, or -inf for an impossible state", offender(cells, ok))
+    check_entries(name, log_values, lambda v: v < np.inf, "finite, or -inf for an impossible state")

@@ -13,7 +13,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from tractable.core.checks import as_float, check, check_shape, is_concrete, offender
+from tractable.core.checks import as_float, check, check_entries, check_shape
 from tractable.core.module import Module, field
 from tractable.core.types import Array, Float, Scalar
 from tractable.distributions.gaussian import Gaussian
@@ -68,11 +68,8 @@ class Quadratic(Module):
         self.constant = _floats("constant", constant)
         check_shape("precision", self.precision, (size, size), f"The vectors {self.names} have {self.dims}.")
         check_shape("shift", self.shift, (size,))
-        if validate and is_concrete(self.precision):
-            cells = np.asarray(self.precision)
-            ok = np.isfinite(cells) & (np.abs(cells - cells.T) <= 1e-8 * (1 + np.abs(cells)))
-            if not ok.all():
-                check(False, "precision", "finite and symmetric", offender(cells, ok))
+        if validate:
+            check_entries("precision", self.precision, _symmetric, "finite and symmetric")
 
     @classmethod
     def from_gaussian(cls, names: Names, gaussian: Any, dims: Sequence[int] | None = None) -> "Quadratic":
@@ -166,3 +163,7 @@ def _floats(name: str, value: Any) -> Any:
     """Floats in NumPy where there are values; tracers as they are."""
     plain = isinstance(value, np.ndarray) and value.dtype == np.float64
     return value if plain else numbers(as_float(name, value))
+
+
+def _symmetric(cells: np.ndarray) -> np.ndarray:
+    return np.isfinite(cells) & (np.abs(cells - cells.T) <= 1e-8 * (1 + np.abs(cells)))

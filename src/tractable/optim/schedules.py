@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import zeta
 
-from tractable.core.checks import check_count, check_entries
+from tractable.core.checks import check_count, check_nonnegative
 from tractable.core.module import Module, field
 from tractable.core.programs import program
 from tractable.core.support import nonnegative, positive
@@ -108,7 +108,7 @@ def check_schedule(
     horizon = check_count("horizon", horizon, least=64)
     steps = np.asarray(_evaluate(schedule, 1 << (horizon.bit_length() - 1)))
     fix = "A step must not go uphill: see the index, which is the step."
-    check_entries("schedule", steps, lambda v: np.isfinite(v) & (v >= 0), "zero or positive, and finite", fix)
+    check_nonnegative("schedule", steps, fix)
     return _judge_numbers(steps)
 
 

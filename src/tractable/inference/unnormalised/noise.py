@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from tractable.core.checks import as_float, check, check_count, check_entries
+from tractable.core.checks import as_float, check, check_count, check_entries, check_nonnegative
 from tractable.core.module import Module
 from tractable.core.support import Support, integer_range
 from tractable.core.types import Array, ArrayLike, Float, Int, Key, Shape
@@ -63,7 +63,7 @@ def frequency_noise(counts: ArrayLike, power: float = 0.75) -> AliasNoise:
     """
     c = np.asarray(as_float("counts", counts), float)
     check(c.ndim == 1 and c.size > 0, "counts", "a vector with an entry per word", f"shape {c.shape}")
-    check_entries("counts", c, lambda v: np.isfinite(v) & (v >= 0), "zero or positive, and finite")
+    check_nonnegative("counts", c)
     check(bool(c.sum() > 0), "counts", "positive somewhere", c.tolist())
     check(0 <= power <= 1, "power", "from 0 (uniform) to 1 (the frequencies)", power)
     weights = np.where(c > 0, c, 1.0) ** power * ((c > 0) | (power == 0))

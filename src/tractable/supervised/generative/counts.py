@@ -10,7 +10,7 @@ References.  Murphy (2012) section 3.5; Manning, Raghavan and Schuetze (2008) ch
 import jax.numpy as jnp
 import numpy as np
 
-from tractable.core.checks import check, namespace, offender
+from tractable.core.checks import check_nonnegative, namespace
 from tractable.core.module import field
 from tractable.core.types import ArrayLike, Values
 from tractable.distributions.counts import Poisson
@@ -31,9 +31,7 @@ def additive_smoothing(counts: ArrayLike, pseudo_count: ArrayLike = 1.0) -> np.n
     """
     c, alpha = np.asarray(counts, float), np.asarray(pseudo_count, float)
     for name, values in (("counts", c), ("pseudo_count", alpha)):
-        ok = np.isfinite(values) & (values >= 0)
-        if not ok.all():
-            check(False, name, "zero or positive, and finite", offender(values, ok))
+        check_nonnegative(name, values)
     raised = c + alpha
     with np.errstate(invalid="ignore"):
         return raised / raised.sum(-1, keepdims=True)

@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.linalg as sl
 
-from tractable.core.checks import check, check_count, check_option, namespace
+from tractable.core.checks import check, check_count, check_nonnegative, check_option, namespace
 from tractable.core.iterate import Run, run
 from tractable.core.module import Module, field
 from tractable.core.rows import Rows, points
@@ -248,7 +248,7 @@ def _strengths(penalty: Any, ridge: Any, convention: str, count: float) -> tuple
     """Both penalties in the `sum` convention."""
     check_option("convention", convention, CONVENTIONS)
     for name, number in (("penalty", penalty), ("ridge", ridge)):
-        check(bool(number >= 0) and bool(np.isfinite(number)), name, "zero or positive, and finite", number)
+        check_nonnegative(name, number)
     factor = {"sum": 1.0, "half": 0.5, "mean": count}[convention]
     return factor * float(penalty), (count if convention == "mean" else 1.0) * float(ridge)
 

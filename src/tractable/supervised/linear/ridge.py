@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.linalg
 
-from tractable.core.checks import check, check_count, check_option, namespace
+from tractable.core.checks import check, check_count, check_nonnegative, check_option, namespace
 from tractable.core.module import Module, field
 from tractable.core.rows import Rows
 from tractable.core.types import Array, ArrayLike, Float, Scalar, Values
@@ -115,9 +115,7 @@ def ridge(
     Array([0.8780488, 0.9756098], dtype=float64)
     """
     check_option("form", form, ("auto", "primal", "dual"))
-    check(
-        bool(penalty >= 0) and bool(np.isfinite(penalty)), "penalty", "zero or positive, and finite", penalty
-    )
+    check_nonnegative("penalty", penalty)
     features, constant = with_basis(X, y, weights, basis, intercept)
     rows, targets, count = features
     wide = form == "dual" or (form == "auto" and rows.shape[1] > rows.shape[0])

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.linalg
 
-from tractable.core.checks import check, offender
+from tractable.core.checks import check_nonnegative
 from tractable.core.module import Module, field
 from tractable.core.rows import Rows
 from tractable.core.types import Array, ArrayLike, Float, Int, Scalar
@@ -101,9 +101,7 @@ def least_squares(
     rows, targets, row_weights = Rows.of(X, y, weights, target="numbers")
     n, p = rows.shape
     ridge = np.broadcast_to(np.asarray(penalty, float), (p,)).copy()
-    ok = (ridge >= 0) & np.isfinite(ridge)
-    if not ok.all():
-        check(False, "penalty", "zero or positive, and finite", offender(ridge, ok))
+    check_nonnegative("penalty", ridge)
     columns = targets.reshape(n, -1)
     found = None
     if n >= _TALL and n >= 8 * (p + 1):

@@ -18,10 +18,11 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import log_softmax
 
-from tractable.core.checks import as_float, check, check_count, check_option
+from tractable.core.checks import check, check_count, check_nonnegative, check_option
 from tractable.core.chunks import bucket_size
 from tractable.core.iterate import Ended, Status
 from tractable.core.module import HostResult, Module, field
+from tractable.core.rows import row_weights
 from tractable.core.types import Array, ArrayLike, Float, Int, Scalar
 from tractable.optim.gradient import LineSearchDescent
 from tractable.optim.minimise import minimise
@@ -127,7 +128,7 @@ def fit_maxent(
     Without a penalty, features that separate the labels have no finite weights: they are named in the error.
     """
     check_option("solver", solver, _SOLVERS)
-    check(np.isfinite(penalty) and penalty >= 0, "penalty", "zero or positive, and finite", penalty)
+    check_nonnegative("penalty", penalty)
     codes, w = checked_targets(table, targets, weights)
     if not penalty:
         _refuse_separation(table, codes)
@@ -182,10 +183,7 @@ def checked_targets(
     check(len(listed) == table.num_rows, "targets", f"one per row ({table.num_rows})", len(listed))
     strange = [label for label in listed if label not in place]
     check(not strange, "targets", f"among the labels {list(table.labels)}", repr(strange[:1]))
-    w = np.ones(len(listed)) if weights is None else np.asarray(as_float("weights", weights), float)
-    fine = w.shape == (len(listed),) and bool((w >= 0).all()) and w.sum() > 0
-    check(fine, "weights", "zero or positive, one per row", w.shape)
-    return np.array([place[label] for label in listed]), w
+    return np.array([place[label] for label in listed]), row_weights(weights, len(listed))
 
 
 def _negative(lam: Array, flat: Array, features: Array, values: Array, codes: Array, w: Array, penalty: Array,

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tractable.core.checks import check
+from tractable.core.checks import check, check_nonnegative
 from tractable.core.iterate import Ended, Status
 from tractable.core.module import Module, field
 from tractable.core.rows import Rows
@@ -125,7 +125,7 @@ the boundary).
 def check_options(penalty: float | int, separated: str) -> None:
     """The options that the fits of log-linear models share."""
     check(separated in ("raise", "report"), "separated", "'raise' or 'report'", repr(separated))
-    check(np.isfinite(penalty) and penalty >= 0, "penalty", "zero or positive, and finite", penalty)
+    check_nonnegative("penalty", penalty)
 
 
 def judge_separation(

@@ -12,6 +12,7 @@ Cost.        $O(nd)$ per epoch; $O(n^2)$ per epoch for a kernel.
 References.  Rosenblatt (1958); Novikoff (1962); Freund and Schapire (1999).
 """
 
+from collections.abc import Iterable, Iterator
 from itertools import combinations
 from typing import Any
 
@@ -20,10 +21,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from tractable.core.checks import check, check_count, namespace
+from tractable.core.host_random import generator
 from tractable.core.iterate import Ended, Status, run
 from tractable.core.module import Module, field
 from tractable.core.rows import Rows, points
-from tractable.core.types import Array, ArrayLike, Values
+from tractable.core.types import Array, ArrayLike, Key, Values
 from tractable.core.verdict import Verdict
 from tractable.kernels.base import Kernel
 from tractable.kernels.stationary import RBF
@@ -56,9 +58,9 @@ class Perceptron(Ended, Module):
         max_epochs: int = 1000,
         weights: ArrayLike | None = None,
         start: ArrayLike | None = None,
-        seed: int | None = None,
+        key: Key | None = None,
     ) -> "Perceptron":
-        """Epochs over the rows until one has no mistakes, in their own order or, with a `seed`, a new one
+        """Epochs over the rows until one has no mistakes, in their own order or, with a `key`, a new one
         each.
 
         A row of weight two moves the plane twice as far; one of weight zero is absent.
@@ -70,10 +72,12 @@ class Perceptron(Ended, Module):
         table = augmented(rows) if bias else rows.X
         w = np.zeros(table.shape[1]) if start is None else np.array(start, float)
         check(w.shape == table.shape[1:], "start", f"a vector of length {table.shape[1]}", f"shape {w.shape}")
-        order = _orders(rows, max_epochs, seed)
-        from tractable.supervised.perceptrons.loops import epochs  # numba, then what it compiles
+        from tractable.supervised.perceptrons.loops import epoch  # numba, then what it compiles
 
-        w, mean, mistakes = epochs(table, rows.signs, rows.weights, w, *order)
+        late, orders = np.zeros(w.size), _orders(rows, max_epochs, key)
+        each = (epoch(table, rows.signs, rows.weights, order, w, late, before) for order, before in orders)
+        mistakes = _until_none(each)
+        mean = w - late / (len(mistakes) * np.count_nonzero(rows.weights))
         plane, offset = (w[:-1], float(w[-1])) if bias else (w, 0.0)
         mean = mean if bias else np.append(mean, 0.0)
         return cls(plane, offset, mean, int(mistakes.sum()), mistakes, int(_status(mistakes)))
@@ -117,15 +121,18 @@ class KernelPerceptron(Ended, Module):
         *,
         max_epochs: int = 1000,
         weights: ArrayLike | None = None,
-        seed: int | None = None,
+        key: Key | None = None,
     ) -> "KernelPerceptron":
         """As `Perceptron.fit` among the features of a kernel; add a constant to the kernel for a bias."""
         rows = Rows.of(X, y, weights, target="sign", absent="keep")
         kernel = RBF() if kernel is None else kernel
-        order = _orders(rows, max_epochs, seed)
-        from tractable.supervised.perceptrons.loops import kernel_epochs  # numba, then what it compiles
+        from tractable.supervised.perceptrons.loops import kernel_epoch  # numba, then what it compiles
 
-        counts, mistakes = kernel_epochs(kernel_matrix(kernel, rows.X), rows.signs, rows.weights, *order)
+        table, (counts, decisions) = kernel_matrix(kernel, rows.X), np.zeros((2, rows.num_rows))
+        orders = _orders(rows, max_epochs, key)
+        mistakes = _until_none(
+            kernel_epoch(table, rows.signs, rows.weights, order, counts, decisions) for order, _ in orders
+        )
         return cls(kernel, rows.X, counts * rows.signs, mistakes, int(_status(mistakes)))
 
     @property
@@ -237,10 +244,22 @@ def _lines(rows: np.ndarray) -> Any:
                 yield sign * tilted, -sign * (tilted @ middle + shift)
 
 
-def _orders(rows: Rows, max_epochs: int, seed: int | None) -> tuple[np.ndarray, int, int]:
-    """The rows that are present, how many epochs they take part in, and the seed of their order."""
-    epochs = check_count("max_epochs", max_epochs)
-    return np.flatnonzero(rows.weights > 0), epochs, -1 if seed is None else int(seed)
+def _orders(rows: Rows, max_epochs: int, key: Key | None) -> Iterator[tuple[np.ndarray, int]]:
+    """The rows that are present in the order of each epoch, and how many rows came before it."""
+    present = np.flatnonzero(rows.weights > 0)
+    numbers = None if key is None else generator(key)
+    for number in range(check_count("max_epochs", max_epochs)):
+        yield present if numbers is None else numbers.permutation(present), number * len(present)
+
+
+def _until_none(mistakes: Iterable[int]) -> np.ndarray:
+    """The numbers up to the first that is zero."""
+    found = []
+    for count in mistakes:
+        found.append(count)
+        if count == 0:
+            break
+    return np.array(found)
 
 
 def _verdict(plane: Perceptron | KernelPerceptron) -> Verdict:

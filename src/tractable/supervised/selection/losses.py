@@ -15,7 +15,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from tractable.core.checks import check, check_length, offender
+from tractable.core.checks import check, check_entries, check_length
 from tractable.core.module import Module, plates
 from tractable.core.types import ArrayLike
 from tractable.core.verdict import Verdict
@@ -70,9 +70,7 @@ def negative_log_likelihood(predicted: Distribution, targets: ArrayLike) -> np.n
 def gaussian_nll(targets: ArrayLike, predictions: ArrayLike, scale: ArrayLike) -> np.ndarray:
     r"""$(y - \hat y)^2 / 2\sigma^2 + \frac12\log 2\pi\sigma^2$ of each row."""
     sigma = np.asarray(scale, float)
-    ok = sigma > 0
-    if not ok.all():
-        check(False, "scale", "positive", offender(sigma, ok))
+    check_entries("scale", sigma, lambda v: v > 0, "positive")
     return squared_loss(targets, predictions) / (2 * sigma**2) + 0.5 * np.log(2 * np.pi * sigma**2)
 
 
@@ -127,9 +125,7 @@ def confusion_matrix(
         check(codes.dtype.kind in "iub", name, "codes 0, 1, ... of classes", f"dtype {codes.dtype}")
     size = int(max(y.max(), h.max())) + 1 if num_classes is None else num_classes
     for name, codes in (("targets", y), ("predictions", h)):
-        ok = (codes >= 0) & (codes < size)
-        if not ok.all():
-            check(False, name, f"from 0 to {size - 1}", offender(codes, ok))
+        check_entries(name, codes, lambda v: (v >= 0) & (v < size), f"from 0 to {size - 1}")
     counts = np.bincount(y.astype(int) * size + h, weights, size * size)
     return counts.reshape(size, size).astype(float)
 
@@ -185,7 +181,6 @@ def _pair(targets: np.ndarray, predictions: np.ndarray) -> tuple[np.ndarray, np.
 def _probabilities(probs: ArrayLike) -> np.ndarray:
     p = np.asarray(probs, float)
     check(p.ndim == 2 and p.size > 0, "probs", "of shape (rows, classes)", f"shape {p.shape}")
-    ok = (p >= 0).all(1) & (np.abs(p.sum(1) - 1) <= 1e-6)
-    if not ok.all():
-        check(False, "probs", "probabilities that sum to 1 in each row", offender(p, ok))
+    must = "probabilities that sum to 1 in each row"
+    check_entries("probs", p, lambda v: (v >= 0).all(1) & (np.abs(v.sum(1) - 1) <= 1e-6), must)
     return p

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from tractable.core.checks import as_float, check, check_option, offender
+from tractable.core.checks import as_float, check, check_entries, check_option
 from tractable.core.module import Module, field
 from tractable.core.types import ArrayLike
 from tractable.distributions.continuous import Normal
@@ -188,9 +188,7 @@ def conformal_interval(
     target with probability at least `level`. Without scales all intervals are equally wide."""
     check((scale is None) == (new_scale is None), "new_scale", "given with `scale`", "one of them")
     spread = np.ones_like(np.asarray(targets, float)) if scale is None else np.asarray(scale, float)
-    ok = spread > 0
-    if not ok.all():
-        check(False, "scale", "positive", offender(spread, ok))
+    check_entries("scale", spread, lambda v: v > 0, "positive")
     scores = np.abs(np.asarray(targets, float) - np.asarray(predictions, float)) / spread
     centre = np.asarray(new_predictions, float)
     half = conformal_threshold(scores, level) * (1.0 if new_scale is None else np.asarray(new_scale, float))
@@ -232,9 +230,7 @@ def _scored(uncertainty: ArrayLike, losses: ArrayLike) -> tuple[np.ndarray, np.n
 
 def _check_errors(losses: np.ndarray, failure: float) -> None:
     check(0 < failure < 1, "failure", "between 0 and 1", failure)
-    errors = (losses == 0) | (losses == 1)
-    if not errors.all():
-        check(False, "losses", "0 or 1 for a bound", offender(losses, errors))
+    check_entries("losses", losses, lambda v: (v == 0) | (v == 1), "0 or 1 for a bound")
 
 
 def _risk_bound(losses: np.ndarray, failure: float) -> float:

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from tractable.core.checks import as_float, check
+from tractable.core.checks import check
 from tractable.core.module import HostResult, field
+from tractable.core.rows import row_weights
 from tractable.core.types import ArrayLike, Float, Int
 from tractable.core.verdict import Verdict
 from tractable.supervised.trees.tree import split_gain
@@ -115,9 +116,7 @@ def fit_id3(
     check(len(y) == len(table), "labels", f"one per row ({len(table)})", len(y))
     names = tuple(names) if names is not None else tuple(f"x{j}" for j in range(len(table[0])))
     check(len(names) == len(table[0]), "names", f"one per attribute ({len(table[0])})", len(names))
-    w = np.ones(len(y)) if weights is None else np.asarray(as_float("weights", weights), float)
-    check(w.shape == (len(y),) and bool((w >= 0).all()), "weights", "zero or positive, one per row", w)
-    check(w.sum() > 0, "weights", "positive for at least one row", "zeros")
+    w = row_weights(weights, len(y))
     keep = w > 0
     kept = [row for row, k in zip(table, keep) if k]
     columns = [_codes([row[j] for row in kept]) for j in range(len(names))]

@@ -21,9 +21,9 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import entr
 
-from tractable.core.checks import as_float, check, check_option, namespace, offender
+from tractable.core.checks import as_float, check, check_nonnegative, check_option, namespace
 from tractable.core.module import Module, field
-from tractable.core.rows import Rows, points
+from tractable.core.rows import Rows, points, row_weights
 from tractable.core.types import ArrayLike, Bool, Float, Int, Values
 from tractable.core.verdict import Verdict
 
@@ -223,9 +223,7 @@ def split_gain(counts: ArrayLike, criterion: str = "entropy", base: float | int 
     """
     table = np.asarray(as_float("counts", counts), float)
     check(table.ndim == 2 and table.size > 0, "counts", "of shape (parts, classes)", f"shape {table.shape}")
-    ok = np.isfinite(table) & (table >= 0)
-    if not ok.all():
-        check(False, "counts", "zero or positive, and finite", offender(table, ok))
+    check_nonnegative("counts", table)
     check_option("criterion", criterion, ("entropy", "gini"))
     check(table.sum() > 0, "counts", "of at least one row", "zeros")
     sizes = table.sum(1)
@@ -250,8 +248,7 @@ def information_gain(
     y, a = np.asarray(labels), np.asarray(attribute)
     check(y.ndim == 1 and len(y) > 0, "labels", "a vector of at least one", f"shape {y.shape}")
     check(a.shape == y.shape, "attribute", f"one value per row {y.shape}", f"shape {a.shape}")
-    w = np.ones(len(y)) if weights is None else np.asarray(as_float("weights", weights), float)
-    check(w.shape == y.shape, "weights", f"one per row {y.shape}", f"shape {w.shape}")
+    w = row_weights(weights, len(y))
     classes, codes = np.unique(y, return_inverse=True)
     parts, at = np.unique(a, return_inverse=True)
     shape = (len(parts), len(classes))
