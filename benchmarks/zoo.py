@@ -110,7 +110,7 @@ def _curved(target: Target, seed: int) -> tuple[Any, list]:
     if not post.ok:
         return post.verdict, []
     numbers = post.verdict.numbers
-    evidence = Estimate(post.log_evidence, jnp.asarray(numbers.get("log_evidence_error", 0.0)))
+    evidence = Estimate(post.log_evidence.value, jnp.asarray(numbers.get("log_evidence_error", 0.0)))
     return post.verdict, [(evidence, target.log_mass)]
 
 

@@ -10,9 +10,10 @@ from tractable.core.iterate import Status, count_traces
 from tractable.distributions.gaussian import Gaussian
 from tractable.distributions.regression_conjugate import linear_regression_log_evidence
 from tractable.inference.evidence.bridge import bridge_evidence
-from tractable.inference.evidence.evidence import Evidence, aic, bic
+from tractable.inference.evidence.criteria import aic, bic
 from tractable.inference.evidence.thermodynamic import stepping_stone_evidence, thermodynamic_evidence
 from tractable.inference.grid import grid_posterior
+from tractable.inference.trust.evidence import Evidence
 from tractable.inference.weighted.adaptive_importance import adaptive_importance
 from tractable.inference.weighted.annealed import annealed_importance, temperature_ladder
 from tractable.inference.weighted.importance import importance

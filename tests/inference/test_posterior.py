@@ -14,8 +14,8 @@ from tests.inference.test_diagnostics import autoregressive
 from tractable.core.iterate import Status, count_traces
 from tractable.core.module import Module
 from tractable.core.storage import StorageError
-from tractable.inference.chains import posterior as module
-from tractable.inference.chains.posterior import Posterior
+from tractable.inference import posterior as module
+from tractable.inference.chains.posterior import ChainPosterior as Posterior
 from tractable.inference.samplers.sampler import Info
 from tractable.inference.trust.effective_size import bulk_effective_size, mcse_mean
 
@@ -91,7 +91,7 @@ def test_counts():
     assert make(info=None, warmup=None).num_gradients == 0
     assert post.status is Status.completed
     np.testing.assert_array_equal(post.stacked()["theta"][500], post.draws["theta"][1, 0])
-    np.testing.assert_array_equal(post.variable("theta[2]"), post.draws["theta"][..., 2])
+    np.testing.assert_array_equal(post["theta[2]"], post.draws["theta"][..., 2])
 
 
 def test_derived_quantities_are_computed_once_per_draw():

@@ -244,12 +244,12 @@ def test_bad_input_is_refused_by_name():
         call(prior={"mean": 3.0})
     with pytest.raises(TypeError, match=r"`prior` must be continuous|continuous to be a free number"):
         call(prior=Poisson(2.0), log_likelihood=lambda x: -x, args=())
-    with pytest.raises(ValueError, match=r"`log_likelihood` must be a number or minus infinity at draws"):
+    with pytest.raises(ValueError, match=r"`likelihood` must be a number or minus infinity at draws"):
         call(log_likelihood=lambda x: jnp.nan * x.sum(), args=())
-    with pytest.raises(ValueError, match=r"`log_likelihood` must be above minus infinity at some draw"):
+    with pytest.raises(ValueError, match=r"`likelihood` must be above minus infinity at some draw"):
         call(log_likelihood=lambda x: -jnp.inf, args=())
-    with pytest.raises(ValueError, match=r"`log_likelihood` must be one number; got shape \(3,\)"):
-        call(log_likelihood=lambda x: x, args=())
+    with pytest.raises(ValueError, match=r"`likelihood` must be one number, or one per row; got"):
+        call(log_likelihood=lambda x: x[None], args=())
     with pytest.raises(ValueError, match=r"`temperatures` must be rising from 0 to 1"):
         call(temperatures=[0.0, 0.5])
 

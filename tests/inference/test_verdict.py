@@ -9,7 +9,7 @@ from scipy import stats
 from tests.inference.test_diagnostics import autoregressive
 from tractable.core.iterate import Status
 from tractable.core.module import Module
-from tractable.inference.chains.posterior import Posterior
+from tractable.inference.chains.posterior import ChainPosterior as Posterior
 from tractable.inference.samplers.sampler import Info
 from tractable.inference.trust.verdict import movement, needed_effective_size, rhat_limit, where_diverging
 

@@ -119,9 +119,7 @@ SLIPS = [
     Slip(
         "NumPy, Pathfinder", lambda: I.pathfinder(with_numpy, 1.0, key=KEY), TypeError, _line(with_numpy, 1)
     ),
-    Slip(
-        "NumPy, SMC", lambda: I.smc(with_numpy, D.Normal(), key=KEY), TypeError, "`log_likelihood` must be wr"
-    ),
+    Slip("NumPy, SMC", lambda: I.smc(with_numpy, D.Normal(), key=KEY), TypeError, "`likelihood` must be wr"),
     Slip(
         "NumPy, importance",
         lambda: I.importance(with_numpy, D.Normal(), key=KEY, num_draws=30),

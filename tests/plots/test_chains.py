@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tractable.inference.chains.posterior import Posterior
+from tractable.inference.chains.posterior import ChainPosterior as Posterior
 from tractable.inference.samplers.sampler import Info
 from tractable.inference.trust.effective_size import bulk_effective_size
 from tractable.plots.chains import (

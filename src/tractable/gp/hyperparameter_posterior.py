@@ -33,7 +33,7 @@ from tractable.gp.hyperparameters import FreePrior, free_process, objective
 from tractable.gp.points import Observed, Table, observe
 from tractable.gp.regression import GaussianProcess, fitted
 from tractable.inference.chains.mcmc import mcmc
-from tractable.inference.chains.posterior import Posterior
+from tractable.inference.chains.posterior import ChainPosterior
 
 __all__ = ["HyperparameterPosterior", "sample_hyperparameters"]
 
@@ -43,7 +43,7 @@ _WIDE = 2.0
 class HyperparameterPosterior(Module):
     """Draws of the hyperparameters with their verdict, and some of them kept as processes for predictions."""
 
-    draws: Posterior
+    draws: ChainPosterior
     processes: GaussianProcess = field(show=False)  # stacked
     observed: Observed = field(show=False)
 

@@ -5,16 +5,15 @@ from tractable.inference.chains.adapters import from_stan as from_stan
 from tractable.inference.chains.finite_chains import check_kernel as check_kernel
 from tractable.inference.chains.mcmc import mcmc as mcmc
 from tractable.inference.chains.mcmc import resume as resume
-from tractable.inference.chains.posterior import Posterior as Posterior
 from tractable.inference.curvature.laplace import laplace as laplace
 from tractable.inference.evidence.bridge import bridge_evidence as bridge_evidence
 from tractable.inference.evidence.comparison import bayes_factor as bayes_factor
 from tractable.inference.evidence.comparison import model_posterior as model_posterior
+from tractable.inference.evidence.criteria import aic as aic
+from tractable.inference.evidence.criteria import bic as bic
 from tractable.inference.evidence.cross_validation import k_fold as k_fold
 from tractable.inference.evidence.cross_validation import loo as loo
 from tractable.inference.evidence.cross_validation import waic as waic
-from tractable.inference.evidence.evidence import aic as aic
-from tractable.inference.evidence.evidence import bic as bic
 from tractable.inference.evidence.stacking import compare as compare
 from tractable.inference.evidence.stacking import stack as stack
 from tractable.inference.evidence.thermodynamic import thermodynamic_evidence as thermodynamic_evidence
@@ -39,6 +38,7 @@ from tractable.inference.grid import grid_posterior as grid_posterior
 from tractable.inference.particles.filter import particle_filter as particle_filter
 from tractable.inference.particles.smc import smc as smc
 from tractable.inference.particles.smoothing import backward_sample as backward_sample
+from tractable.inference.posterior import Posterior as Posterior
 from tractable.inference.samplers.adaptive_metropolis import AdaptiveMetropolis as AdaptiveMetropolis
 from tractable.inference.samplers.chees import ChEES as ChEES
 from tractable.inference.samplers.elliptical import EllipticalSlice as EllipticalSlice

@@ -15,6 +15,7 @@ from tractable.core.checks import check
 from tractable.core.interfaces import HasMarginals, HasPosterior, HasPredictions, HasQueries
 from tractable.core.iterate import Run
 from tractable.distributions.base import Distribution
+from tractable.inference.posterior import Posterior
 
 __all__ = ["posterior", "predict"]
 
@@ -26,16 +27,16 @@ def posterior(model: Any, *data: Any, **options: Any) -> Any:
 
     >>> import jax.numpy as jnp
     >>> from tractable.distributions import Bernoulli, Beta
-    >>> posterior(Beta(2.0, 2.0), Bernoulli, jnp.array([1, 1, 1, 0]))
+    >>> posterior(Beta(2.0, 2.0), Bernoulli, jnp.array([1, 1, 1, 0])).distribution
     Beta(a=5.0, b=3.0)
     """
     parts = data[0] if len(data) == 1 and isinstance(data[0], tuple) else data
     if isinstance(model, HasPosterior):
         return model.posterior(*parts, **options)
     if isinstance(model, Distribution) and len(parts) == 2:
-        from tractable.distributions.conjugate import posterior as conjugate_posterior
+        from tractable.inference.exact import exact_posterior
 
-        return conjugate_posterior(model, *parts, **options)
+        return exact_posterior(model, *parts, **options)
     if isinstance(model, HasMarginals):
         return model.marginals(*parts, **options)
     if isinstance(model, HasQueries):
@@ -58,6 +59,8 @@ def predict(model: Any, x: Any, **options: Any) -> Any:
     model = model.state if isinstance(model, Run) else model
     if isinstance(model, HasPredictions):
         return model.predict_dist(x, **options)
+    if isinstance(model, Posterior):
+        return model.predict(x, **options)
     if isinstance(model, Distribution):
         from tractable.distributions.conjugate import predictive
 

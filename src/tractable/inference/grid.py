@@ -22,31 +22,40 @@ import numpy as np
 from tractable.core.checks import as_float, check, check_count, check_finite
 from tractable.core.estimate import Estimate
 from tractable.core.iterate import run
-from tractable.core.module import Module
 from tractable.core.numerics import logsumexp
 from tractable.core.programs import program
 from tractable.core.quadrature import panels
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
 from tractable.core.verdict import Verdict
 from tractable.distributions.inverse import Tabulated
+from tractable.inference.posterior import Posterior, as_one_chain
 
 __all__ = ["GridPosterior", "grid_posterior"]
 
 _ORDER, _CHECK = 12, 9  # nodes per panel, and nodes of the rule that it is checked against
+_DRAWS = 4000  # that stand for the posterior where draws are asked for
 _FINE = 1024  # pieces per panel in which a marginal is tabulated: quantiles to a millionth of a panel
 
 
-class GridPosterior(Module):
+class GridPosterior(Posterior):
     """A posterior on the nodes of a quadrature rule, its evidence, and how far both can be trusted."""
 
     points: Float[Array, "n d"]
     log_masses: Float[Array, " n"]  # of each node, normalised: they include the rule's weights
     log_densities: Float[Array, " n"]  # of the posterior at each node
-    log_evidence: Estimate  # its standard error is the difference of two rules
+    log_marginal: Estimate  # its standard error is the difference of two rules
     mode: Float[Array, " d"]
     edge: Scalar  # the largest density on the rim of the box, as a share of the largest of all
     edges: tuple[np.ndarray, ...] = eqx.field(converter=tuple)
     _shown = ("points", "log_evidence", "mode", "mean")
+
+    def _chains(self) -> Array:
+        return as_one_chain(self.sample(jr.key(0), (_DRAWS,)))
+
+    @property
+    def log_evidence(self) -> Estimate:
+        """The integral of the density over the box; its error is the difference of two rules."""
+        return self.log_marginal
 
     @property
     def dim(self) -> int:

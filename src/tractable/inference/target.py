@@ -20,7 +20,7 @@ from tractable.core.programs import program
 from tractable.core.types import Array, Float, PyTree, Scalar
 from tractable.core.user_code import call_user, user_line
 
-__all__ = ["FlatTarget", "rebuilt"]
+__all__ = ["FlatTarget", "freed", "rebuilt"]
 
 
 class FlatTarget(Module):
@@ -78,6 +78,14 @@ class FlatTarget(Module):
 def rebuilt(rebuild: Rebuild, points: Float[Array, "n d"]) -> PyTree:
     """Points of the real vector in the space of the start."""
     return jax.vmap(lambda free: rebuild(free)[0])(points)
+
+
+def freed(rebuild: Rebuild, x: PyTree) -> Float[Array, " d"]:
+    """The free numbers of one `x` in the space of the start: the inverse of `rebuild`."""
+    leaves = jax.tree.leaves(x)
+    slots = zip(rebuild.slots, rebuild.bijections)
+    parts = [bijection.inverse(jnp.asarray(leaves[slot.leaf])).reshape(-1) for slot, bijection in slots]
+    return jnp.concatenate(parts)
 
 
 def _number(name: str, function: Callable[..., Any], x: Any, *args: Any) -> Array:

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from scipy.special import bdtrik
 
 from tractable.core.checks import check, check_count
-from tractable.inference.chains.posterior import Posterior
+from tractable.inference.posterior import Posterior
 from tractable.inference.trust.autocorrelation import mean_autocovariance
 from tractable.inference.trust.effective_size import (
     bulk_effective_size,
@@ -26,7 +26,7 @@ __all__ = [
 
 def plot_trace(post: Posterior, variable: str, *, ax: Axes | None = None) -> Axes:
     """The draws of one variable in order, a line per chain, with marks at the foot where steps diverged."""
-    chains = post.variable(variable)
+    chains = post[variable]
     ax = axes_of(ax, 6, 3)
     for number, chain in enumerate(chains):
         ax.plot(chain, lw=0.6, color=f"C{number % 10}", label=f"chain {number}")
@@ -44,7 +44,7 @@ def plot_ranks(post: Posterior, variable: str, *, num_bins: int = 20, ax: Axes |
 
     The band holds 99 % of the counts of one bin that independent draws would have.
     """
-    chains, bins = post.variable(variable), check_count("num_bins", num_bins, 2)
+    chains, bins = post[variable], check_count("num_bins", num_bins, 2)
     order = np.argsort(chains.reshape(-1), kind="stable")
     places = np.empty(chains.size, int)
     places[order] = np.arange(chains.size)
@@ -66,7 +66,7 @@ def plot_autocorrelation(
     post: Posterior, variable: str, *, num_lags: int = 50, ax: Axes | None = None
 ) -> Axes:
     """The correlation of draws with those before them, a line per chain; the band is two errors of noise."""
-    chains = np.asarray(post.variable(variable), float)
+    chains = np.asarray(post[variable], float)
     lags = min(check_count("num_lags", num_lags, 1), chains.shape[1] - 1) + 1
     covariance = mean_autocovariance(chains[:, None])[:, :lags]
     ax = axes_of(ax, 5, 3)
@@ -81,7 +81,7 @@ def plot_autocorrelation(
 
 def plot_pair(post: Posterior, x: str, y: str, *, most: int = 4000, ax: Axes | None = None) -> Axes:
     """Two variables against each other; diverging draws on top. At most `most` of the others are shown."""
-    first, second = post.variable(x).reshape(-1), post.variable(y).reshape(-1)
+    first, second = post[x].reshape(-1), post[y].reshape(-1)
     bad = _diverging(post).reshape(-1)
     good = np.flatnonzero(~bad)
     good = good[:: max(len(good) // check_count("most", most), 1)]
@@ -93,7 +93,7 @@ def plot_pair(post: Posterior, x: str, y: str, *, most: int = 4000, ax: Axes | N
     return ax
 
 
-def plot_energy(post: Posterior, *, num_bins: int = 40, ax: Axes | None = None) -> Axes:
+def plot_energy(post: Any, *, num_bins: int = 40, ax: Axes | None = None) -> Axes:
     """Energies about their mean, beside their changes from step to step: as wide, where momentum suffices."""
     energy = np.asarray(getattr(post.info, "energy", np.nan), float)
     known = energy.ndim == 2 and np.isfinite(energy).all()
@@ -115,7 +115,7 @@ def plot_running_mean(
     post: Posterior, variable: str, *, num_points: int = 50, ax: Axes | None = None
 ) -> Axes:
     """The mean of the first draws of each chain as they become more, and the mean of all with two errors."""
-    chains = np.asarray(post.variable(variable), float)
+    chains = np.asarray(post[variable], float)
     lengths = _lengths(chains.shape[1], num_points, least=1)
     means = np.cumsum(chains, 1)[:, lengths - 1] / lengths[None]
     ax = axes_of(ax, 5, 3)
@@ -133,7 +133,7 @@ def plot_effective_size(
     post: Posterior, variable: str, *, num_points: int = 15, ax: Axes | None = None
 ) -> Axes:
     """The effective size of the first draws as they become more: a straight line where the chains mix."""
-    chains = np.asarray(post.variable(variable), float)
+    chains = np.asarray(post[variable], float)
     lengths = _lengths(chains.shape[1], num_points, least=4)
     ax = axes_of(ax, 5, 3)
     for name, size in (("bulk", bulk_effective_size), ("tail", tail_effective_size)):

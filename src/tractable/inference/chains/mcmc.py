@@ -34,7 +34,7 @@ from tractable.core.iterate import Status
 from tractable.core.keys import takes_key
 from tractable.core.progress import progress_bar
 from tractable.core.types import Key, PyTree
-from tractable.inference.chains.posterior import Posterior
+from tractable.inference.chains.posterior import ChainPosterior
 from tractable.inference.chains.rounds import (
     Continuation,
     DiskStore,
@@ -62,7 +62,7 @@ from tractable.inference.samplers.nuts import NUTS
 from tractable.inference.samplers.sampler import Sampler
 from tractable.inference.target import FlatTarget
 
-__all__ = ["mcmc", "resume"]
+__all__ = ["go_on", "mcmc", "resume"]
 
 _DENSE_UP_TO = 100  # coordinates: beyond, products with a dense matrix cost more than most gradients
 _SCATTERED = 8  # points at least, for the first map
@@ -70,11 +70,14 @@ _SCATTERED = 8  # points at least, for the first map
 
 @takes_key
 def mcmc(
-    log_density: Callable[..., Any],
-    start: PyTree,
+    log_density: Callable[..., Any] | None = None,
+    start: PyTree = None,
     sampler: Sampler | None = None,
     *,
     key: Key,
+    prior: Any = None,
+    likelihood: Callable[..., Any] | None = None,
+    observed: Any = None,
     num_chains: int = 4,
     num_draws: int = 1000,
     warmup: str | int = "auto",
@@ -88,10 +91,13 @@ def mcmc(
     seconds: float | int = 30.0,
     stream: str | os.PathLike | None = None,
     progress: bool = True,
-) -> Posterior:
+) -> ChainPosterior:
     """Draws of the density $\\propto$ `exp(log_density(x, *args))` of a pytree `x` with the structure of
     `start`.
 
+    - Or of `prior` and `likelihood`, a pytree of distributions and a function of `x` and `args` that returns
+      the log-likelihood of each row, or with `observed` the distribution of the rows (`inference.joint`);
+      start and supports are those of the prior, and the posterior knows its rows (`loo`, `predict`).
     - `sampler` is `NUTS()` unless given. Leaves that are not any real number have their support in `supports`
       (`{"tau": positive}`); the log-determinants are added for you. Arrays in `args` are data: other arrays
       of the same shapes use the same program.
@@ -112,6 +118,8 @@ def mcmc(
     check(known, "sampler", "a sampler", repr(sampler), fix, TypeError)
     begun, moving = time.monotonic(), as_arrays(NUTS() if sampler is None else sampler)
     plan = Plan(num_chains, num_draws, thin, warmup, metric, begin, spread)
+    parts = (prior, likelihood, args, observed, supports)
+    log_density, start, args, supports = _as_stated(log_density, start, *parts)
     _refuse_idle(moving, supports, plan)
     target, free = _target(log_density, start, args, supports, moving)
     words, upkeep = key_words(key), Upkeep(checkpoint, seconds, progress, begun)
@@ -131,14 +139,17 @@ def mcmc(
 
 def resume(
     path: str | os.PathLike,
-    log_density: Callable[..., Any],
+    log_density: Callable[..., Any] | None = None,
     *,
+    prior: Any = None,
+    likelihood: Callable[..., Any] | None = None,
+    observed: Any = None,
     num_draws: int | None = None,
     args: tuple = (),
     checkpoint: str | os.PathLike | None = None,
     seconds: float | int = 30.0,
     progress: bool = True,
-) -> Posterior:
+) -> ChainPosterior:
     """Go on with a run from its checkpoint or its saved posterior: the same draws as if it had not stopped.
 
     A run that was stopped early completes the draws that it was asked for; a complete one makes as many
@@ -146,11 +157,48 @@ def resume(
     """
     begun, saved = time.monotonic(), _load(path)
     kept = saved.continuation
-    done, planned = _done(kept), kept.plan.num_draws
-    more = (planned - done or planned) if num_draws is None else check_count("num_draws", num_draws)
+    parts = (prior, likelihood, args, observed, kept.supports)
+    log_density, _, args, _ = _as_stated(log_density, kept.start, *parts)
     target, _ = _target(log_density, kept.start, args, kept.supports, kept.chains.sampler)
     _check_density(path, kept.chains, target)
-    return _go_on(saved, target, done + more, Upkeep(checkpoint, seconds, progress, begun))
+    return _go_on(saved, target, _total(kept, num_draws), Upkeep(checkpoint, seconds, progress, begun))
+
+
+def go_on(
+    post: ChainPosterior,
+    num_draws: int | None = None,
+    *,
+    checkpoint: str | os.PathLike | None = None,
+    seconds: float | int = 30.0,
+    progress: bool = True,
+) -> ChainPosterior:
+    """See `ChainPosterior.resume`."""
+    target: Any = post._stated()
+    kept: Any = post.continuation
+    fix = "Use `tractable.resume(path, log_density, ...)` for a run that was read from a file."
+    check(kept is not None and target is not None, "post", "a whole run with its density", "draws", fix)
+    upkeep = Upkeep(checkpoint, seconds, progress, time.monotonic())
+    return _go_on(post, target, _total(kept, num_draws), upkeep)
+
+
+def _total(kept: Continuation, num_draws: int | None) -> int:
+    """How many draws there are to be in the end: those asked for, or as many again."""
+    done, planned = _done(kept), kept.plan.num_draws
+    more = (planned - done or planned) if num_draws is None else check_count("num_draws", num_draws)
+    return done + more
+
+
+def _as_stated(
+    log_density: Any, start: PyTree, prior: Any, likelihood: Any, args: tuple, observed: Any, supports: Any
+) -> tuple[Any, PyTree, tuple, Any]:
+    """The density, the start, the data and the supports of a model, whichever way it is stated."""
+    if likelihood is None and log_density is not None:
+        idle = prior is None and observed is None
+        check(idle, "prior, observed", "left out beside a log-density", "given", "State a `likelihood`.")
+        return log_density, start, args, supports
+    from tractable.inference.joint import state  # with distributions, which plain densities do not need
+
+    return state(log_density, start, prior, likelihood, args, observed, supports)
 
 
 def _refuse_idle(sampler: Sampler, supports: Any, plan: Plan) -> None:
@@ -218,7 +266,7 @@ def _seeks_modes(plan: Plan) -> bool:
 
 def _complete(
     target: Any, kept: Continuation, store: MemoryStore | DiskStore, left: int, upkeep: Upkeep
-) -> Posterior:
+) -> ChainPosterior:
     """Warm the chains up, if they are not warm, and draw `left` times."""
     status = Status.completed
     if kept.warmup is None:
@@ -237,7 +285,7 @@ def _complete(
     return draw(target, kept, store, left, upkeep, status)
 
 
-def _go_on(saved: Posterior, target: Any, total: int, upkeep: Upkeep) -> Posterior:
+def _go_on(saved: ChainPosterior, target: Any, total: int, upkeep: Upkeep) -> ChainPosterior:
     """Draw on from a saved posterior until there are `total` draws."""
     kept, done = saved.continuation, _done(saved.continuation)
     kept = dataclasses.replace(kept, plan=dataclasses.replace(kept.plan, num_draws=total))
@@ -254,9 +302,9 @@ def _done(kept: Continuation) -> int:
     return 0 if kept.warmup is None else kept.chains.count // kept.plan.thin
 
 
-def _load(path: str | os.PathLike) -> Posterior:
+def _load(path: str | os.PathLike) -> ChainPosterior:
     saved = storage.load(path)
-    ok = isinstance(saved, Posterior) and isinstance(saved.continuation, Continuation)
+    ok = isinstance(saved, ChainPosterior) and isinstance(saved.continuation, Continuation)
     check(ok, "path", "a checkpoint or a posterior saved by `save`", f"{path} with {type(saved).__name__}")
     return saved
 

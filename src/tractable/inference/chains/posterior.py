@@ -8,55 +8,27 @@ References.  Vehtari, Gelman, Simpson, Carpenter and Buerkner (2021).
 """
 
 import dataclasses
-import importlib
-import os
-from collections.abc import Callable, Sequence
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
-import jax.numpy as jnp
+import jax.random as jr
 import numpy as np
 
-from tractable.core import storage
+from tractable.bijections.support import Rebuild, unconstrain
 from tractable.core.checks import check, check_count, has_values
-from tractable.core.estimate import Estimate
 from tractable.core.iterate import Ended, Status
-from tractable.core.module import Module, field
-from tractable.core.programs import program
+from tractable.core.module import field
 from tractable.core.types import PyTree
 from tractable.core.verdict import Verdict
-from tractable.inference.trust.chain_report import (
-    PROBS,
-    ChainReport,
-    column,
-    examine,
-    named_leaves,
-    variable_names,
-)
-from tractable.inference.trust.effective_size import mcse_mean
+from tractable.inference.posterior import Posterior, each_draw, remembered, with_target
+from tractable.inference.trust.evidence import Evidence
 from tractable.inference.trust.verdict import Fault, find_faults, judge
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-__all__ = ["Posterior"]
-
-_BLOCK = 1 << 14  # draws of one chain that a derived quantity is computed of at once
-
-_ARVIZ_RECORDS = {
-    "acceptance_rate": "acceptance",
-    "n_steps": "num_gradients",
-    "diverging": "diverging",
-    "reached_max_treedepth": "saturated",
-    "energy": "energy",
-}
+__all__ = ["ChainPosterior"]
 
 
-class Posterior(Ended, Module):
+class ChainPosterior(Ended, Posterior):
     """Draws of Markov chains with their records; prints as the table of its variables and the verdict."""
-
-    __slots__ = ("_answers",)  # beside the fields, so that what was computed is no part of the tree
 
     draws: PyTree  # arrays (chains, draws, ...)
     log_density: Any  # (chains, draws)
@@ -69,6 +41,10 @@ class Posterior(Ended, Module):
         static=True, default=()
     )  # of the driver; each makes the verdict a refusal
     continuation: Any = None  # with which a run goes on
+    _is_dependent = True
+
+    def _chains(self) -> PyTree:
+        return self.draws
 
     @property
     def num_chains(self) -> int:
@@ -86,89 +62,41 @@ class Posterior(Ended, Module):
         return int(sum(np.sum(np.asarray(count)) for count in counts))
 
     @property
-    def names(self) -> list[str]:
-        """The scalar variables: `tau`, `theta[0]`, `theta[1]`, ..."""
-        return [scalar for name, leaf in named_leaves(self.draws) for scalar in variable_names(name, leaf)]
-
-    @property
-    def report(self) -> ChainReport:
-        """Means, quantiles and diagnostics of every scalar variable, as arrays."""
-        return _remembered(self, "report", lambda: examine(self.draws))
-
-    @property
     def verdict(self) -> Verdict:
         """Whether to trust the draws: `ok`, `sentence`, and the `numbers` behind it."""
-        return _remembered(self, "verdict", lambda: judge(self))
+        return remembered(self, "verdict", lambda: judge(self))
 
     @property
     def faults(self) -> tuple[Fault, ...]:
         """What is wrong with the draws, the gravest first, and what to do about it."""
-        return _remembered(self, "faults", lambda: find_faults(self))
+        return remembered(self, "faults", lambda: find_faults(self))
 
-    def variable(self, name: str) -> np.ndarray:
-        """The draws `(chains, draws)` of one scalar variable, such as `theta[0]`."""
-        return column(self.draws, name)
+    @property
+    def log_evidence(self) -> Evidence:
+        """By bridge sampling from the draws, which needs the density: that of the run, as it was stated.
 
-    def summary(
-        self, names: Sequence[str] | None = None, probs: Sequence[float | int] = (0.05, 0.5, 0.95)
-    ) -> "pd.DataFrame":
-        """Mean, sd, quantiles, error and diagnostics by variable; printed, it ends with the verdict.
-
-        `names` choose scalars (`theta[0]`) or whole leaves (`theta`).
+        After `load`, `bridge_evidence(log_density, post, key=...)` is given it again.
         """
-        from tractable.inference.trust.summary_table import summary_table
+        return remembered(self, "log_evidence", self._bridged)
 
-        probs = tuple(float(prob) for prob in probs)
-        report = self.report if set(probs) <= set(PROBS) else examine(self.draws, probs)
-        rows = self.names if names is None else self._chosen(names)
-        return summary_table(report, probs, rows, self.verdict.sentence)
-
-    def stacked(self) -> PyTree:
-        """The draws with chains one after the other: arrays `(chains * draws, ...)`."""
-        size = self.num_chains * self.num_draws
-        return jax.tree.map(lambda leaf: np.asarray(leaf).reshape(size, *np.shape(leaf)[2:]), self.draws)
-
-    def map(self, function: Callable[[PyTree], PyTree]) -> "Posterior":
+    def map(self, function: Any) -> "ChainPosterior":
         """The posterior of `function(draw)`: a pytree of arrays, computed of each draw in one program."""
-        chains = [self._map_chain(function, chain) for chain in range(self.num_chains)]
-        draws = jax.tree.map(lambda *parts: np.stack(parts), *chains)
-        return dataclasses.replace(self, draws=draws, continuation=None)
+        return dataclasses.replace(self, draws=each_draw(function, self.draws), continuation=None)
 
-    def thin(self, step: int) -> "Posterior":
+    def thin(self, step: int) -> "ChainPosterior":
         """Every `step`-th draw of each chain."""
         step = check_count("step", step, 1, self.num_draws)
         kept = jax.tree.map(lambda leaf: leaf[:, ::step], (self.draws, self.log_density))
         shape = np.shape(self.log_density)
         info = jax.tree.map(lambda leaf: np.broadcast_to(np.asarray(leaf), shape)[:, ::step], self.info)
-        return dataclasses.replace(self, draws=kept[0], log_density=kept[1], info=info, continuation=None)
+        thinned = dataclasses.replace(self, draws=kept[0], log_density=kept[1], info=info, continuation=None)
+        return with_target(thinned, self._stated())
 
-    def expectation(self, function: Callable[[PyTree], Any]) -> Estimate:
-        """The mean of `function(draw)`, a number or an array, with an error that knows the autocorrelation.
+    def resume(self, num_draws: int | None = None, **options: Any) -> "ChainPosterior":
+        """Go on with the run, as `tractable.resume` does from a file; with the density that it carries."""
+        from tractable.inference.chains.mcmc import go_on
 
-        The error is zero for a constant and NaN where draws are not finite.
-        """
-        values = self.map(function).draws
-        check(isinstance(values, np.ndarray), "function", "one that returns an array", type(values).__name__)
-        values = values.astype(float)
-        constant = values.max((0, 1)) == values.min((0, 1))
-        error = np.where(constant, 0.0, mcse_mean(values))
-        return Estimate(jnp.asarray(values.mean((0, 1))), jnp.asarray(error))
-
-    def save(self, path: str | os.PathLike) -> None:
-        """Write all of it to one file for `tractable.load`; what cannot be stored is refused by name."""
-        storage.save(path, self)
-
-    def to_arviz(self) -> Any:
-        """The draws and records as ArviZ has them: a `DataTree`, or before version 1 an `InferenceData`."""
-        posterior = {name: np.asarray(leaf) for name, leaf in named_leaves(self.draws)}
-        shape = np.shape(self.log_density)
-        stats = {"lp": np.asarray(self.log_density)}
-        if self.info is not None:
-            stats |= {
-                theirs: np.broadcast_to(np.asarray(getattr(self.info, ours)), shape)
-                for theirs, ours in _ARVIZ_RECORDS.items()
-            }
-        return _to_arviz({"posterior": posterior, "sample_stats": stats})
+        return go_on(self, num_draws, **options)
 
     def __repr__(self) -> str:
         if not has_values((self.draws, self.log_density)):
@@ -176,60 +104,27 @@ class Posterior(Ended, Module):
         size = f"Posterior of {self.num_chains} x {self.num_draws} draws"
         return f"{size}, {self.num_gradients} gradients, {self.seconds:.3g} s\n{self.summary()!r}"
 
-    def _chosen(self, names: Sequence[str]) -> list[str]:
-        """The scalars that names of scalars or of leaves stand for."""
-        check(not isinstance(names, str), "names", "a list of names", repr(names), f"Pass [{names!r}].")
-        leaves = {name: variable_names(name, leaf) for name, leaf in named_leaves(self.draws)}
-        every, rows = set(self.names), []
-        for name in names:
-            known = name in leaves or name in every
-            check(known, "names", f"among the variables ({', '.join(leaves)})", repr(name))
-            rows += leaves.get(name, [name])
-        return rows
+    def _repr_html_(self) -> str:
+        return str(self.summary()._repr_html_())
 
-    def _map_chain(self, function: Callable, chain: int) -> PyTree:
-        """Blocks of one size, the last of which reaches back: one program for all."""
-        size = min(_BLOCK, self.num_draws)
-        starts = [min(start, self.num_draws - size) for start in range(0, self.num_draws, size)]
-        parts, done = [], 0
-        for start in starts:
-            block = jax.tree.map(
-                lambda leaf, low=start: np.asarray(leaf[chain, low : low + size]), self.draws
-            )
-            found, skip = _each_draw(function, block), done - start
-            parts.append(jax.tree.map(lambda leaf, skip=skip: np.asarray(leaf)[skip:], found))
-            done = start + size
-        return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
+    def _rebuild(self) -> Rebuild:
+        """The map from free numbers to the draws."""
+        kept: Any = self.continuation
+        target: Any = self._stated()
+        if hasattr(target, "rebuild"):
+            return target.rebuild
+        fix = "Give `bridge_evidence` free real numbers instead."
+        known = kept is not None and target is None
+        check(known, "posterior", "a run of a sampler in real space", "other draws", fix)
+        return unconstrain(kept.start, kept.supports)[1]
 
+    def _bridged(self) -> Evidence:
+        from tractable.inference.evidence.bridge import bridge_evidence
 
-def _remembered(post: Posterior, name: str, compute: Callable[[], Any]) -> Any:
-    """Computed once per object, which keeps it."""
-    if not hasattr(post, "_answers"):
-        object.__setattr__(post, "_answers", {})
-    if name not in post._answers:
-        post._answers[name] = compute()
-    return post._answers[name]
-
-
-@program
-def _each_draw(function: Callable, block: PyTree) -> PyTree:
-    return jax.vmap(function)(block)
-
-
-def _to_arviz(groups: dict[str, dict[str, np.ndarray]]) -> Any:
-    """By whichever generation of ArviZ is installed."""
-    library = _arviz()
-    old = library.__name__ == "arviz" and library.__version__.startswith("0.")
-    return library.from_dict(**groups) if old else library.from_dict(groups)
-
-
-def _arviz() -> ModuleType:
-    for name in ("arviz", "arviz_base"):
-        try:
-            return importlib.import_module(name)
-        except ModuleNotFoundError as error:
-            if error.name != name:  # it is there, and lacks something itself
-                raise
-    raise ModuleNotFoundError(
-        "`to_arviz` must have ArviZ installed; got none. Run `pip install tractable[arviz]`."
-    )
+        target: Any = self._stated()
+        fix = "Use `bridge_evidence(log_density, post, key=...)`."
+        known = hasattr(target, "rebuild")
+        got = "draws without their density" if target is None else "a sampler in a space of its own"
+        check(known, "log_evidence", "asked of a run that carries its density in real space", got, fix)
+        found = bridge_evidence(target, self, key=jr.key(0))
+        return self._evidence(found.value, found.standard_error, found.method, found.code)

@@ -23,8 +23,9 @@ from tractable.core.iterate import Status
 from tractable.core.module import Module
 from tractable.core.progress import progress_bar
 from tractable.core.types import PyTree
-from tractable.inference.chains.posterior import Posterior
+from tractable.inference.chains.posterior import ChainPosterior
 from tractable.inference.chains.threads import BLOCK, Chains, Records, Whitened, evaluate, stream
+from tractable.inference.posterior import with_target
 from tractable.inference.samplers.sampler import Info
 from tractable.inference.trust.smoothness import find_jump
 
@@ -152,7 +153,7 @@ def draw(
     left: int,
     upkeep: Upkeep,
     status: Status = Status.completed,
-) -> Posterior:
+) -> ChainPosterior:
     """Draw `left` times in rounds; between them look at the clock and the keyboard."""
     chains, size, divergences, saved_at, last = kept.chains, 25, 0, time.monotonic(), None
     count = chains.num_chains
@@ -177,7 +178,7 @@ def draw(
     post = _posterior(dataclasses.replace(kept, chains=chains), store, upkeep, status, remarks)
     if upkeep.checkpoint is not None:
         _save(post, upkeep.checkpoint)
-    return post
+    return with_target(post, target)
 
 
 def kept_of(records: Records) -> dict[str, Any]:
@@ -191,7 +192,7 @@ def _posterior(
     upkeep: Upkeep,
     status: Status,
     remarks: tuple[str, ...] = (),
-) -> Posterior:
+) -> ChainPosterior:
     """The draws so far, with what is needed to go on."""
     parts, chains = store.joined(), kept.chains
     shape = np.shape(parts["log_density"])
@@ -200,7 +201,7 @@ def _posterior(
     if chains.is_tuned:
         tuned = tuned.with_step_size(np.asarray(chains.step_sizes.mean()))
     made = parts["draws"], parts["log_density"], info, tuned, kept.warmup
-    return Posterior(*made, time.monotonic() - upkeep.begun, status, _remarks(info) + remarks, kept)
+    return ChainPosterior(*made, time.monotonic() - upkeep.begun, status, _remarks(info) + remarks, kept)
 
 
 def _round(
@@ -255,7 +256,7 @@ def _jump_remarks(chains: Chains, target: Any, last: Any) -> tuple[str, ...]:
     )
 
 
-def _save(post: Posterior, path: Any) -> None:
+def _save(post: ChainPosterior, path: Any) -> None:
     """A checkpoint: without draws that are on disk already."""
     if post.continuation.stream is not None:
         parts = jax.tree.map(lambda leaf: np.asarray(leaf[:, :0]), (post.draws, post.log_density, post.info))

@@ -34,6 +34,8 @@ from tractable.inference.curvature.precision import (
     hessian_diagonal,
     hessian_product,
 )
+from tractable.inference.joint import state
+from tractable.inference.posterior import with_target
 from tractable.inference.target import FlatTarget
 from tractable.optim.minimise import minimise
 from tractable.optim.newton import Newton
@@ -50,9 +52,12 @@ Curvature = str | Callable[..., Precision]
 
 
 def laplace(
-    log_density: LogDensity,
-    start: PyTree,
+    log_density: LogDensity | None = None,
+    start: PyTree = None,
     *,
+    prior: Any = None,
+    likelihood: LogDensity | None = None,
+    observed: Any = None,
     args: tuple = (),
     supports: Support | Mapping[str, Support | None] | None = None,
     other_starts: Sequence[PyTree] = (),
@@ -64,6 +69,7 @@ def laplace(
 ) -> LaplacePosterior:
     r"""Laplace's approximation of $f = \exp$ `log_density(parameters, *args)`, which need not be normalised.
 
+    Or of `prior` and `likelihood`, as in `mcmc`.
     `start` is any pytree of floats or a `Module` with supports (`supports` gives or replaces them). From
     `other_starts` further modes are looked for; the one with the largest evidence is returned, the rest are
     its `others`. `curvature` is "dense", "diagonal", "low_rank" (`rank` eigenpairs and a diagonal, or
@@ -71,11 +77,14 @@ def laplace(
     `ggn_curvature` and `kronecker_curvature` for networks.
 
     >>> post = laplace(lambda x: -0.5 * 4.0 * (x - 1.0) ** 2, 0.0)
-    >>> round(float(post.mode), 6), round(float(post.log_evidence - jnp.log(jnp.sqrt(2 * jnp.pi / 4))), 6)
+    >>> round(float(post.mode), 6), round(float(post.log_evidence.value - 0.5 * jnp.log(jnp.pi / 2)), 6)
     (1.0, 0.0)
     """
     if isinstance(curvature, str):
         check_option("curvature", curvature, _FORMS)
+    if likelihood is not None or log_density is None:
+        parts = (prior, likelihood, args, observed, supports)
+        log_density, start, args, supports = state(log_density, start, *parts)
     free, target = FlatTarget.of(log_density, start, args, supports=supports)
     rebuild = target.rebuild
     plain = all(isinstance(b, Identity) for b in rebuild.bijections)
@@ -83,14 +92,14 @@ def laplace(
     check(
         isinstance(curvature, str) or plain, "curvature", "a name for constrained starts", "a function", fix
     )
-    prior = None if prior_precision is None else jnp.broadcast_to(jnp.asarray(prior_precision), free.shape)
-    options = (check_count("rank", rank), prior, check_count("max_steps", max_steps), float(tol))
+    known = None if prior_precision is None else jnp.broadcast_to(jnp.asarray(prior_precision), free.shape)
+    options = (check_count("rank", rank), known, check_count("max_steps", max_steps), float(tol))
     others = [unconstrain(other, supports) for other in other_starts]
     alike = all(other.names == rebuild.names for _, other in others)
     check(alike, "other_starts", "shaped like `start`", f"{len(others)} starts, not all of that shape")
     starts = [free, *(u for u, _ in others)]
     found = [_at_mode(target, u, curvature, supports, *options) for u in starts]
-    return _dominant(found)
+    return with_target(_dominant(found), target)
 
 
 def _at_mode(
@@ -169,7 +178,7 @@ def _slope(function: Callable[[Array], Scalar]) -> Callable[[Array], Scalar]:
 
 def _dominant(found: list[LaplacePosterior]) -> LaplacePosterior:
     """The usable mode with the largest evidence, the other distinct ones attached."""
-    ranked = sorted(found, key=lambda m: float(m.log_evidence) if m.ok else -np.inf, reverse=True)
+    ranked = sorted(found, key=lambda m: float(m.log_evidence.value) if m.ok else -np.inf, reverse=True)
     distinct: list[LaplacePosterior] = []
     for candidate in ranked:
         if candidate.ok and all(bool(_apart(kept, candidate)) for kept in distinct):

@@ -26,25 +26,27 @@ from tractable.core.checks import check, is_concrete
 from tractable.core.iterate import Ended
 from tractable.core.keys import takes_key
 from tractable.core.linalg import symmetrise
-from tractable.core.module import Module
 from tractable.core.numerics import logsumexp
 from tractable.core.programs import program
 from tractable.core.types import Array, Float, Int, Key, PyTree, Scalar, Shape
 from tractable.core.verdict import Verdict
 from tractable.distributions.gaussian import Gaussian
 from tractable.inference.curvature.precision import Precision
+from tractable.inference.posterior import Posterior, as_one_chain
+from tractable.inference.trust.evidence import Evidence
 
 __all__ = ["NEAR", "LaplacePosterior"]
 
 NEAR = 1e-3  # posterior deviations from the exact mode that still count as being there
 _SKEWED = 0.5  # at this skewness the log-evidence is off by about 0.05
+_DRAWS = 4000  # that stand for the Gaussian where draws are asked for
 _LOG_2PI = float(np.log(2 * np.pi))
 _FIX = (
     "Reparametrise or add a prior, give other starts, or take `curvature='diagonal'` or a Gauss-Newton one."
 )
 
 
-class LaplacePosterior(Ended, Module):
+class LaplacePosterior(Ended, Posterior):
     """The Gaussian at a mode, in free coordinates, with its evidence and its verdict.
 
     `others` holds the usable approximations at separate, smaller modes that other starts led to.
@@ -102,11 +104,18 @@ class LaplacePosterior(Ended, Module):
             lines.append(f"{len(self.others)} separate mode(s) besides, with {share:.3g} of the mass found.")
         return " ".join(lines)
 
+    def _chains(self) -> PyTree:
+        return as_one_chain(self.sample(jr.key(0), (_DRAWS,)))
+
     @property
-    def log_evidence(self) -> Scalar:
-        r"""$\log f(u_0) + \tfrac d2 \log 2\pi - \tfrac12\log|A|$ of this mode alone."""
+    def log_evidence(self) -> Evidence:
+        r"""$\log f(u_0) + \tfrac d2 \log 2\pi - \tfrac12\log|A|$ of this mode alone.
+
+        Its error is an estimate of the first term that is left out, $\tfrac5{24}$ of the squared skewness.
+        """
         self._require("log_evidence")
-        return _facts(self)[2]
+        error = 5 / 24 * self._worst**2
+        return self._evidence(_facts(self)[2], error, "Laplace's approximation", self.code)
 
     @property
     def total_log_evidence(self) -> Scalar:

@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tractable.bijections.support import Rebuild
 from tractable.core.checks import as_float, check, check_count, check_entries, check_finite
 from tractable.core.iterate import run_until
 from tractable.core.keys import takes_key
@@ -25,8 +26,10 @@ from tractable.core.numerics import log_mean_exp
 from tractable.core.programs import program
 from tractable.core.types import Array, ArrayLike, Key, Scalar
 from tractable.distributions.gaussian import Gaussian
-from tractable.inference.evidence.evidence import Evidence
+from tractable.inference.posterior import Posterior
+from tractable.inference.target import FlatTarget, freed
 from tractable.inference.trust.autocorrelation import autocorrelation_time
+from tractable.inference.trust.evidence import Evidence
 from tractable.inference.weighted.importance import Proposal
 
 __all__ = ["bridge_evidence"]
@@ -35,7 +38,7 @@ __all__ = ["bridge_evidence"]
 @takes_key
 def bridge_evidence(
     log_density: Callable[..., Any],
-    draws: ArrayLike,
+    draws: "ArrayLike | Posterior",
     *,
     key: Key,
     proposal: Proposal | None = None,
@@ -46,8 +49,9 @@ def bridge_evidence(
 ) -> Evidence:
     r"""$\log\int\tilde p$ for $\tilde p$ = `exp(log_density(x, *args))`, from draws of $\tilde p/Z$ in order.
 
-    `draws` has shape `(n, d)`, or `(chains, n, d)`. Coordinates are free real numbers: for constrained
-    parameters, those of `bijections.unconstrain`, with the log-determinant in `log_density`. The `proposal`
+    `draws` is a posterior of `mcmc`, whose density is that of its variables as they are; or an array of shape
+    `(n, d)` or `(chains, n, d)` of free real numbers: for constrained parameters, those of
+    `bijections.unconstrain`, with the log-determinant in `log_density`. The `proposal`
     (default: the Gaussian with the moments of the first halves) gives as many draws as the second halves
     have.
 
@@ -57,6 +61,10 @@ def bridge_evidence(
     >>> bool(abs(found.value - 0.918939) < 5 * found.standard_error)
     True
     """
+    if isinstance(draws, Posterior):
+        if not isinstance(log_density, FlatTarget):
+            log_density = FlatTarget(log_density, None, _map_of(draws), tuple(args))
+        draws, args = _freed_draws(log_density.rebuild, draws._drawn()), ()
     chains = as_float("draws", draws)
     check(chains.ndim in (2, 3), "draws", "of shape (n, d) or (chains, n, d)", f"shape {chains.shape}")
     check_finite("draws", chains)
@@ -73,6 +81,17 @@ def bridge_evidence(
     check_entries("log_density", ours, np.isfinite, must, got="a log-ratio of {}")
     check(not bool(jnp.isnan(theirs).any()), "log_density", "not NaN at draws of the proposal", "NaN")
     return _bridge(ours, theirs, jnp.asarray(tol), max_steps)
+
+
+def _map_of(post: Any) -> Rebuild:
+    fix = "Give the draws of a run of `mcmc`, or an array of free real numbers."
+    check(hasattr(post, "_rebuild"), "draws", "a posterior of chains", type(post).__name__, fix, TypeError)
+    return post._rebuild()
+
+
+@program
+def _freed_draws(rebuild: Rebuild, draws: Any) -> Array:
+    return jax.vmap(jax.vmap(lambda x: freed(rebuild, x)))(draws)
 
 
 @program

@@ -28,6 +28,8 @@ from tractable.distributions.gaussian import Gaussian
 from tractable.distributions.information import as_probabilities
 from tractable.distributions.mixture import Mixture
 from tractable.distributions.regression_conjugate import linear_regression_log_evidence
+from tractable.inference.posterior import Posterior
+from tractable.inference.trust.evidence import check_comparable
 
 __all__ = [
     "BayesFactor", "ModelPosterior", "average_log_prob", "average_predictive", "bayes_factor",
@@ -92,7 +94,8 @@ def model_posterior(
 ) -> ModelPosterior:
     r"""$p(M_j \mid D) \propto p(D \mid M_j)\,p(M_j)$; a uniform `prior` unless one is given.
 
-    Evidences are numbers, or estimates with standard errors, by name or in order.
+    Evidences are numbers, estimates with standard errors, or posteriors, by name or in order. Those that
+    cannot be compared (improper or data-dependent priors, other rows, another measure) are refused by name.
 
     >>> post = model_posterior({"line": -10.0, "parabola": -12.0})
     >>> post.best, round(float(post.probs[0]), 6)
@@ -100,6 +103,8 @@ def model_posterior(
     """
     named = log_evidences if isinstance(log_evidences, Mapping) else _numbered(log_evidences)
     check(len(named) > 0, "log_evidences", "at least one", "none")
+    named = {name: _evidence_of(each) for name, each in named.items()}
+    check_comparable(named, "log_evidences")
     pairs = [_value_and_error(each) for each in named.values()]
     values, errors = jnp.stack([v for v, _ in pairs]), jnp.stack([e for _, e in pairs])
     check(not bool(jnp.isnan(values).any()), "log_evidences", "numbers", np.asarray(values).tolist())
@@ -110,11 +115,15 @@ def model_posterior(
 
 
 def bayes_factor(first: Any, second: Any) -> BayesFactor:
-    r"""$\log p(D \mid M_1) - \log p(D \mid M_2)$ of two numbers or estimates; positive: choose the first.
+    r"""$\log p(D \mid M_1) - \log p(D \mid M_2)$ of two numbers, estimates or posteriors.
+
+    Positive: choose the first. What cannot be compared is refused, as by `model_posterior`.
 
     >>> bayes_factor(-10.0, -13.5).words
     'strong, for the first'
     """
+    first, second = _evidence_of(first), _evidence_of(second)
+    check_comparable({"the first": first, "the second": second}, "evidences")
     (a, a_error), (b, b_error) = _value_and_error(first), _value_and_error(second)
     return BayesFactor(a - b, jnp.hypot(a_error, b_error))
 
@@ -185,6 +194,11 @@ def _polynomial_evidences(x: Array, y: Array, size: int, scale: float, noise: Ar
 
 def _numbered(values: Any) -> dict[str, Any]:
     return {f"model {i}": value for i, value in enumerate(list(values))}
+
+
+def _evidence_of(given: Any) -> Any:
+    """The evidence of a posterior; anything else is one already."""
+    return given.log_evidence if isinstance(given, Posterior) else given
 
 
 def _value_and_error(value: Any) -> tuple[Scalar, Scalar]:

@@ -9,6 +9,7 @@ Cost.        $O(nS)$ and a sort of $S$ numbers per row for LOO.
 References.  Vehtari, Gelman and Gabry (2017); Watanabe (2010); Vehtari et al. (2024).
 """
 
+import dataclasses
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -25,10 +26,14 @@ from tractable.core.module import Module, field
 from tractable.core.numerics import log_mean_exp, log_softmax, logsumexp
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
 from tractable.core.verdict import Verdict
+from tractable.inference.posterior import Posterior
 from tractable.inference.trust.autocorrelation import autocorrelation_time
+from tractable.inference.trust.evidence import Grounds
 from tractable.inference.weighted.pareto import k_threshold, smooth, tail_length
 
 __all__ = ["PredictiveFit", "k_fold", "loo", "waic"]
+
+_FEWEST = 25  # draws, below which no tail of weights can be judged
 
 
 class PredictiveFit(Module):
@@ -39,6 +44,7 @@ class PredictiveFit(Module):
     k_hat: Float[Array, " n"] | None
     num_draws: int = field(static=True)
     method: str = field(static=True)
+    grounds: Grounds = field(default=Grounds(), show=False)
     _shown = ("method", "elpd", "num_effective", "k_hat")
 
     @property
@@ -72,31 +78,45 @@ class PredictiveFit(Module):
         return Verdict(len(rows) == 0, said, {"suspects": len(rows), "rows": count})
 
 
-def loo(log_likelihoods: ArrayLike, *, relative_efficiency: float | int | None = None) -> PredictiveFit:
+def loo(
+    log_likelihoods: "ArrayLike | Posterior",
+    *,
+    relative_efficiency: float | int | None = None,
+    likelihood: Callable[..., Any] | None = None,
+    args: tuple = (),
+) -> PredictiveFit:
     r"""Leave-one-out predictive accuracy by Pareto-smoothed importance sampling.
 
+    Of a posterior that was stated by its likelihood (or with a `likelihood(x, *args)` of each row); or
     `log_likelihoods` are $\log p(y_i \mid \theta_s)$ of shape `(draws, rows)` or `(chains, draws, rows)`.
     `relative_efficiency` is the worth of a draw ($n_{\mathrm{eff}}/n$): a longer tail is fitted for dependent
     draws. By default it is measured for chains, and 1 for draws without chains.
     """
-    logs = _as_log_likelihoods(log_likelihoods)
+    values, grounds = _of_posterior(log_likelihoods, likelihood, args)
+    logs = _as_log_likelihoods(values)
     if relative_efficiency is None:
-        relative_efficiency = _efficiency(logs) if jnp.ndim(log_likelihoods) == 3 else 1.0
+        relative_efficiency = _efficiency(logs) if jnp.ndim(values) == 3 else 1.0
     flat = logs.reshape((-1, logs.shape[-1])).T
     tail = tail_length(flat.shape[1], relative_efficiency)
     pointwise, k_hat = _loo(flat, min(tail, flat.shape[1] - 1))
-    return PredictiveFit(pointwise, log_mean_exp(flat, axis=1), k_hat, flat.shape[1], "PSIS-LOO")
+    return PredictiveFit(pointwise, log_mean_exp(flat, axis=1), k_hat, flat.shape[1], "PSIS-LOO", grounds)
 
 
-def waic(log_likelihoods: ArrayLike) -> PredictiveFit:
+def waic(
+    log_likelihoods: "ArrayLike | Posterior",
+    *,
+    likelihood: Callable[..., Any] | None = None,
+    args: tuple = (),
+) -> PredictiveFit:
     r"""The widely applicable information criterion, on the scale of `loo`: an elpd, larger is better.
 
     Rows with a variance above 0.4 are not to be trusted; `loo` says more about them.
     """
-    logs = _as_log_likelihoods(log_likelihoods)
+    values, grounds = _of_posterior(log_likelihoods, likelihood, args)
+    logs = _as_log_likelihoods(values)
     flat = logs.reshape((-1, logs.shape[-1])).T
     pointwise, predictive = _waic(flat)
-    return PredictiveFit(pointwise, predictive, None, flat.shape[1], "WAIC")
+    return PredictiveFit(pointwise, predictive, None, flat.shape[1], "WAIC", grounds)
 
 
 @takes_key
@@ -126,11 +146,24 @@ def k_fold(
     return PredictiveFit(jnp.asarray(found), everything, None, num_folds, f"{num_folds}-fold")
 
 
+def _of_posterior(given: Any, likelihood: Any, args: tuple) -> tuple[Any, Grounds]:
+    """The log-likelihoods of a posterior, and of what rows they are."""
+    if isinstance(given, Posterior):
+        known = given.grounds if likelihood is None else Grounds()
+        return given.log_likelihoods(likelihood, *args), dataclasses.replace(known, basis="")
+    check(likelihood is None, "likelihood", "left out beside an array of log-likelihoods", "both")
+    return given, Grounds()
+
+
 def _as_log_likelihoods(values: ArrayLike) -> Array:
     logs = as_float("log_likelihoods", values)
     must = "of shape (draws, rows) or (chains, draws, rows)"
     check(logs.ndim in (2, 3) and logs.size > 0, "log_likelihoods", must, f"shape {logs.shape}")
     check(logs.shape[-2] > 1 and logs.shape[-1] > 1, "log_likelihoods", "two draws and rows", logs.shape)
+    few = logs.ndim == 2 and logs.shape[0] < _FEWEST <= logs.shape[1]
+    must = f"one number per row, shape (draws, rows) with {_FEWEST} draws or more, or (chains, draws, rows)"
+    fix = "Sums over the rows, of shape (chains, draws), do not do: give the terms of the sum."
+    check(not few, "log_likelihoods", must, f"shape {logs.shape}", fix)
     fix = "A row that a posterior draw makes impossible cannot be left out by weights."
     check_entries("log_likelihoods", logs, np.isfinite, "finite", fix)
     return logs

@@ -25,7 +25,9 @@ from tractable.core.module import Module, field
 from tractable.core.numerics import log_softmax, logsumexp
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
 from tractable.core.verdict import Verdict
-from tractable.inference.evidence.cross_validation import PredictiveFit
+from tractable.inference.evidence.cross_validation import PredictiveFit, loo
+from tractable.inference.posterior import Posterior
+from tractable.inference.trust.evidence import check_comparable
 
 __all__ = ["Comparison", "Stacked", "compare", "pseudo_bma", "stack"]
 
@@ -97,9 +99,14 @@ def pseudo_bma(
     return _bootstrapped(logs, key, check_count("num_bootstraps", num_bootstraps))
 
 
-def compare(fits: Mapping[str, PredictiveFit]) -> Comparison:
-    """The table of models, the best first: differences are paired over the rows, weights are stacked."""
+def compare(fits: "Mapping[str, PredictiveFit | Posterior]") -> Comparison:
+    """The table of models, the best first: differences are paired over the rows, weights are stacked.
+
+    A posterior stands for its `loo`; fits of other rows, or in another measure, are refused by name.
+    """
     check(len(fits) > 0, "fits", "at least one model", "none")
+    fits = {name: loo(fit) if isinstance(fit, Posterior) else fit for name, fit in fits.items()}
+    check_comparable(fits, "fits")
     logs = _as_pointwise(fits)
     order = np.argsort(-np.asarray(logs.sum(0)), kind="stable")
     names, sorted_logs = tuple(np.asarray(list(fits))[order].tolist()), logs[:, order]

@@ -24,8 +24,8 @@ from tractable.core.iterate import Status
 from tractable.core.module import field
 from tractable.core.programs import program
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
-from tractable.inference.evidence.evidence import Evidence
 from tractable.inference.trust.autocorrelation import autocorrelation_time
+from tractable.inference.trust.evidence import Evidence
 from tractable.inference.weighted.weights import log_mean_weight
 
 __all__ = ["Thermodynamic", "power_log_likelihoods", "stepping_stone_evidence", "thermodynamic_evidence"]

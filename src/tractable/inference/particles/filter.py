@@ -29,9 +29,9 @@ from tractable.core.module import Module, field
 from tractable.core.programs import program
 from tractable.core.types import Array, ArrayLike, Bool, Float, Key, PyTree
 from tractable.core.verdict import Verdict
-from tractable.inference.evidence.evidence import Evidence
 from tractable.inference.particles.replicates import evidence_of_replicates, mean_of_replicates
 from tractable.inference.particles.steps import History, StateSpace, one_filter
+from tractable.inference.trust.evidence import Evidence
 from tractable.inference.weighted.weights import resampling_schemes
 
 __all__ = ["Filtered", "History", "particle_filter"]

@@ -17,7 +17,7 @@ from tractable.core.estimate import Estimate
 from tractable.core.iterate import Status
 from tractable.core.numerics import log_mean_exp, softmax
 from tractable.core.types import Array, Float
-from tractable.inference.evidence.evidence import Evidence
+from tractable.inference.trust.evidence import Evidence
 
 __all__ = ["evidence_of_replicates", "mean_of_replicates"]
 

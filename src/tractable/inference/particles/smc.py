@@ -38,12 +38,14 @@ from tractable.core.module import field
 from tractable.core.programs import program
 from tractable.core.types import Array, ArrayLike, Float, Int, Key
 from tractable.core.verdict import Verdict
-from tractable.inference.evidence.evidence import Evidence
+from tractable.inference.joint import as_prior, state
 from tractable.inference.particles.replicates import evidence_of_replicates, mean_of_replicates
-from tractable.inference.particles.stages import Cloud, Plan, Stage, TemperedTarget, as_prior, first_cloud
+from tractable.inference.particles.stages import Cloud, Plan, Stage, TemperedTarget, first_cloud
+from tractable.inference.posterior import with_target
 from tractable.inference.samplers.metropolis import RandomWalkMetropolis
 from tractable.inference.samplers.sampler import Sampler
-from tractable.inference.target import rebuilt
+from tractable.inference.target import FlatTarget, rebuilt
+from tractable.inference.trust.evidence import Evidence
 from tractable.inference.weighted.annealed import Annealed, as_ladder
 from tractable.inference.weighted.weights import effective_sample_size, resampling_schemes
 
@@ -67,7 +69,8 @@ class TemperedParticles(Ended, Annealed):
     def log_evidence(self) -> Evidence:
         """The logarithm of the mean of the groups' evidences, with an error from their scatter."""
         found = evidence_of_replicates(self.group_log_evidences, "sequential Monte Carlo")
-        return found if self.status.ok else eqx.tree_at(lambda e: e.code, found, self.code)
+        code = found.code if self.status.ok else self.code
+        return self._evidence(found.value, found.standard_error, found.method, code)
 
     def expectation(self, function: Callable[[Any], Any], *, normalised: bool | None = None) -> Estimate:
         """The mean of `function` (of one draw) under the posterior; the error is the groups' scatter."""
@@ -85,7 +88,7 @@ class TemperedParticles(Ended, Annealed):
 
 @takes_key
 def smc(
-    log_likelihood: Callable[..., Any],
+    likelihood: Callable[..., Any],
     prior: Any,
     *,
     key: Key,
@@ -99,13 +102,16 @@ def smc(
     tune: bool = True,
     resampling: str = "systematic",
     args: tuple = (),
+    observed: Any = None,
     supports: Any = None,
     max_stages: int = 200,
     progress: bool = False,
     checkpoint: str | os.PathLike | None = None,
 ) -> TemperedParticles:
-    r"""Particles of the posterior $\propto p(\theta)\,$`exp(log_likelihood(theta, *args))`, and $\log p(D)$.
+    r"""Particles of the posterior $\propto p(\theta)\,\exp\sum$`likelihood(theta, *args)`, and $\log p(D)$.
 
+    - `likelihood` is a function of the parameters and `args`: the log-likelihood, one number per row (or
+      their sum); with `observed`, the distribution of the rows.
     - `prior` is a distribution, a pytree of distributions (`{"mu": Normal(0, 1), "tau": HalfNormal(1)}`), or
       anything with `sample(key, shape)` and `log_prob`, for which `supports` names constraints as in
       `bijections.unconstrain`. Moves are made on free numbers.
@@ -127,8 +133,10 @@ def smc(
     check(0 < ess_target < 1, "ess_target", "a share between 0 and 1", ess_target)
     source, found_supports = as_prior(prior, supports)
     args = jax.tree.map(lambda leaf: jnp.asarray(leaf) if eqx.is_array_like(leaf) else leaf, args)
+    statement, _, args, _ = state(None, (), source, likelihood, args, observed, found_supports)
+    pointwise = statement.pointwise
     key_start, key_run = jr.split(key)
-    cloud, target = first_cloud(log_likelihood, source, found_supports, args, sampler, plan, key_start)
+    cloud, target = first_cloud(pointwise, source, found_supports, args, sampler, plan, key_start)
     _check_start(cloud, target)
     stage = Stage(target, sampler, jnp.asarray(ess_target, cloud.points.dtype), plan)
     steps = _steps(temperatures, check_count("max_stages", max_stages), cloud.points.dtype)
@@ -136,7 +144,8 @@ def smc(
         stage, cloud, (jr.split(key_run, len(steps)), steps), block=1, judge=_judge, report=_report,
         label="Tempering", progress=progress, checkpoint=checkpoint,
     )  # fmt: skip
-    return _result(finished, target)
+    carried = FlatTarget(statement, None, target.rebuild, args)
+    return with_target(_result(finished, target), carried)
 
 
 def _as_kernel(kernel: Sampler | None) -> Sampler:
@@ -182,10 +191,10 @@ def _check_start(cloud: Cloud, target: TemperedTarget) -> None:
     check(not target.rebuild.kept, "prior", "continuous in every part", "a discrete part", fix, TypeError)
     check_finite("draws of the prior, as free numbers", cloud.points)
     defined = ~np.isnan(np.asarray(cloud.log_likelihoods))
-    check(bool(defined.all()), "log_likelihood", "a number or minus infinity at draws of the prior", "NaN")
+    check(bool(defined.all()), "likelihood", "a number or minus infinity at draws of the prior", "NaN")
     possible = bool((np.asarray(cloud.log_likelihoods) > -np.inf).any())
     fix = "Take more particles, or a prior that reaches the data."
-    check(possible, "log_likelihood", "above minus infinity at some draw of the prior", "none", fix)
+    check(possible, "likelihood", "above minus infinity at some draw of the prior", "none", fix)
 
 
 def _judge(cloud: Cloud, _: Any) -> Status | None:

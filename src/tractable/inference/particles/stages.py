@@ -23,21 +23,16 @@ from tractable.core.iterate import bisect, run
 from tractable.core.module import Module, field
 from tractable.core.numerics import log_mean_exp, log_softmax
 from tractable.core.programs import program
-from tractable.core.types import Array, Float, Int, Key, PyTree, Scalar, Shape
-from tractable.core.user_code import call_user
-from tractable.distributions.base import Distribution
+from tractable.core.types import Array, Float, Int, Key, PyTree, Scalar
 from tractable.inference.samplers.sampler import Sampler
-from tractable.inference.weighted.importance import Proposal
 from tractable.inference.weighted.weights import effective_sample_size, resample
 
 __all__ = [
     "Cloud",
-    "Independent",
     "Plan",
     "Stage",
     "StageRecord",
     "TemperedTarget",
-    "as_prior",
     "first_cloud",
 ]
 
@@ -57,27 +52,10 @@ class Plan(NamedTuple):
     scheme: str
 
 
-class Independent(Module):
-    """Independent parts with a distribution each: the prior of a pytree."""
-
-    parts: PyTree
-
-    def sample(self, key: Key, shape: Shape = ()) -> PyTree:
-        """Draws with the structure of the parts, each with leading axes `shape`."""
-        leaves, structure = jax.tree.flatten(self.parts, is_leaf=_is_distribution)
-        keys = jr.split(key, len(leaves))
-        return jax.tree.unflatten(structure, [leaf.sample(k, shape) for leaf, k in zip(leaves, keys)])
-
-    def log_prob(self, x: PyTree) -> Scalar:
-        """The sum of the log-densities of the parts."""
-        each = jax.tree.map(lambda part, value: part.log_prob(value), self.parts, x, is_leaf=_is_distribution)
-        return sum(jax.tree.leaves(each), start=jnp.zeros(()))
-
-
 class TemperedTarget(Module):
     r"""$\log p(\theta) + \beta\log p(D \mid \theta) + \log|\det T'|$ of the free numbers $T^{-1}(\theta)$."""
 
-    log_likelihood: Callable[..., Any]
+    likelihood: Callable[..., Any]
     prior: Any
     rebuild: Rebuild
     args: tuple
@@ -86,14 +64,14 @@ class TemperedTarget(Module):
         x, log_det = self.rebuild(free)
         return self.prior.log_prob(x) + log_det + temperature * self._likelihood(x)
 
-    def likelihood(self, free: Float[Array, " d"]) -> Scalar:
+    def log_likelihood(self, free: Float[Array, " d"]) -> Scalar:
         """The log-likelihood alone."""
         return self._likelihood(self.rebuild(free)[0])
 
     def _likelihood(self, x: PyTree) -> Scalar:
-        value = jnp.asarray(call_user("log_likelihood", self.log_likelihood, x, *self.args))
-        fix = "Sum over the rows inside it."
-        check(value.shape == (), "log_likelihood", "one number", f"shape {value.shape}", fix)
+        value = jnp.asarray(self.likelihood(x, *self.args))
+        check(value.ndim < 2, "likelihood", "one number, or one per row", f"shape {value.shape}")
+        value = value.sum()
         return value.astype(jnp.result_type(float)) if jnp.issubdtype(value.dtype, jnp.integer) else value
 
 
@@ -144,7 +122,7 @@ class Stage(Module):
         )
         kept = plan.size // chains
         ancestors = jnp.repeat(jnp.take_along_axis(cloud.ancestors, chosen, 1), kept, axis=1)
-        likelihoods = jax.vmap(jax.vmap(self.target.likelihood))(points)
+        likelihoods = jax.vmap(jax.vmap(self.target.log_likelihood))(points)
         ess = effective_sample_size(logs).mean() / plan.size
         record = StageRecord(temperature, ess, accepted, step_size, _distinct(ancestors, plan), counts)
         return Cloud(points, likelihoods, temperature, totals, ancestors, step_size), record
@@ -231,31 +209,17 @@ class _Local(Module):
         return self.start + (z if self.factor is None else self.factor @ z)
 
 
-def as_prior(prior: Any, supports: Any) -> tuple[Any, Any]:
-    """What draws and weighs the parameters, and the supports of their parts."""
-    if isinstance(prior, Distribution):
-        return prior, prior.support if supports is None else supports
-    if isinstance(prior, Proposal):
-        return prior, supports
-    found = jax.tree_util.tree_flatten_with_path(prior, is_leaf=_is_distribution)[0]
-    whole = bool(found) and all(_is_distribution(part) for _, part in found)
-    must = "a distribution, a pytree of them, or an object with `sample` and `log_prob`"
-    check(whole, "prior", must, f"{prior!r}", error=TypeError)
-    names = {jax.tree_util.keystr(path, simple=True, separator="."): part.support for path, part in found}
-    return Independent(prior), names | (supports or {})
-
-
 @program
 def first_cloud(
-    log_likelihood: Callable, prior: Any, supports: Any, args: tuple, sampler: Sampler, plan: Plan, key: Key
+    likelihood: Callable, prior: Any, supports: Any, args: tuple, sampler: Sampler, plan: Plan, key: Key
 ) -> tuple[Cloud, TemperedTarget]:
     """Draws of the prior as free numbers, with their likelihoods, and the target."""
     draws = prior.sample(key, (plan.groups * plan.size,))
     rebuild = unconstrain(jax.tree.map(lambda leaf: leaf[0], draws), supports)[1]
-    target = TemperedTarget(log_likelihood, prior, rebuild, args)
+    target = TemperedTarget(likelihood, prior, rebuild, args)
     points = jax.vmap(lambda x: unconstrain(x, supports)[0])(draws)
     points = points.reshape((plan.groups, plan.size, -1))
-    likelihoods = jax.vmap(jax.vmap(target.likelihood))(points)
+    likelihoods = jax.vmap(jax.vmap(target.log_likelihood))(points)
     zero, totals = jnp.zeros((), points.dtype), jnp.zeros(plan.groups, points.dtype)
     ancestors = jnp.arange(plan.groups * plan.size).reshape((plan.groups, plan.size))
     step_size = jnp.asarray(getattr(sampler, "step_size", 1.0), points.dtype)
@@ -276,7 +240,3 @@ def _factor(points: Array, logs: Array) -> Array:
 def _distinct(ancestors: Array, plan: Plan) -> Array:
     seen = jnp.zeros(plan.groups * plan.size, bool).at[ancestors.reshape(-1)].set(True)
     return seen.sum()
-
-
-def _is_distribution(x: Any) -> bool:
-    return isinstance(x, Distribution)

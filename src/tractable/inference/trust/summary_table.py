@@ -32,14 +32,23 @@ class SummaryTable(pd.DataFrame):
 
 
 def summary_table(
-    report: ChainReport, probs: tuple[float, ...], names: list[str], sentence: str
+    report: ChainReport,
+    probs: tuple[float, ...],
+    names: list[str],
+    sentence: str,
+    *,
+    diagnostics: bool = True,
 ) -> SummaryTable:
-    """The rows `names` of the report with quantiles at `probs`, and the sentence of the verdict."""
+    """The rows `names` of the report with quantiles at `probs`, and the sentence of the verdict.
+
+    The `diagnostics` of chains are left out where draws are independent.
+    """
     places = {name: place for place, name in enumerate(report.names)}
     rows = [places[name] for name in names]
     quantiles = {f"q{100 * prob:g}": report.quantiles[:, report.probs.index(prob)] for prob in probs}
     columns = {"mean": report.mean, "sd": report.sd, **quantiles, "mcse": report.mcse}
-    columns |= {"ess_bulk": report.ess_bulk, "ess_tail": report.ess_tail, "rhat": report.rhat}
+    if diagnostics:
+        columns |= {"ess_bulk": report.ess_bulk, "ess_tail": report.ess_tail, "rhat": report.rhat}
     table = SummaryTable({name: values[rows] for name, values in columns.items()}, index=names)
     table.attrs["verdict"] = sentence
     return table

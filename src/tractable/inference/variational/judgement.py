@@ -13,22 +13,24 @@ import jax.random as jr
 
 from tractable.bijections.support import Rebuild
 from tractable.core.checks import check_count
+from tractable.core.estimate import Estimate
 from tractable.core.iterate import Ended
-from tractable.core.module import Module
 from tractable.core.programs import program
 from tractable.core.types import Array, Float, Key, PyTree, Scalar, Shape
 from tractable.core.verdict import Verdict
+from tractable.inference.posterior import Posterior, as_one_chain
 from tractable.inference.target import rebuilt
+from tractable.inference.trust.evidence import Evidence
 from tractable.inference.variational.families import VariationalFamily
 from tractable.inference.weighted.pareto import k_threshold, k_verdict, smooth
-from tractable.inference.weighted.weights import effective_sample_size, resample
+from tractable.inference.weighted.weights import effective_sample_size, log_mean_weight, resample
 
 __all__ = ["JudgedDraws", "efficiency", "judge_weights", "structured_draws", "weights_verdict"]
 
 _NEARLY_EQUAL = 0.95  # the share of the draws that nearly equal weights are worth
 
 
-class JudgedDraws(Ended, Module):
+class JudgedDraws(Ended, Posterior):
     """What a fitted approximation with weighted draws can say of itself; a subclass adds how it was found."""
 
     family: VariationalFamily
@@ -39,6 +41,17 @@ class JudgedDraws(Ended, Module):
     log_weights: Float[Array, " n"]  # Pareto-smoothed where k_hat is finite
     num_steps: Any
     code: Any
+
+    def _chains(self) -> PyTree:
+        return as_one_chain(rebuilt(self.rebuild, self.draws))
+
+    @property
+    def log_evidence(self) -> Evidence:
+        r"""$\log\frac1n\sum_i w_i$: the importance estimate with the approximation as proposal."""
+        logs, k_hat = self.log_weights, self.k_hat
+        known = not bool(jnp.isnan(k_hat))  # else some weight is not a number, and neither is their mean
+        found = log_mean_weight(logs) if known else Estimate(k_hat, k_hat)
+        return self._evidence(found.value, found.standard_error, "importance sampling", self.code)
 
     @property
     def q(self) -> VariationalFamily:

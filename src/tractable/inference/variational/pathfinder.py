@@ -30,6 +30,7 @@ from tractable.core.linalg import psd_factor
 from tractable.core.module import Module
 from tractable.core.programs import program
 from tractable.core.types import Array, Float, Key, PyTree, Scalar
+from tractable.inference.posterior import as_one_chain, with_target
 from tractable.inference.target import FlatTarget
 from tractable.inference.variational.families import VariationalFamily
 from tractable.inference.variational.judgement import (
@@ -104,6 +105,11 @@ class PathfinderPosterior(JudgedDraws):
     """The Gaussian of the best path with its bound, draws from all paths, and how far to trust them."""
 
     elbos: Float[Array, " p"]  # of each path
+
+    def _chains(self) -> PyTree:
+        # draws of all paths, which stand for the density only with their weights
+        return as_one_chain(self.resample(jr.key(0), self.draws.shape[0]))
+
     _shown = ("family", "elbo", "elbos", "k_hat", "efficiency", "num_steps")
 
 
@@ -167,9 +173,10 @@ def _pooled(target: FlatTarget, found: _Path) -> PathfinderPosterior:
     smoothed, k_hat = judge_weights(logs)
     draws = found.draws.reshape((-1, found.draws.shape[-1]))
     family, num_steps, code = jax.tree.map(lambda a: a[best], (found.family, found.num_steps, found.code))
-    return PathfinderPosterior(
+    post = PathfinderPosterior(
         family, target.rebuild, found.elbo[best], k_hat, draws, smoothed, num_steps, code, found.elbo,
     )  # fmt: skip
+    return with_target(post, target)
 
 
 @program

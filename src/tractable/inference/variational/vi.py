@@ -28,11 +28,12 @@ import numpy as np
 
 from tractable.bijections.support import Rebuild, unconstrain
 from tractable.core.checks import check, check_count, check_length, check_option
-from tractable.core.estimate import Estimate
 from tractable.core.keys import takes_key
 from tractable.core.programs import program
 from tractable.core.types import Array, Key, PyTree, Scalar
-from tractable.inference.target import FlatTarget
+from tractable.inference.joint import state
+from tractable.inference.posterior import with_target
+from tractable.inference.target import FlatTarget, freed
 from tractable.inference.variational.ascent import Ascent, climb, moment_matched, solve
 from tractable.inference.variational.families import Flow, FullRank, MeanField, VariationalFamily, make_family
 from tractable.inference.variational.judgement import (
@@ -41,7 +42,7 @@ from tractable.inference.variational.judgement import (
 )
 from tractable.inference.variational.surrogates import check_gradient
 from tractable.inference.variational.variance_reduction import Factors
-from tractable.inference.weighted.weights import log_mean_weight, mean_estimate
+from tractable.inference.weighted.weights import mean_estimate
 
 __all__ = ["VariationalPosterior", "vi"]
 
@@ -66,13 +67,6 @@ class VariationalPosterior(JudgedDraws):
         "refused",
     )
 
-    @property
-    def log_evidence(self) -> Estimate:
-        r"""$\log\frac1n\sum_i w_i$: the importance estimate with the fitted member as proposal."""
-        if bool(jnp.isnan(self.k_hat)):  # some weight is not a number, and neither is their mean
-            return Estimate(self.k_hat, self.k_hat)
-        return log_mean_weight(self.log_weights)
-
     def log_prob(self, x: PyTree) -> Scalar:
         """The log-density of one `x` with the structure of `start`."""
         leaves, structure = jax.tree.flatten(x)
@@ -83,10 +77,13 @@ class VariationalPosterior(JudgedDraws):
 
 @takes_key
 def vi(
-    log_density: Callable[..., Any],
-    start: PyTree,
+    log_density: Callable[..., Any] | None = None,
+    start: PyTree = None,
     *,
     key: Key,
+    prior: Any = None,
+    likelihood: Callable[..., Any] | None = None,
+    observed: Any = None,
     family: str | VariationalFamily = "full_rank",
     method: str = "adam",
     gradient: str = "auto",
@@ -106,6 +103,7 @@ def vi(
 ) -> VariationalPosterior:
     r"""Fit `family` to the density $\propto$ `exp(log_density(x, *args) + log_prior(x))` of `x` like `start`.
 
+    - Or to that of `prior` and `likelihood`, as in `mcmc`.
     - `start`: a float array, a dict or other pytree of floats, or a module whose fields name their supports
       (`supports` adds or replaces them); the density is that of the constrained values.
     - `family`: one of `families.FAMILIES`, or a `VariationalFamily` over the free numbers.
@@ -128,6 +126,11 @@ def vi(
     ([3.0, 3.0], 1.837877)
     """
     key_family, key_climb, key_judge = jr.split(key, 3)
+    if likelihood is not None or log_density is None:
+        parts = (prior, likelihood, args, observed, supports)
+        log_density, start, args, supports = state(log_density, start, *parts)
+        if batch is not None:
+            log_density, log_prior = log_density.divided()
     _check_batch(method, args, batch, log_prior)
     free, target = FlatTarget.of(log_density, start, args, log_prior, supports)
     member = _member(family, free, key_family)
@@ -215,10 +218,11 @@ def _judged(
     bound = mean_estimate(log_weights)
     log_weights, k_hat = judge_weights(log_weights)
     trace, num_steps, refused, code = ended
-    return VariationalPosterior(
+    found = VariationalPosterior(
         member, target.rebuild, bound.value, k_hat, draws, log_weights, num_steps, code,
         bound.standard_error, np.asarray(trace), refused,
     )  # fmt: skip
+    return with_target(found, target)
 
 
 @program
@@ -235,6 +239,5 @@ def _weights(target: FlatTarget, member: VariationalFamily, key: Key, n: int) ->
 
 @program
 def _log_prob(member: VariationalFamily, rebuild: Rebuild, leaves: list) -> Scalar:
-    slots = zip(rebuild.slots, rebuild.bijections)
-    free = jnp.concatenate([bijection.inverse(leaves[slot.leaf]).reshape(-1) for slot, bijection in slots])
+    free = freed(rebuild, leaves)
     return member.log_prob(free) - rebuild(free)[1]

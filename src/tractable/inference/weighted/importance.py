@@ -8,17 +8,19 @@ Cost.        One evaluation of target and proposal per draw; one compiled progra
 References.  Owen (2013) chapter 9; Robert and Casella (2004) section 3.3; Vehtari et al. (2024).
 """
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
+import jax.random as jr
 import numpy as np
 
 from tractable.core.checks import check, check_count, is_concrete, offender
 from tractable.core.estimate import Estimate
 from tractable.core.keys import takes_key
-from tractable.core.module import Module, field
+from tractable.core.module import field
 from tractable.core.numerics import safe_log
 from tractable.core.programs import program
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
@@ -27,6 +29,8 @@ from tractable.core.verdict import Verdict
 from tractable.distributions.base import Distribution, Univariate
 from tractable.distributions.inverse import Tabulated, tabulate
 from tractable.distributions.panels import expectation_rule
+from tractable.inference.posterior import Posterior, as_one_chain
+from tractable.inference.trust.chain_report import ChainReport
 from tractable.inference.weighted.pareto import k_verdict, smooth
 from tractable.inference.weighted.weights import (
     as_log_weights,
@@ -52,7 +56,7 @@ class Proposal(Protocol):
     def log_prob(self, x: Any) -> Any: ...
 
 
-class Weighted(Module):
+class Weighted(Posterior):
     r"""Draws with weights: expectations, evidence and draws of the target, each with how far to trust it.
 
     `log_weights` are $\log\tilde p(x_i) - \log q(x_i)$. If the target is `normalised`, expectations are the
@@ -64,6 +68,15 @@ class Weighted(Module):
     k_hat: Scalar
     normalised: bool = field(static=True, default=False)
     _shown = ("num_draws", "ess", "k_hat", "log_evidence")
+
+    def _chains(self) -> Any:
+        return as_one_chain(self.resample(jr.key(0)))
+
+    def _examined(self, probs: Any) -> ChainReport:
+        """Quantiles of resampled draws; means with the errors of the weighted ones."""
+        found = super()._examined(probs)
+        mean = self.expectation(_flattened)
+        return dataclasses.replace(found, mean=np.asarray(mean.value), mcse=np.asarray(mean.standard_error))
 
     @staticmethod
     def of(draws: Any, log_weights: ArrayLike, *, normalised: bool = False) -> "Weighted":
@@ -113,6 +126,10 @@ class Weighted(Module):
     def verdict(self) -> Verdict:
         """How far to trust these weights, in a sentence."""
         return k_verdict(float(self.k_hat), self.num_draws)
+
+
+def _flattened(draw: Any) -> Array:
+    return jnp.concatenate([_as_numbers(leaf).reshape(-1) for leaf in jax.tree.leaves(draw)])
 
 
 @takes_key

@@ -30,7 +30,7 @@ from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
 from tractable.core.verdict import Verdict
 from tractable.distributions.normal_mixture import NormalMixture
 from tractable.inference.chains.mcmc import mcmc
-from tractable.inference.chains.posterior import Posterior
+from tractable.inference.chains.posterior import ChainPosterior
 from tractable.inference.trust.uncertainty import UncertaintySplit
 from tractable.supervised.bayes_linear.posterior import LinearPosterior
 from tractable.supervised.bayes_linear.spectrum import EvidenceTerms, Spectrum, spectrum_of
@@ -178,7 +178,7 @@ def sample_precisions(
     intercept: bool = True,
     standardise: bool = True,
     **options: Any,
-) -> Posterior:
+) -> ChainPosterior:
     r"""Draws of `{"alpha": ..., "beta": ...}` from their posterior by Markov chains, with their verdict.
 
     `options` go to `inference.mcmc` (`num_chains`, `num_draws`, `progress`, ...).
