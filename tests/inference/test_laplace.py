@@ -299,7 +299,7 @@ def test_bad_input_is_named():
         laplace(leaning, 0.0, curvature="full")
     with pytest.raises(ValueError, match="`log_density` must be a function that returns one number"):
         laplace(lambda x: -(x**2), np.zeros(2))
-    with pytest.raises(ValueError, match="`start` must be a pytree with free numbers"):
+    with pytest.raises(TypeError, match="`n` must be a float to be moved"):
         laplace(leaning, {"n": np.arange(3)})
     with pytest.raises(ValueError, match="`curvature` must be a name for constrained starts"):
         laplace(gamma_and_normal, Scale(0.0, 1.0), args=(8.0,), curvature=lambda p, a: DensePrecision.of(a))

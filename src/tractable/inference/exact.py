@@ -13,6 +13,7 @@ import jax.random as jr
 import numpy as np
 
 from tractable.core.iterate import Status
+from tractable.core.keys import takes_key
 from tractable.core.module import Module
 from tractable.core.types import Key, PyTree, Scalar
 from tractable.core.verdict import Verdict
@@ -53,6 +54,7 @@ class ExactPosterior(Posterior):
         r"""$\log p(D)$, without error."""
         return self._evidence(self.log_marginal, 0.0, "closed_form", Status.completed)
 
+    @takes_key
     def predict(self, model: Any = None, *args: Any, key: Key | None = None) -> Any:
         """The exact distribution of the next row, where `model` is the likelihood (or left out)."""
         if model is None:

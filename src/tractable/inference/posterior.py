@@ -24,6 +24,7 @@ import numpy as np
 from tractable.core import storage
 from tractable.core.checks import check
 from tractable.core.estimate import Estimate
+from tractable.core.keys import takes_key
 from tractable.core.module import Module
 from tractable.core.programs import program
 from tractable.core.types import Key, PyTree
@@ -160,6 +161,7 @@ class Posterior(Module):
         others = other if isinstance(other, Mapping) else {"other": other}
         return compare({name: self, **others})
 
+    @takes_key
     def predict(self, model: Callable[..., Any] | None = None, *args: Any, key: Key | None = None) -> Any:
         """What will be seen: `model(x, *args)` of each draw, drawn from where it is a distribution.
 
@@ -180,6 +182,7 @@ class Posterior(Module):
 
     # --- where it goes -----------------------------------------------------------------------------
 
+    @takes_key
     def to_arviz(
         self,
         *,
