@@ -1,4 +1,5 @@
-"""Small tables with their column names: bundled real ones, public facts, seeded generators. No downloads."""
+"""Small tables with their column names: bundled real ones, public facts, seeded generators; small networks.
+No downloads."""
 
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -9,6 +10,7 @@ import numpy as np
 
 from tractable.core.checks import check
 from tractable.core.host_random import generator
+from tractable.graphs.bundled import network
 
 __all__ = [
     "Table",
@@ -18,6 +20,7 @@ __all__ = [
     "digits",
     "eight_schools",
     "iris",
+    "network",
     "noisy_line",
     "noisy_sinusoid",
     "ridge_experiment",

@@ -57,6 +57,8 @@ def test_demo_prints_and_writes(tmp_path):
         (["demo", "--picture", "/tmp"], "`picture` must be a file; got the folder '/tmp'"),
         (["query", "missing.bif"], "`file` must be a file that is there; got 'missing.bif'"),
         (["query", __file__, "--evidence-file", "no.evid"], "`evidence_file` must be a file that is there"),
+        (["query", "asia", "--cases", "no.csv"], "`cases` must be a file that is there"),
+        (["query", "asai"], "Did you mean asia"),
     ],
 )
 def test_a_wrong_path_is_refused_before_anything_is_loaded(arguments, message):

@@ -7,15 +7,19 @@ import numpy as np
 import pytest
 import scipy.stats
 
+from tractable import datasets
 from tractable.distributions.continuous import Normal
 from tractable.distributions.mixture import Mixture
+from tractable.graphs.bundled import NETWORKS
 from tractable.graphs.example_networks import (
     canonical_network,
     chest_clinic,
+    lung_cancer,
     mixture_network,
     random_network,
     sprinkler,
     student,
+    survey,
 )
 
 WEIGHTS, MEANS, VARIANCE = np.array([0.2, 0.5, 0.3]), np.array([-2.0, 0.0, 3.0]), 1.5
@@ -46,6 +50,41 @@ def test_chest_clinic_meets_the_reference(oracles):
         assert math.isclose(found.log_evidence, math.log(case["probability_of_evidence"]), abs_tol=1e-12)
         for name, states in case["marginals"].items():
             assert found[names[name]] == pytest.approx(states, abs=1e-12)
+
+
+def test_lung_cancer_meets_the_reference(oracles):
+    import json
+
+    net = lung_cancer()
+    names, states = {"Smoker": "smoker", "Dyspnoea": "dyspnoea"}, {"True": "yes", "False": "no"}
+    states |= {"positive": "yes", "negative": "no"}
+    for case in json.loads((oracles / "networks" / "marginals.json").read_text())["cancer"]:
+        evidence = {names.get(n, n.lower()): states.get(s, s) for n, s in case["evidence"].items()}
+        found = net.marginals(evidence)
+        assert math.isclose(found.log_evidence, math.log(case["probability_of_evidence"]), abs_tol=1e-12)
+        for name, known in case["marginals"].items():
+            here = {states.get(state, state): p for state, p in known.items()}
+            assert found[names.get(name, name.lower())] == pytest.approx(here, abs=1e-12)
+
+
+def test_survey_follows_its_tables():
+    school = np.array([[0.75, 0.64], [0.72, 0.70], [0.88, 0.90]])
+    schooled = np.array([0.3, 0.5, 0.2]) @ school @ np.array([0.6, 0.4])
+    self_employed, small = 0.04 * schooled + 0.08 * (1 - schooled), 0.25 * schooled + 0.2 * (1 - schooled)
+    found = survey().marginals()
+    assert math.isclose(found["education"]["school"], schooled, rel_tol=1e-12)
+    assert math.isclose(found["occupation"]["self"], self_employed, rel_tol=1e-12)
+    assert math.isclose(found["residence"]["small"], small, rel_tol=1e-12)
+    given = survey().marginals({"occupation": "self", "residence": "big"})
+    assert given["travel"] == pytest.approx({"car": 0.70, "train": 0.21, "other": 0.09}, abs=1e-12)
+
+
+def test_bundled_networks_are_found_by_name():
+    found = {name: datasets.network(name) for name in NETWORKS}
+    assert all(math.isclose(net.marginals().log_evidence, 0.0, abs_tol=1e-12) for net in found.values())
+    assert found["asia"].names == chest_clinic().names
+    with pytest.raises(ValueError, match=r"`name` must be one of 'asia', 'cancer'.*; got 'alarm'"):
+        datasets.network("alarm")
 
 
 def test_student_grades_follow_intelligence_and_difficulty():

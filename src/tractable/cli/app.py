@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from tractable._version import __version__
-from tractable.cli.paths import existing, writable
+from tractable.cli.paths import existing, network_place, stop, writable
 
 __all__ = ["app", "main"]
 
@@ -52,7 +52,9 @@ def demo(
 
 @app.command()
 def query(
-    file: Annotated[Path, typer.Argument(help="A network: BIF, XMLBIF or UAI.", show_default=False)],
+    file: Annotated[
+        Path, typer.Argument(help="A network: BIF, XMLBIF or UAI; or a name: asia.", show_default=False)
+    ],
     target: Annotated[
         list[str] | None, typer.Option("--target", "-t", help="A variable to ask for; may be repeated.")
     ] = None,
@@ -60,6 +62,12 @@ def query(
         list[str] | None, typer.Option("--evidence", "-e", help="What was seen, name=state; may be repeated.")
     ] = None,
     evidence_file: Annotated[Path | None, typer.Option(help="Evidence in a UAI .evid file.")] = None,
+    cases: Annotated[
+        Path | None, typer.Option(help="Evidence of many cases in CSV: a column for each variable.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Where the answers to the cases go, in CSV.")
+    ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Ask for all variables not observed.")] = False,
     mpe: Annotated[bool, typer.Option("--mpe", help="The most probable joint state.")] = False,
     samples: Annotated[int, typer.Option(min=0, help="Draws given the evidence, printed as CSV.")] = 0,
@@ -70,14 +78,20 @@ def query(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
 ) -> None:
     """Ask a network in a file: probabilities given evidence, the most probable state, draws."""
-    existing("query", "file", file)
-    if evidence_file is not None:
-        existing("query", "evidence_file", evidence_file)
-    from tractable.cli.query import run_query
+    network_place("query", "file", file)
+    for name, path in (("evidence_file", evidence_file), ("cases", cases)):
+        if path is not None:
+            existing("query", name, path)
+    if output is not None:
+        writable("query", "output", output)
+    alone = cases is None or not (samples or explain or as_json)
+    if not alone or (output is not None and cases is None):
+        must = "the answers to `--cases`, without `--samples`, `--explain` and `--json`"
+        stop("query", f"`--output` must be for {must}; got another request.", 2)
+    from tractable.cli.query import Source, run_query
 
-    run_query(
-        file, target or [], evidence or [], evidence_file, everything, mpe, samples, seed, explain, as_json
-    )
+    source = Source(file, evidence or [], evidence_file, cases, output)
+    run_query(source, target or [], everything, mpe, samples, seed, explain, as_json)
 
 
 def main() -> None:

@@ -6,7 +6,10 @@ from typing import NoReturn
 
 import typer
 
-__all__ = ["existing", "stop", "writable"]
+from tractable._hints import nearest
+from tractable.graphs.bundled import NETWORKS
+
+__all__ = ["existing", "network_place", "stop", "writable"]
 
 
 def existing(command: str, name: str, path: Path) -> Path:
@@ -15,6 +18,16 @@ def existing(command: str, name: str, path: Path) -> Path:
         stop(command, f"`{name}` must be a file that is there; got {str(path)!r}.", 2)
     if not os.access(path, os.R_OK):
         stop(command, f"`{name}` must be a file that may be read; got {str(path)!r}.", 2)
+    return path
+
+
+def network_place(command: str, name: str, path: Path) -> Path:
+    """`path` if it is a file that can be read, or the name of a network that comes with the package."""
+    if path.exists() or path.suffix or path.parent != Path():
+        return existing(command, name, path)
+    if str(path) not in NETWORKS:
+        must = "a file that is there, or the name of a network"
+        stop(command, f"`{name}` must be {must}; got {str(path)!r}. {nearest(str(path), NETWORKS)}", 2)
     return path
 
 

@@ -6,7 +6,6 @@ Errors.      One line on the error stream: exit code 2 for a request that names 
              malformed file, evidence of probability zero, or an answer that does not fit.
 """
 
-import difflib
 import json
 import math
 import time
@@ -23,15 +22,17 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from tractable._hints import nearest
 from tractable.cli.paths import stop
 from tractable.core.checks import ImpossibleEvidence
 from tractable.graphs.answers import EXACT, Report
 from tractable.graphs.bayes_net import BayesNet
+from tractable.graphs.bundled import NETWORKS, network
 from tractable.graphs.files import FileError, RoundedTables, read, read_evidence
 from tractable.graphs.markov_field import MarkovField
 from tractable.messages.cost import BUDGET, Cost, TooLarge
 
-__all__ = ["Request", "Result", "WrongRequest", "answer", "parse_evidence", "run_query"]
+__all__ = ["Request", "Result", "Source", "WrongRequest", "answer", "parse_evidence", "run_query"]
 
 _BAR = 24
 
@@ -96,11 +97,19 @@ class Result:
         return found
 
 
+class Source(NamedTuple):
+    """Where the network and what was observed come from, and where the answers to many cases go."""
+
+    file: Path
+    evidence: Sequence[str] = ()
+    evidence_file: Path | None = None
+    cases: Path | None = None
+    output: Path | None = None
+
+
 def run_query(
-    path: Path,
+    source: Source,
     targets: Sequence[str],
-    evidence: Sequence[str],
-    evidence_file: Path | None,
     everything: bool,
     mpe: bool,
     samples: int,
@@ -110,11 +119,14 @@ def run_query(
 ) -> None:
     """Read, ask and print; what the user got wrong is one line and an exit code."""
     try:
-        model = _read(path)
-        observed = read_evidence(evidence_file, model) if evidence_file else {}
-        observed |= parse_evidence(evidence, model.states)
+        model = _read(source.file)
+        observed = read_evidence(source.evidence_file, model) if source.evidence_file else {}
+        observed |= parse_evidence(source.evidence, model.states)
         wanted = _wanted(targets, model, observed, everything or not (targets or mpe or samples))
-        result = answer(model, Request(wanted, observed, mpe, samples, seed, explain))
+        request = Request(wanted, observed, mpe, samples, seed, explain)
+        if source.cases is not None:
+            return _many(model, source.cases, source.output, request)
+        result = answer(model, request)
     except (WrongRequest, OSError) as error:
         stop("query", _line(error), 2)
     except (FileError, ImpossibleEvidence, TooLarge) as error:
@@ -123,6 +135,23 @@ def run_query(
         typer.echo(json.dumps(result.to_json(), indent=2, ensure_ascii=False))
     else:
         _print(result, observed)
+
+
+def _many(model: BayesNet | MarkovField, cases: Path, output: Path | None, request: Request) -> None:
+    """Answer the cases of a file; impossible ones are named, and the exit code is then 1."""
+    from tractable.cli.cases import answer_cases, read_cases
+
+    found = answer_cases(model, read_cases(cases, model.states, request.evidence), request)
+    if output is None:
+        typer.echo(found.text, nl=False)
+    else:
+        output.write_text(found.text, encoding="utf-8")
+    for report in found.approximate:
+        typer.echo(f"note: {report}", err=True)
+    for sentence in found.impossible:
+        typer.echo(f"tractable query: {sentence}", err=True)
+    if found.impossible:
+        raise typer.Exit(1)
 
 
 def answer(model: BayesNet | MarkovField, request: Request) -> Result:
@@ -152,7 +181,7 @@ def parse_evidence(texts: Iterable[str], states: Mapping[str, Sequence[Any]]) ->
             (pair for pair in known if pair[1] in map(str, states[pair[0]])), (known or splits)[0]
         )
         if name not in states:
-            raise WrongRequest(f"`--evidence` must name a variable; got {name!r}.{_nearest(name, states)}")
+            raise WrongRequest(f"`--evidence` must name a variable; got {name!r}. {nearest(name, states)}")
         labels = {str(label): label for label in states[name]}
         if state not in labels:
             listed = ", ".join(labels)
@@ -204,6 +233,8 @@ def _measured(call: Callable[[], Any]) -> Actual:
 
 
 def _read(path: Path) -> BayesNet | MarkovField:
+    if not path.exists() and str(path) in NETWORKS:
+        return network(str(path))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", RoundedTables)
         model = read(path)
@@ -218,18 +249,9 @@ def _wanted(
     for name in targets:
         if name not in model.states:
             raise WrongRequest(
-                f"`--target` must name a variable; got {name!r}.{_nearest(name, model.states)}"
+                f"`--target` must name a variable; got {name!r}. {nearest(name, model.states)}"
             )
     return tuple(name for name in model.names if name not in evidence) if everything else tuple(targets)
-
-
-def _nearest(name: str, names: Iterable[str]) -> str:
-    """The names meant, perhaps, or the first of them."""
-    known = list(names)
-    close = difflib.get_close_matches(name, known, 3, 0.5)
-    if close:
-        return f" Did you mean {' or '.join(close)}?"
-    return f" It has {', '.join(known[:12])}{', ...' if len(known) > 12 else ''}."
 
 
 def _line(error: BaseException) -> str:

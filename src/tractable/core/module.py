@@ -15,9 +15,9 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
+from tractable._hints import constructor_words
 from tractable.core.checks import as_float, check, check_entries
 from tractable.core.description import Described
-from tractable.core.hints import constructor_words
 from tractable.core.support import Support, real
 from tractable.core.types import Shape
 

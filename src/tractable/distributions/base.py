@@ -17,9 +17,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tractable._hints import method_hint
 from tractable.bijections.monotone import ends
 from tractable.core.checks import as_float, check, is_concrete, offender
-from tractable.core.hints import method_hint
 from tractable.core.keys import takes_key
 from tractable.core.module import Module, plates
 from tractable.core.numerics import safe_log

@@ -1,11 +1,12 @@
-r"""Small networks with known answers: sprinkler, student, chest clinic, three canonical shapes, mixtures.
+r"""Small networks with known answers: published ones by name, three canonical shapes, mixtures.
 
 Shapes.      Chain $a \to c \to b$, fork $a \leftarrow c \to b$, collider $a \to c \leftarrow b$; and
              $c \to d$.
 Mixtures.    One label $z$ for all points, $p(z \mid x) \propto p(z) \prod_i N(x_i \mid \mu_z, \sigma^2)$; or
              one for each, $p(z_i \mid x_i) \propto p(z_i) N(x_i \mid \mu_{z_i}, \sigma^2)$.
 Cost.        None to speak of.
-References.  Pearl (1988); Lauritzen and Spiegelhalter (1988); Koller and Friedman (2009).
+References.  Pearl (1988); Lauritzen and Spiegelhalter (1988); Koller and Friedman (2009); Korb and Nicholson
+             (2010), chapter 2 (cancer, earthquake); Scutari and Denis (2014), chapter 1 (survey).
 """
 
 from typing import Any
@@ -20,7 +21,10 @@ from tractable.graphs.bayes_net import BayesNet
 from tractable.graphs.hybrid_network import HybridNetwork
 from tractable.graphs.nodes import GaussianNode, deterministic
 
-__all__ = ["canonical_network", "chest_clinic", "mixture_network", "random_network", "sprinkler", "student"]
+__all__ = [
+    "canonical_network", "chest_clinic", "earthquake", "lung_cancer", "mixture_network", "random_network",
+    "sprinkler", "student", "survey",
+]  # fmt: skip
 
 _BINARY = ("no", "yes")
 
@@ -71,6 +75,62 @@ def chest_clinic() -> BayesNet:
             either,
             _binary("xray", "either", [0.05, 0.98]),
             _binary("dyspnoea", ("bronchitis", "either"), [[0.1, 0.7], [0.8, 0.9]]),
+        ]
+    )
+
+
+def lung_cancer() -> BayesNet:
+    """Pollution and smoking cause lung cancer, which shows on an X-ray and as shortness of breath."""
+    air = ("low", "high")
+    risk = [[[0.999, 0.001], [0.97, 0.03]], [[0.98, 0.02], [0.95, 0.05]]]
+    return BayesNet(
+        [
+            ConditionalTable("pollution", (), [0.9, 0.1], [air]),
+            _binary("smoker", (), 0.3),
+            ConditionalTable("cancer", ["pollution", "smoker"], risk, [air, _BINARY, _BINARY]),
+            _binary("xray", "cancer", [0.2, 0.9]),
+            _binary("dyspnoea", "cancer", [0.3, 0.65]),
+        ]
+    )
+
+
+def earthquake() -> BayesNet:
+    """A burglar or an earthquake sets off the alarm, and John or Mary may call."""
+    return BayesNet(
+        [
+            _binary("burglary", (), 0.01),
+            _binary("earthquake", (), 0.02),
+            _binary("alarm", ("burglary", "earthquake"), [[0.001, 0.29], [0.94, 0.95]]),
+            _binary("john_calls", "alarm", [0.05, 0.9]),
+            _binary("mary_calls", "alarm", [0.01, 0.7]),
+        ]
+    )
+
+
+def survey() -> BayesNet:
+    """How people travel, by age, sex, education, occupation and the size of their town."""
+    states = {
+        "age": ["young", "adult", "old"],
+        "sex": ["male", "female"],
+        "education": ["school", "university"],
+        "occupation": ["employed", "self"],
+        "residence": ["small", "big"],
+        "travel": ["car", "train", "other"],
+    }
+    school = np.array([[0.75, 0.64], [0.72, 0.70], [0.88, 0.90]])
+    travel = [[[0.48, 0.42, 0.10], [0.58, 0.24, 0.18]], [[0.56, 0.36, 0.08], [0.70, 0.21, 0.09]]]
+
+    def table(name: str, given: tuple[str, ...], probs: Any) -> ConditionalTable:
+        return ConditionalTable(name, given, probs, [states[each] for each in (*given, name)])
+
+    return BayesNet(
+        [
+            table("age", (), [0.3, 0.5, 0.2]),
+            table("sex", (), [0.6, 0.4]),
+            table("education", ("age", "sex"), np.stack([school, 1 - school], -1)),
+            table("occupation", ("education",), [[0.96, 0.04], [0.92, 0.08]]),
+            table("residence", ("education",), [[0.25, 0.75], [0.20, 0.80]]),
+            table("travel", ("occupation", "residence"), travel),
         ]
     )
 

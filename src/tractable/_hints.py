@@ -73,7 +73,7 @@ def nearest(name: str, known: Iterable[str], most: int = 12) -> str:
     close = difflib.get_close_matches(name, names, 3, 0.5)
     if close:
         return f"Did you mean {' or '.join(close)}?"
-    return f"There are {', '.join(names[:most])}{', ...' if len(names) > most else ''}."
+    return f"It has {', '.join(names[:most])}{', ...' if len(names) > most else ''}."
 
 
 def constructor_words(owner: str, names: Callable[[], list[str]], said: str) -> str | None:
