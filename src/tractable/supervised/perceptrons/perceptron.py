@@ -23,6 +23,7 @@ import numpy as np
 from tractable.core.checks import check, check_count, namespace
 from tractable.core.host_random import generator
 from tractable.core.iterate import Ended, Status, run
+from tractable.core.keys import takes_key
 from tractable.core.module import Module, field
 from tractable.core.rows import Rows, points
 from tractable.core.types import Array, ArrayLike, Key, Values
@@ -49,6 +50,7 @@ class Perceptron(Ended, Module):
     code: int = field(static=True)
 
     @classmethod
+    @takes_key
     def fit(
         cls,
         X: ArrayLike | Rows,
@@ -113,6 +115,7 @@ class KernelPerceptron(Ended, Module):
     code: int = field(static=True)
 
     @classmethod
+    @takes_key
     def fit(
         cls,
         X: ArrayLike | Rows,
