@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 from scipy.sparse import csr_array
 
+from benchmarks.programs import judge_linear
 from tractable.core.iterate import Status
 from tractable.optim.kkt import kkt_report
 from tractable.optim.linear_program import LinearProgram, linear_program
@@ -99,6 +100,23 @@ def test_infeasible_and_unbounded_are_each_others_duals():
     assert impossible.dual().solve().status is Status.unbounded
     assert float(impossible.solve().value) == -np.inf
     assert "Infeasible" in repr(impossible.solve())
+
+
+def test_every_claim_about_a_random_program_is_right_and_carries_its_proof():
+    assert [judge_linear(number) for number in range(72)] == [None] * 72
+
+
+def test_bounds_of_unknowns_are_part_of_the_proof():
+    above = linear_program([1.0, 1.0], lower=([[1.0, 1.0]], [3.0]), high=[1.0, 1.0])
+    assert above.status is Status.infeasible
+    assert np.isfinite(above.dual).all()
+    away = linear_program([-1.0, 0.0], upper=([[0.0, 1.0]], [3.0]), high=[np.inf, 1.0])
+    assert away.status is Status.unbounded
+    assert away.ray[0] > 0.5
+    assert away.ray[1] <= 0
+    sparse = linear_program([1.0, 0.0], upper=(csr_array([[0.0, 1.0]]), [3.0]), low=None)
+    assert sparse.status is Status.unbounded
+    assert sparse.ray[0] < 0
 
 
 def test_bad_input_is_named():

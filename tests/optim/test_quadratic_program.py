@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
+from benchmarks.programs import judge_quadratic
 from tests.oracles.active_sets import quadratic_minimum
+from tests.oracles.programs import KINDS, SHAPES, random_program
 from tractable.core.iterate import Status
 from tractable.optim.kkt import kkt_report
 from tractable.optim.quadratic_program import quadratic_program
@@ -159,3 +161,19 @@ def test_bad_input_is_named():
         quadratic_program(np.eye(2), [0.0, np.nan])
     with pytest.raises(ValueError, match=r"`P` must be of shape \(2, 2\)"):
         quadratic_program(np.eye(3), np.zeros(2))
+
+
+@pytest.mark.parametrize("first", range(0, 36, 9))
+def test_every_claim_about_a_random_program_is_right_and_carries_its_proof(first):
+    """Problems of known classes in many units; `python -m benchmarks programs` takes 1,200."""
+    assert [judge_quadratic(number) for number in range(first, first + 9)] == [None] * 9
+
+
+def test_inside_compiled_programs_no_claim_is_false():
+    numbers = [n for n in range(60) if n // 3 % len(SHAPES) == 1]
+    rng = [np.random.default_rng(n) for n in numbers]
+    programs = [random_program(g, KINDS[n % 3], SHAPES[1]) for g, n in zip(rng, numbers)]
+    codes = jax.vmap(lambda *data: quadratic_program(*data).code)(*map(np.stack, zip(*programs)))
+    claims = {Status.converged: "solvable", Status.infeasible: "infeasible", Status.unbounded: "unbounded"}
+    for number, code in zip(numbers, codes.tolist()):
+        assert claims.get(Status(code), KINDS[number % 3]) == KINDS[number % 3]

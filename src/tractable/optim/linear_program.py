@@ -6,6 +6,8 @@ Derivation.  $L = b^\top y + \lambda^\top (c - A^\top y) - \mu^\top y$ is bounde
              maximisation, and back.
 Duality.     Weak: $c^\top x \le b^\top y$ for any feasible pair. Strong: equal at the optima, with
              complementary slackness $y_i (b - A x)_i = 0$ and $x_j (A^\top y - c)_j = 0$.
+No solution. An infeasible program ends with prices that contradict it (Farkas), an unbounded one with a
+             feasible point and a ray (`certificates`); what is not proved is not claimed.
 Cost.        That of HiGHS; the check is a few products.
 References.  Bertsimas and Tsitsiklis (1997) chapter 4; Huangfu and Hall (2018).
 """
@@ -19,17 +21,12 @@ from tractable.core.checks import as_float, check, check_finite, check_shape
 from tractable.core.iterate import Status
 from tractable.core.module import Module, field
 from tractable.core.types import Array, ArrayLike, Float, Int, Scalar
+from tractable.optim.certificates import Rows, descent_ray, farkas, feasible_point
 from tractable.optim.kkt import Solved
 
 __all__ = ["LinearProgram", "LinearSolution", "linear_program"]
 
-_OUTCOMES = {
-    0: Status.converged,
-    1: Status.exhausted,
-    2: Status.infeasible,
-    3: Status.unbounded,
-    4: Status.not_finite,
-}
+_SOLVED, _EXHAUSTED = 0, 1  # of SciPy; its other outcomes are claims without a proof
 
 
 class LinearSolution(Solved, Module):
@@ -37,7 +34,9 @@ class LinearSolution(Solved, Module):
 
     `dual` has a price per row of the constraints, in the sign of the pair: zero or positive. `reduced_costs`
     are what is left of the objective's row after those prices, and `room` is how far each unknown is from the
-    bound that such a price holds it to.
+    bound that such a price holds it to. Where the constraints contradict each other, `dual` and
+    `equality_dual` are the prices that prove it; where the objective improves without end, `x` is feasible
+    and `ray` the direction. What does not exist is NaN.
     """
 
     x: Float[Array, " n"]
@@ -50,6 +49,7 @@ class LinearSolution(Solved, Module):
     dual_value: Scalar
     num_steps: Int[Array, ""]
     code: Int[Array, ""]
+    ray: Float[Array, " n"] = field(show=False)
 
     @property
     def gap(self) -> float:
@@ -142,6 +142,8 @@ def linear_program(
     equal, target = _rows("equality", equality, c.size)
     sign = -1.0 if maximise else 1.0
     found = linprog(sign * c, rows, bounds, equal, target, bounds=box, method="highs")
+    if found.x is None or found.status != _SOLVED:
+        return _explained(found, c, rows, bounds, equal, target, box, sign)
     return _certified(found, c, rows, bounds, equal, target, box, sign)
 
 
@@ -177,16 +179,38 @@ def _stacked(first: Any, second: Any) -> Any:
     return vstack(parts, format="csr") if any(map(issparse, parts)) else np.concatenate(parts)
 
 
+def _explained(
+    found: Any, c: np.ndarray, rows: Any, bounds: Any, equal: Any, target: Any, box: np.ndarray, sign: float
+) -> LinearSolution:
+    """Why there is no solution, proved; the bounds of the unknowns are rows of the proof."""
+    low, high = (np.isfinite(side) for side in box.T)
+    walls = np.concatenate([-np.eye(c.size)[low], np.eye(c.size)[high]])
+    ends = np.concatenate([bounds, -box[low, 0], box[high, 1]])
+    all_rows = Rows.of(_stacked(rows, walls), ends, equal, target)
+    proof = farkas(all_rows)
+    point = feasible_point(all_rows) if proof is None else None
+    ray = descent_ray(np.zeros((1, c.size)), sign * c, all_rows) if point is not None else None
+    status = Status.exhausted if found.status == _EXHAUSTED else Status.stalled
+    status = Status.infeasible if proof is not None else status if ray is None else Status.unbounded
+    worst = {Status.infeasible: sign * np.inf, Status.unbounded: -sign * np.inf}.get(status, np.nan)
+    prices, levels = proof or (np.full(len(bounds), np.nan), np.full(len(target), np.nan))
+    missing, none = jnp.full(c.size, jnp.nan), jnp.full(len(bounds), jnp.nan)
+    x, away = (missing if v is None or ray is None else jnp.asarray(v) for v in (point, ray))
+    price, level = jnp.asarray(prices[: len(bounds)]), jnp.asarray(levels)
+    numbers = (
+        jnp.asarray(worst),
+        jnp.asarray(jnp.nan),
+        jnp.asarray(int(found.nit)),
+        jnp.asarray(int(status)),
+    )
+    return LinearSolution(x, price, none, missing, missing, level, *numbers, away)
+
+
 def _certified(
     found: Any, c: np.ndarray, rows: Any, bounds: Any, equal: Any, target: Any, box: np.ndarray, sign: float
 ) -> LinearSolution:
-    """SciPy's result in the signs of the pair; NaN where there is no solution."""
-    ending = (jnp.asarray(int(found.nit)), jnp.asarray(int(_OUTCOMES[int(found.status)])))
-    if found.x is None or found.status != 0:
-        worst = {2: sign * np.inf, 3: -sign * np.inf}.get(int(found.status), np.nan)
-        column, row, level = (jnp.full(k, jnp.nan) for k in (c.size, len(bounds), len(target)))
-        ends = (jnp.asarray(worst), jnp.asarray(jnp.nan), *ending)
-        return LinearSolution(column, row, row, column, column, level, *ends)
+    """SciPy's result in the signs of the pair."""
+    ending = (jnp.asarray(int(found.nit)), jnp.asarray(int(Status.converged)), jnp.zeros(c.size))
     prices = -np.asarray(found.ineqlin.marginals)  # the minimum falls as a bound is loosened
     levels = -np.asarray(found.eqlin.marginals)
     reduced = sign * c + rows.T @ prices + equal.T @ levels

@@ -1,25 +1,21 @@
-r"""Convex quadratic programs by an interior-point method, with duals and a certificate.
+r"""Convex quadratic programs, with duals and a certificate.
 
 Problem.     $\min_x \tfrac12 x^\top P x + q^\top x$ with $G x \le h$ and $A x = b$, $P$ positive
              semi-definite.
 Dual.        $\max -\tfrac12 x^\top P x - h^\top z - b^\top y$ with $P x + q + G^\top z + A^\top y = 0$,
              $z \ge 0$.
-Steps.       Mehrotra's predictor and corrector on $G x + s = h$, $s_i z_i = \mu$: an affine step chooses the
-             centring $\sigma = (\mu_{\mathrm{aff}}/\mu)^3$, one factorisation serves both. Each step is taken
-             in a proximal ($10^{-9}$) version of the Newton system, so that flat directions do no harm; the
-             residuals are those of the problem itself, and so is the solution.
-Proof.       Duality gap and both residuals at the end; infeasible problems end with $z \ge 0$,
-             $G^\top z + A^\top y \approx 0$ and $h^\top z + b^\top y < 0$ (no $x$ of length below 1/`tol` can
-             exist), unbounded ones with a direction $d$, $P d = 0$, $G d \le 0$, $A d = 0$, $q^\top d < 0$.
-Cost.        $O((n + p)^3 + m n^2)$ per step, 10 to 25 steps; one compiled program per shape, `vmap` welcome.
-References.  Mehrotra (1992); Nocedal and Wright (2006) section 16.6; Boyd and Vandenberghe (2004) chapter 11.
+Proof.       Duality gap and both residuals. Infeasible problems end with a Farkas certificate, unbounded ones
+             with a feasible point and a ray. Where the interior point proves nothing, linear programs do
+             (`certificates`), and what they prove solvable is solved again from a feasible point.
+Cost.        That of `interior_point`, and two or three linear programs where there is no solution.
+References.  Boyd and Vandenberghe (2004) chapter 11.
 """
 
+import dataclasses
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import jax.scipy.linalg as jsl
 import numpy as np
 
 from tractable.core.checks import (
@@ -30,61 +26,14 @@ from tractable.core.checks import (
     check_shape,
     is_concrete,
 )
-from tractable.core.iterate import Status, run_until
+from tractable.core.iterate import Status
 from tractable.core.linalg import symmetrise
-from tractable.core.module import Module
 from tractable.core.support import psd
-from tractable.core.types import Array, ArrayLike, Float, Int, Scalar
-from tractable.optim.kkt import Solved
+from tractable.core.types import Array, ArrayLike
+from tractable.optim.certificates import Rows, descent_ray, farkas, feasible_point
+from tractable.optim.interior_point import QuadraticProgram, QuadraticSolution, interior_point
 
 __all__ = ["QuadraticProgram", "QuadraticSolution", "quadratic_program"]
-
-_PROXIMAL = 1e-9
-_REFINEMENTS = 2
-_PROOF = 1e-7  # a certificate of impossibility holds for all points of length below 1/_PROOF, in scaled rows
-_TO_BOUNDARY = 0.995
-
-
-class QuadraticProgram(Module):
-    """The data of one problem, checked by `quadratic_program`."""
-
-    P: Float[Array, "n n"]
-    q: Float[Array, " n"]
-    G: Float[Array, "m n"]
-    h: Float[Array, " m"]
-    A: Float[Array, "p n"]
-    b: Float[Array, " p"]
-
-    def primal(self, x: Float[Array, " n"]) -> Scalar:
-        r"""$\tfrac12 x^\top P x + q^\top x$."""
-        return 0.5 * x @ self.P @ x + self.q @ x
-
-    def dual(self, x: Float[Array, " n"], z: Float[Array, " m"], y: Float[Array, " p"]) -> Scalar:
-        r"""$-\tfrac12 x^\top P x - h^\top z - b^\top y$: a lower bound where the gradient condition holds."""
-        return -0.5 * x @ self.P @ x - self.h @ z - self.b @ y
-
-    def stationarity(self, x: Float[Array, " n"], z: Float[Array, " m"], y: Float[Array, " p"]) -> Array:
-        r"""$P x + q + G^\top z + A^\top y$."""
-        return self.P @ x + self.q + self.G.T @ z + self.A.T @ y
-
-
-class QuadraticSolution(Solved, Module):
-    """The point, the multipliers, and what certifies them (or the absence of a solution)."""
-
-    x: Float[Array, " n"]
-    inequality_multipliers: Float[Array, " m"]
-    equality_multipliers: Float[Array, " p"]
-    slack: Float[Array, " m"]
-    value: Scalar
-    dual_value: Scalar
-    residual: Scalar
-    num_steps: Int[Array, ""]
-    code: Int[Array, ""]
-
-    @property
-    def gap(self) -> Scalar:
-        """Primal minus dual value: what the value may still be off by."""
-        return self.value - self.dual_value
 
 
 def quadratic_program(
@@ -106,15 +55,10 @@ def quadratic_program(
     >>> found.x.round(6).tolist(), found.inequality_multipliers.round(6).tolist()
     ([2.0], [4.0])
     """
-    return _solve(_program(P, q, G, h, A, b), jnp.asarray(tol), check_count("max_steps", max_steps))
-
-
-class _Point(Module):
-    x: Float[Array, " n"]
-    s: Float[Array, " m"]
-    z: Float[Array, " m"]
-    y: Float[Array, " p"]
-    code: Int[Array, ""]
+    given, steps = _program(P, q, G, h, A, b), check_count("max_steps", max_steps)
+    found = interior_point(given, jnp.asarray(tol), steps)
+    known = all(map(is_concrete, jax.tree.leaves((given, found.code))))
+    return found if not known or found.status.ok else _explained(given, found, tol, steps)
 
 
 def _program(P: Any, q: Any, G: Any, h: Any, A: Any, b: Any) -> QuadraticProgram:
@@ -147,136 +91,43 @@ def _rows(name: str, matrix: Any, other: str, vector: Any, q: Array) -> tuple[Ar
     return matrix, vector
 
 
-@jax.jit(static_argnames="max_steps")
-def _solve(given: QuadraticProgram, tol: Array, max_steps: int) -> QuadraticSolution:
-    program, sizes = _scaled(given)
-
-    def step(point):
-        moved = _mehrotra(program, point)
-        judged = _Point(moved.x, moved.s, moved.z, moved.y, _judge(program, moved, tol))
-        return judged, _residual(program, judged)
-
-    def settled(point, value, before):
-        return point.code != int(Status.exhausted)
-
-    run = run_until(step, _first(program), max_steps=max_steps, tol=tol, settled=settled)
-    p = _unscaled(run.state, *sizes)
-    value, dual = given.primal(p.x), given.dual(p.x, p.z, p.y)
-    broken = (run.code == int(Status.not_finite)) & (p.code == int(Status.exhausted))
-    code = jnp.where(broken, int(Status.not_finite), p.code)
-    return QuadraticSolution(p.x, p.z, p.y, p.s, value, dual, _residual(given, p), run.num_steps, code)
-
-
-def _scaled(given: QuadraticProgram) -> tuple[QuadraticProgram, tuple[Array, Array, Array]]:
-    """Rows of length one and an objective of size one: the same solution, whatever the units of each row."""
-
-    def size(values):
-        return jnp.where(values > 0, values, 1.0)
-
-    rows, levels = size(jnp.linalg.norm(given.G, axis=1)), size(jnp.linalg.norm(given.A, axis=1))
-    cost = size(jnp.maximum(jnp.abs(given.P).max(), jnp.abs(given.q).max()))
-    G, A = given.G / rows[:, None], given.A / levels[:, None]
-    program = QuadraticProgram(given.P / cost, given.q / cost, G, given.h / rows, A, given.b / levels)
-    return program, (rows, levels, cost)
+def _explained(
+    given: QuadraticProgram, found: QuadraticSolution, tol: float, max_steps: int
+) -> QuadraticSolution:
+    """Why no solution was found, proved by linear programs; else the solution, from a feasible point."""
+    P, q, *rest = (np.asarray(leaf, float) for leaf in jax.tree.leaves(given))
+    rows = Rows.of(*rest)
+    proof = farkas(rows)
+    if proof is not None:
+        z, y = map(jnp.asarray, proof)
+        code = jnp.asarray(int(Status.infeasible))
+        return dataclasses.replace(found, inequality_multipliers=z, equality_multipliers=y, code=code)
+    point, ray = feasible_point(rows), descent_ray(P, q, rows)
+    if point is not None and ray is not None:
+        x, code = jnp.asarray(point), jnp.asarray(int(Status.unbounded))
+        slack, value = given.h - given.G @ x, given.primal(x)
+        return dataclasses.replace(found, x=x, slack=slack, value=value, ray=jnp.asarray(ray), code=code)
+    if point is None:
+        return found if found.status is Status.infeasible else _undecided(found)
+    moved = _moved(given, jnp.asarray(point), jnp.asarray(max(np.abs(point).max(), rows.size) or 1.0))
+    again = interior_point(moved[0], jnp.asarray(tol), max_steps)
+    return _back(given, again, *moved[1:]) if again.status.ok else _undecided(found)
 
 
-def _unscaled(p: _Point, rows: Array, levels: Array, cost: Array) -> _Point:
-    return _Point(p.x, p.s * rows, p.z * cost / rows, p.y * cost / levels, p.code)
+def _undecided(found: QuadraticSolution) -> QuadraticSolution:
+    """A claim without a proof is not made."""
+    proved = found.status not in (Status.infeasible, Status.unbounded)
+    return found if proved else dataclasses.replace(found, code=jnp.asarray(int(Status.stalled)))
 
 
-def _first(program: QuadraticProgram) -> _Point:
-    """The least-squares point; slacks and multipliers are its residuals, moved inside together."""
-    solve = _newton_solver(program, jnp.ones_like(program.h))
-    x, y = solve(program.G.T @ program.h - program.q, program.b)
-    slack = program.h - program.G @ x
-
-    def inside(v):
-        return v + jnp.maximum(0.0, 1 - v.min(initial=1.0))
-
-    return _Point(x, inside(slack), inside(-slack), y, jnp.asarray(int(Status.exhausted)))
+def _moved(given: QuadraticProgram, point: Array, unit: Array) -> tuple[QuadraticProgram, Array, Array]:
+    r"""The problem in $u$ with $x = x_0 + r u$: centred at a feasible point, in units of its size."""
+    q = unit * (given.q + given.P @ point)
+    h, b = given.h - given.G @ point, given.b - given.A @ point
+    return QuadraticProgram(unit**2 * given.P, q, unit * given.G, h, unit * given.A, b), point, unit
 
 
-def _newton_solver(program: QuadraticProgram, weights: Array):
-    r"""Solves $(P + G^\top W G) u + A^\top v = r$, $A u = r'$; factored once, with proximal terms.
-
-    Refinement against the system without those terms removes their effect where it has a solution.
-    """
-    n, p = program.q.size, program.b.size
-    top = program.P + (program.G.T * weights[None]) @ program.G
-    exact = jnp.block([[top, program.A.T], [program.A, jnp.zeros((p, p), top.dtype)]])
-    signs = jnp.concatenate([jnp.ones(n, top.dtype), -jnp.ones(p, top.dtype)])
-    factor = jsl.lu_factor(exact + _PROXIMAL * jnp.diag(signs))
-
-    def solve(first, second):
-        right = jnp.concatenate([first, second])
-        both = jsl.lu_solve(factor, right)
-        for _ in range(_REFINEMENTS):
-            both = both + jsl.lu_solve(factor, right - exact @ both)
-        return both[:n], both[n:]
-
-    return solve
-
-
-def _mehrotra(program: QuadraticProgram, point: _Point) -> _Point:
-    """One predictor-corrector step."""
-    x, s, z, y = point.x, point.s, point.z, point.y
-    count = max(s.size, 1)
-    gradient = program.stationarity(x, z, y)
-    gap_g, gap_a = program.G @ x + s - program.h, program.A @ x - program.b
-    solve = _newton_solver(program, z / s)
-
-    def direction(target):  # s z + s dz + z ds = target
-        pushed = (z * gap_g + target - s * z) / s
-        dx, dy = solve(-gradient - program.G.T @ pushed, -gap_a)
-        ds = -gap_g - program.G @ dx
-        return dx, ds, (target - s * z - z * ds) / s, dy
-
-    mu = s @ z / count
-    _, ds, dz, _ = direction(jnp.zeros_like(s))
-    after = (s + _longest(s, ds) * ds) @ (z + _longest(z, dz) * dz) / count
-    centring = (after / jnp.where(mu > 0, mu, 1.0)) ** 3
-    dx, ds, dz, dy = direction(centring * mu - ds * dz)
-    length = _TO_BOUNDARY * jnp.minimum(_longest(s, ds), _longest(z, dz))
-    length = jnp.where(length >= 0.9 * _TO_BOUNDARY, jnp.maximum(length, _full(s, ds, z, dz)), length)
-    return _Point(x + length * dx, s + length * ds, z + length * dz, y + length * dy, point.code)
-
-
-def _longest(v: Array, dv: Array) -> Scalar:
-    """The largest step of at most one that keeps `v` from becoming negative."""
-    falling = dv < 0
-    return jnp.minimum(1.0, jnp.where(falling, -v / jnp.where(falling, dv, -1.0), jnp.inf).min(initial=1.0))
-
-
-def _full(s: Array, ds: Array, z: Array, dz: Array) -> Scalar:
-    """One, if a whole step stays strictly inside: then nothing is gained by stopping short of it."""
-    inside = ((s + ds) > (1 - _TO_BOUNDARY) * s).all() & ((z + dz) > (1 - _TO_BOUNDARY) * z).all()
-    return jnp.where(inside, 1.0, 0.0)
-
-
-def _residual(program: QuadraticProgram, p: _Point) -> Scalar:
-    """The largest violation of the two feasibilities, each relative to the size of its data."""
-    gradient = program.stationarity(p.x, p.z, p.y)
-    primal = jnp.concatenate([program.G @ p.x + p.s - program.h, program.A @ p.x - program.b])
-    sizes = jnp.concatenate([program.h, program.b])
-    return jnp.maximum(
-        jnp.abs(gradient).max() / (1 + jnp.abs(program.q).max()),
-        jnp.abs(primal).max(initial=0.0) / (1 + jnp.abs(sizes).max(initial=0.0)),
-    )
-
-
-def _judge(program: QuadraticProgram, p: _Point, tol: Array) -> Array:
-    """Optimal, or proved infeasible, or proved unbounded, or not yet."""
-    value = program.primal(p.x)
-    gap = jnp.abs(value - program.dual(p.x, p.z, p.y))
-    close = jnp.maximum(gap, p.s @ p.z) <= tol * (1 + jnp.abs(value))
-    optimal = (_residual(program, p) <= tol) & close
-    strength = -(program.h @ p.z + program.b @ p.y)
-    rows = jnp.abs(program.G.T @ p.z + program.A.T @ p.y).max()
-    infeasible = (strength > 0) & (rows <= _PROOF * strength)
-    fall = -(program.q @ p.x)
-    rises = jnp.maximum(program.G @ p.x, 0.0).max(initial=0.0)
-    drift = jnp.maximum(jnp.abs(program.P @ p.x).max(), jnp.abs(program.A @ p.x).max(initial=0.0))
-    unbounded = (fall > 0) & (jnp.maximum(rises, drift) <= _PROOF * fall)
-    other = jnp.where(unbounded, int(Status.unbounded), int(Status.exhausted))
-    other = jnp.where(infeasible, int(Status.infeasible), other)
-    return jnp.where(optimal, int(Status.converged), other)
+def _back(given: QuadraticProgram, again: QuadraticSolution, point: Array, unit: Array) -> QuadraticSolution:
+    x, z, y = point + unit * again.x, again.inequality_multipliers, again.equality_multipliers
+    slack, value, dual = given.h - given.G @ x, given.primal(x), given.dual(x, z, y)
+    return dataclasses.replace(again, x=x, slack=slack, value=value, dual_value=dual)
