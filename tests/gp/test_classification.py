@@ -119,17 +119,12 @@ def test_the_variational_gaussian_is_a_maximum_of_the_bound():
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_weights_count_rows_and_labels_may_change_sides(method):
+def test_labels_may_change_sides(method):
     process = ClassificationProcess(KERNEL)
     weights = np.ones(24)
     weights[:4], weights[4] = 2, 0
-    once = process.posterior(X, Y, weights, method=method)
-    rows = np.concatenate([np.arange(24)[np.arange(24) != 4], np.arange(4)])
-    twice = process.posterior(X[rows], Y[rows], method=method)
-    assert float(once.log_evidence) == pytest.approx(float(twice.log_evidence), abs=1e-7)
-    np.testing.assert_allclose(once.probability(NEW), twice.probability(NEW), atol=1e-7)
-    mirrored = process.posterior(X, 1 - Y, weights, method=method)
-    np.testing.assert_allclose(mirrored.probability(NEW), 1 - once.probability(NEW), atol=1e-7)
+    plain, mirrored = (process.posterior(X, labels, weights, method=method) for labels in (Y, 1 - Y))
+    np.testing.assert_allclose(mirrored.probability(NEW), 1 - plain.probability(NEW), atol=1e-7)
 
 
 @pytest.mark.parametrize("method", METHODS)

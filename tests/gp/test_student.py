@@ -100,15 +100,3 @@ def test_bad_options_are_named(rows):
         student_posterior(GaussianProcess(RBF(1.0)), *rows, degrees=0.0)
     with pytest.raises(ValueError, match="`scale` must be positive"):
         student_posterior(GaussianProcess(RBF(1.0)), *rows, scale=-1.0)
-
-
-def test_a_weight_of_two_is_the_row_twice_and_zero_is_absent(rows):
-    x, y = rows
-    counts = np.ones(40, int)
-    counts[[3, 7, 12]] = 2, 3, 0
-    place, process = np.repeat(np.arange(40), counts), GaussianProcess(1.0 * RBF(1.0))
-    one, other = student_posterior(process, x, y, counts), student_posterior(process, x[place], y[place])
-    assert float(one.bound) == pytest.approx(float(other.bound), rel=1e-9)
-    assert float(one.scale) == pytest.approx(float(other.scale), rel=1e-9)
-    np.testing.assert_allclose(np.asarray(one.weights)[place], other.weights, rtol=1e-8)
-    np.testing.assert_allclose(one.latent(x[:5]).variance, other.latent(x[:5]).variance, rtol=1e-7)

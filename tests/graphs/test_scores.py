@@ -100,15 +100,6 @@ def test_k2_of_a_root_is_the_evidence_of_a_dirichlet(rows):
     assert score_structure({"d": rows["d"]}, {"d": []}, "k2") == pytest.approx(float(evidence), rel=1e-12)
 
 
-def test_repeated_rows_are_weights(rows):
-    doubled = {name: np.r_[column, column[:7]] for name, column in rows.items()}
-    weights = np.r_[np.full(7, 2.0), np.ones(53)]
-    structure = {"a": [], "b": ["a"], "c": ["b"], "d": ["b"]}
-    for kind in SCORES:
-        plain = score_structure(doubled, structure, kind)
-        assert score_structure(rows, structure, kind, weights=weights) == pytest.approx(plain, rel=1e-13)
-
-
 def test_bound_on_parents_holds_for_the_best_family(rows):
     for kind in ("bic", "aic"):
         scores = FamilyScores({n: rows[n][:9] for n in NAMES}, kind)

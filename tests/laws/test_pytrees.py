@@ -1,4 +1,5 @@
-"""Models are pytrees: what a fit returns passes through `jit`, `vmap` and `grad`, or is a `HostResult`."""
+"""Models are pytrees: what a fit returns passes through `jit`, `vmap` and `grad`, or is a `HostResult`; and
+comes back from a file as it was."""
 
 import importlib
 import inspect
@@ -15,6 +16,7 @@ import tractable.gp
 import tractable.supervised
 from tests.laws.cases_models import CASES, NEW
 from tractable.core.module import HostResult, Module
+from tractable.core.storage import load, save
 
 BY_NAME = {case.name: case for case in CASES}
 ANSWERS = ("predict", "predict_dist", "predict_proba", "decision", "decisions", "probability", "latent")
@@ -66,6 +68,16 @@ def test_models_pass_through_transformations(name):
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(slopes)]
     assert leaves
     assert all(np.isfinite(leaf).all() for leaf in leaves)
+
+
+@pytest.mark.parametrize("name", [case.name for case in CASES])
+def test_models_come_back_from_a_file(name, tmp_path):
+    case = BY_NAME[name]
+    save(tmp_path / "model", fitted(name))
+    again = load(tmp_path / "model")
+    assert repr(again) == repr(fitted(name))
+    before = np.asarray(case.answer(fitted(name), np.asarray(rows_of(case))))
+    np.testing.assert_array_equal(np.asarray(case.answer(again, np.asarray(rows_of(case)))), before)
 
 
 def model_classes():

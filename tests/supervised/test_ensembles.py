@@ -7,7 +7,6 @@ from scipy.special import expit
 from sklearn.ensemble import RandomForestClassifier
 
 from tractable.core.iterate import Status
-from tractable.core.storage import load, save
 from tractable.inference.trust.uncertainty import split_entropy
 from tractable.supervised.trees.boosting import fit_adaboost
 from tractable.supervised.trees.forests import draw_rows, fit_forest
@@ -79,18 +78,6 @@ def test_the_forest_depends_on_the_key_alone():
     np.testing.assert_array_equal(one.out_of_bag[order], shuffled.out_of_bag)
     other = fit_forest(ROWS, CODES, key=jr.key(4), num_trees=6)
     assert other.threshold.shape != one.threshold.shape
-
-
-@pytest.mark.parametrize("criterion", ["gini", "variance"])
-def test_a_weight_of_two_is_the_row_twice_in_forests(criterion):
-    w = RNG.integers(0, 4, 200)
-    X, y = np.round(ROWS[:200], 1), np.round(NUMBERS[:200]) if criterion == "variance" else CODES[:200]
-    fits = (fit_forest, fit_rotation_forest)
-    for fit in fits:
-        options = {"key": jr.key(0), "num_trees": 5, "criterion": criterion}
-        weighted, repeated = fit(X, y, w, **options), fit(np.repeat(X, w, 0), np.repeat(y, w), **options)
-        found = [forest.values(FRESH) for forest in (weighted, repeated)]
-        np.testing.assert_allclose(found[0], found[1], atol=1e-10)
 
 
 def test_the_variance_of_a_forest_covers_new_targets():
@@ -173,18 +160,6 @@ def test_rotation_forests_see_slanted_borders():
     np.testing.assert_allclose(constant.values([[1.0, 1.0]]), [[0.4, 0.6]])
     with pytest.raises(ValueError, match="`X` must be finite; got NaN in column 1, row 0"):
         found.predict(np.array([[0.0, np.nan, 0, 0, 0, 0]]))
-
-
-def test_ensembles_are_stored(tmp_path):
-    for name, model in (
-        ("forest", fit_forest(ROWS, CODES, key=jr.key(0), num_trees=3)),
-        ("rotation", fit_rotation_forest(ROWS, CODES, key=jr.key(0), num_trees=2)),
-        ("boosted", fit_adaboost(ROWS, CODES, num_rounds=3)),
-    ):
-        save(tmp_path / f"{name}.safetensors", model)
-        again = load(tmp_path / f"{name}.safetensors")
-        np.testing.assert_array_equal(again.predict(FRESH), model.predict(FRESH))
-        assert repr(again) == repr(model)
 
 
 def test_bad_options_are_named():

@@ -11,7 +11,6 @@ from scipy.special import expit
 from scipy.stats import norm
 from sklearn.linear_model import LogisticRegression
 
-from tractable.core import storage
 from tractable.core.iterate import Status
 from tractable.core.rows import Rows
 from tractable.optim.gradient import Adam
@@ -175,17 +174,6 @@ def test_constant_and_repeated_columns_are_harmless():
     assert np.isfinite(twice.standard_errors[1])
 
 
-def test_a_weight_of_two_is_the_row_twice_and_of_zero_absent():
-    x, y = table(40, 2, 9)
-    w = np.resize([0, 1, 2], 40)
-    weighted, repeated = (
-        fit_logistic(x, y, w, penalty=1.0),
-        fit_logistic(x.repeat(w, 0), y.repeat(w), penalty=1.0),
-    )
-    np.testing.assert_allclose(weighted.coefficients, repeated.coefficients, atol=1e-9)
-    np.testing.assert_allclose(weighted.loss, repeated.loss, rtol=1e-12)
-
-
 def test_odds_ratios_of_a_two_by_two_table():
     counts = {(0, 0): 30, (0, 1): 10, (1, 0): 15, (1, 1): 45}
     x, y, w = (np.array(part, float) for part in zip(*[(a, b, n) for (a, b), n in counts.items()]))
@@ -233,14 +221,6 @@ def test_new_row_counts_use_the_same_program():
     finally:
         binary_module._mean_loss = before
     assert len(calls) == first
-
-
-def test_models_are_stored(tmp_path):
-    fitted = fit_logistic(*table())
-    storage.save(tmp_path / "model", fitted)
-    again = storage.load(tmp_path / "model")
-    np.testing.assert_array_equal(again.coefficients, fitted.coefficients)
-    assert repr(again) == repr(fitted)
 
 
 @pytest.mark.parametrize(

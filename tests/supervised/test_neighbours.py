@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor, kneighbors_graph
 
-from tractable.core import storage
 from tractable.core.neighbours import _smallest, nearest, neighbour_graph
 from tractable.supervised.neighbours.search import NearestNeighbours
 
@@ -81,12 +80,8 @@ def test_agrees_with_scikit_learn(closeness):
     np.testing.assert_allclose(ours.shares(new), peer.predict_proba(new), rtol=1e-10, atol=1e-14)
 
 
-def test_weights_are_repetitions_and_fractions_are_shared():
+def test_fractions_are_shared():
     X, y, new = RNG.normal(size=(40, 2)), RNG.normal(size=40), RNG.normal(size=(30, 2))
-    counts = RNG.integers(1, 4, 40)
-    weighted = NearestNeighbours.fit(X, y, 5, weights=counts.astype(float))
-    repeated = NearestNeighbours.fit(np.repeat(X, counts, 0), np.repeat(y, counts), 5)
-    np.testing.assert_allclose(weighted.regression(new), repeated.regression(new), rtol=1e-12)
     halves = NearestNeighbours.fit(X, y, 5, weights=np.full(40, 0.5))  # ten rows of half a weight
     np.testing.assert_allclose(halves.regression(new), y[_sorted_search(X, new, 10)].mean(1), rtol=1e-12)
 
@@ -116,7 +111,7 @@ def test_neighbour_graph():
     ]  # fmt: skip
 
 
-def test_bad_input_is_named_and_models_are_stored(tmp_path):
+def test_bad_input_is_named():
     X = RNG.normal(size=(6, 2))
     with pytest.raises(ValueError, match=r"`num_neighbours` must be at most the weight of all rows \(6\)"):
         NearestNeighbours.fit(X, np.zeros(6), 7)
@@ -127,6 +122,4 @@ def test_bad_input_is_named_and_models_are_stored(tmp_path):
     with pytest.raises(ValueError, match="`num_neighbours` must be a whole number from 1 to 5; got 6"):
         neighbour_graph(X, 6)
     model = NearestNeighbours.fit(X, np.arange(6.0), 2)
-    storage.save(tmp_path / "model", model)
-    np.testing.assert_array_equal(storage.load(tmp_path / "model").regression(X), model.regression(X))
     assert "num_neighbours  2" in repr(model)

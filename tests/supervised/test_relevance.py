@@ -77,14 +77,11 @@ def test_relevance_vectors_of_a_sinc():
     np.testing.assert_allclose(1 / np.sqrt(float(found.noise_precision)), 0.05, rtol=0.4)
 
 
-def test_units_and_weights():
+def test_units_do_not_matter():
     scale = np.array([1e12, 1.0, 1e-12, 3.0, 1.0])
     plain, scaled = relevance_regression(ROWS), relevance_regression(regression_statistics(X * scale, Y))
     np.testing.assert_array_equal(plain.kept, scaled.kept)
     np.testing.assert_allclose(np.asarray(scaled.model.mean) * scale, plain.model.mean, rtol=1e-7)
-    twice = relevance_regression(regression_statistics(np.repeat(X, 2, 0), np.repeat(Y, 2)))
-    weighted = relevance_regression(regression_statistics(X, Y, np.full(60, 2.0)))
-    np.testing.assert_allclose(twice.model.mean, weighted.model.mean, rtol=1e-8)
 
 
 def test_duplicated_and_constant_columns():

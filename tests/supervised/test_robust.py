@@ -82,12 +82,7 @@ def test_student_is_the_maximum_of_the_likelihood():
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_weights_scales_and_dependent_columns(loss):
-    counts = GENERATOR.integers(0, 4, 50)
-    weighted = robust_regression(X, SPOILT, counts.astype(float), loss=loss)
-    repeated = robust_regression(np.repeat(X, counts, axis=0), np.repeat(SPOILT, counts), loss=loss)
-    np.testing.assert_allclose(theta(weighted), theta(repeated), atol=1e-8)
-    assert float(weighted.scale) == pytest.approx(float(repeated.scale), rel=1e-8)
+def test_scales_and_dependent_columns(loss):
     plain = robust_regression(X, SPOILT, loss=loss)
     scaled = robust_regression(X * [1e9, 1e-9], SPOILT * 1e-6, loss=loss)
     np.testing.assert_allclose(

@@ -8,7 +8,6 @@ from hypothesis import given
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from tests.oracles.greedy_tree import impurity, splits
-from tractable.core.storage import load, save
 from tractable.distributions.information import entropy
 from tractable.supervised.trees.growth import fit_tree
 from tractable.supervised.trees.tree import gini, information_gain, prune, pruning_path, split_gain
@@ -212,13 +211,6 @@ def test_leaf_variances_have_a_pseudo_row():
     tree = fit_tree([[0.0], [0.0], [1.0]], [1.0, 3.0, 8.0], criterion="variance", max_depth=1)
     spread = np.var([1.0, 3.0, 8.0])
     np.testing.assert_allclose(tree.variances([[0.0], [1.0]]), [(2 * 1 + spread) / 3, spread / 2])
-
-
-def test_a_tree_is_stored(tmp_path):
-    tree = fit_tree(HOLES, CODES, max_depth=4)
-    save(tmp_path / "tree.safetensors", tree)
-    found = load(tmp_path / "tree.safetensors")
-    np.testing.assert_array_equal(found.values(FRESH_HOLES), tree.values(FRESH_HOLES))
 
 
 def test_bad_input_is_named():
