@@ -9,6 +9,7 @@ Checks.      With `TRACTABLE_CHECKED=1` types are checked at run time and no key
              sets it. It doubles the time that it takes to find the tests.
 """
 
+import gc
 import os
 import resource
 from collections import Counter
@@ -25,13 +26,20 @@ os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(_ROOT / ".cache" / "compi
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
+os.environ.setdefault("JAX_TRACEBACK_IN_LOCATIONS_LIMIT", "0")  # programs need not know who wrote each line
+
 # Nearly all of the suite's time is spent compiling small programs that run once, so they are compiled without
-# effort. Other versions of the compiler may not know the flags and would stop; `.ci/run` repeats the tests of
-# digits as users compile them.
+# effort, each by one thread. Other versions of the compiler may not know the flags and would stop; `.ci/run`
+# repeats the tests of digits as users compile them.
 if metadata.version("jaxlib").startswith("0.10."):
     os.environ.setdefault(
-        "XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+        "XLA_FLAGS",
+        "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false "
+        "--xla_cpu_parallel_codegen_split_count=1",
     )
+
+# Traces make many objects that live long: looking through them as often as by default costs a twentieth.
+gc.set_threshold(100_000, 50, 100)
 
 if _CHECKED:
     from jaxtyping import install_import_hook
