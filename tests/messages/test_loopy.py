@@ -9,6 +9,8 @@ from tests.oracles.factors import joint, loopy_fixed_point, marginal, random_for
 from tractable.core.checks import ImpossibleEvidence
 from tractable.core.iterate import Status
 from tractable.distributions.tables import ConditionalTable
+from tractable.messages import loopy_bounds
+from tractable.messages.cost import Budget
 from tractable.messages.loopy import _iterate, loopy
 from tractable.messages.potentials import Table
 from tractable.messages.tree import propagate
@@ -186,3 +188,59 @@ def test_a_grid_of_spins_keeps_its_symmetry():
 def test_bad_options_are_refused_by_name(options, message):
     with pytest.raises(ValueError, match=message):
         loopy(LOOP, **options)
+
+
+def random_field(seed, strength, num=8):
+    """Three-state variables on a ring with chords, and their joint table; some pairs of states impossible."""
+    generator = np.random.default_rng(seed)
+    pairs = [(i, (i + 1) % num) for i in range(num)] + [(i, i + num // 2) for i in range(0, num // 2, 2)]
+    scopes = [*pairs, *((i,) for i in range(num))]
+    tables = [np.exp(strength * generator.normal(size=(3,) * len(scope))) for scope in scopes]
+    if seed % 2:
+        tables[0][0, 1] = tables[1][2, 0] = 0.0
+    factors = [Table.from_values([f"x{v}" for v in scope], table) for scope, table in zip(scopes, tables)]
+    return factors, joint(scopes, tables, (3,) * num)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("cheap", [True, False])
+def test_bounds_hold_and_the_verdict_is_good_only_where_they_are_tight(seed, cheap, monkeypatch):
+    if not cheap:  # as if no exact answer were at hand, and regions were small
+        monkeypatch.setattr(loopy_bounds, "_CHEAP", Budget(0, 0))
+        monkeypatch.setattr(loopy_bounds, "_CELLS", 3**3)
+    factors, full = random_field(seed, strength=(0.02, 0.3, 1.5)[seed % 3])
+    beliefs, worst, wide = loopy(factors, damping=0.3), 0.0, 0.0
+    for i in range(8):
+        truth, (low, high) = marginal(full, (i,)), beliefs.bounds(f"x{i}")
+        assert (low <= truth + 1e-12).all()
+        assert (truth <= high + 1e-12).all()
+        assert (low >= 0).all()
+        assert (high <= 1).all()
+        worst = max(worst, np.abs(beliefs.marginal(f"x{i}").probs - truth).max())
+        wide = max(wide, (high - low).max())
+    if beliefs.status is Status.converged:
+        assert beliefs.error >= worst - 1e-12
+        assert not cheap or beliefs.error == pytest.approx(worst, abs=1e-12)
+        assert cheap or 0 < wide < 1  # a bound that says something
+    assert beliefs.verdict.ok == (beliefs.status is Status.converged and beliefs.error <= 1e-3)
+
+
+def test_a_fixed_point_that_is_wrong_is_not_trusted():
+    """Two states that attract each other strongly around a loop, with a weak pull: beliefs near one."""
+    pull = Table.from_values(["x0"], np.exp([0.2, -0.2]))
+    beliefs = loopy([*cycle(1.5, num=4), pull], damping=0.3)
+    assert beliefs.status is Status.converged
+    assert beliefs.error > 0.1
+    assert not beliefs.verdict.ok
+    assert f"a belief is off by up to {beliefs.error:.2g}" in repr(beliefs)
+    assert beliefs.verdict.numbers["error"] == beliefs.error
+
+
+def test_nothing_is_claimed_where_nothing_is_known():
+    pull = Table.from_values(["x0"], np.exp([0.2, -0.2]))
+    assert loopy([*cycle(1.0), pull], max_steps=2, damping=0.5).error == 1.0
+    largest = loopy(cycle(0.5), semiring="max_sum")
+    assert largest.error == 1.0
+    assert not largest.verdict.ok
+    with pytest.raises(ValueError, match="to have marginals"):
+        largest.bounds("x0")

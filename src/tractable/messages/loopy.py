@@ -7,8 +7,9 @@ Damping.     A new message is $(1 - d)\,\mu_{new} + d\,\mu_{old}$: the same fixe
 Schedules.   `flooding`: all messages at once. `residual`: only those that would change at least half as much
              as the one that would change most. `sequential`: factor by factor, forth and back, each using
              what the ones before it have just sent: exact on a tree after one sweep if listed root to leaf.
-Verdict.     Nothing guarantees convergence. `status` says whether messages settled, `is_tree` whether the
-             answer is then exact; neither is ever left out of what is printed.
+Verdict.     Nothing guarantees convergence, nor that a fixed point is near the truth. `status` says whether
+             messages settled, `is_tree` whether the answer is then exact, and `error` what a belief can be
+             off by at most (messages.loopy_bounds); the verdict is good only where that is at most $10^{-3}$.
 Cost.        Per sweep, the cells of all factors times their number of variables; one compiled program per
              set of shapes, in which potentials and evidence are data.
 References.  Yedidia, Freeman and Weiss (2005); Elidan, McGraw and Koller (2006); Murphy,
@@ -16,7 +17,7 @@ References.  Yedidia, Freeman and Weiss (2005); Elidan, McGraw and Koller (2006)
 """
 
 from collections.abc import Mapping
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import jax
@@ -30,6 +31,7 @@ from tractable.core.types import Array
 from tractable.core.verdict import Verdict
 from tractable.distributions.table_axes import Event
 from tractable.distributions.tables import JointTable
+from tractable.messages.loopy_bounds import MarginalBounds
 from tractable.messages.loopy_edges import (
     Edges,
     factor_beliefs,
@@ -49,6 +51,7 @@ from tractable.messages.tree import Factors, local_potentials
 __all__ = ["LoopyBeliefs", "loopy"]
 
 SCHEDULES = ("flooding", "sequential", "residual")
+_SMALL = 1e-3  # an error that does not matter
 
 
 class LoopyBeliefs(Described):
@@ -56,7 +59,10 @@ class LoopyBeliefs(Described):
 
     _shown = ("is_tree", "num_steps", "log_total", "log_value")
 
-    def __init__(self, tables: dict, states: dict, edges: Edges, place: dict, run: Run, sums: bool):
+    def __init__(
+        self, tables: dict, states: dict, local: dict, edges: Edges, place: dict, run: Run, sums: bool
+    ):
+        self._local = local
         self.tables, self.states, self.place, self.run, self.sums = tables, states, place, run, sums
         self.is_tree = _is_forest(tables, states)
         self.probs, self._factor_probs, bethe = jax.tree.map(np.asarray, _conclusion(edges, run.state))
@@ -87,18 +93,59 @@ class LoopyBeliefs(Described):
         """Whether the beliefs are the marginals: the graph is a tree and the messages have settled."""
         return self.is_tree and self.status is Status.converged
 
+    @cached_property
+    def error(self) -> float:
+        """What any belief can be off by at most: zero where they are exact, one where nothing is known.
+
+        Measured against the marginals where these are cheap, else by bounds that hold.
+        """
+        if self.exact:
+            return 0.0
+        known = self.sums and self.status is Status.converged
+        beliefs = [row[: len(own)] for row, own in zip(self.probs, self.states.values())]
+        return self._bounds.largest_error(beliefs) if known else 1.0
+
+    def bounds(self, name: str) -> tuple[np.ndarray, np.ndarray]:
+        """The least and the most that the true probability of each state of a variable can be."""
+        check(self.sums, "semiring", "sum_product, to have marginals", "max_sum")
+        check(name in self.states, "name", f"among {tuple(self.states)}", repr(name))
+        return self._bounds.bounds(list(self.states).index(name))
+
+    @cached_property
+    def _bounds(self) -> MarginalBounds:
+        number = {name: i for i, name in enumerate(self.states)}
+        scopes = [tuple(number[n] for n in table.names) for table in self.tables.values() if table.names]
+        tables = [np.asarray(table.log_values) for table in self.tables.values() if table.names]
+        alone = [(i,) for i in number.values()]
+        sizes = tuple(len(own) for own in self.states.values())
+        return MarginalBounds([*scopes, *alone], [*tables, *map(np.asarray, self._local.values())], sizes)
+
     @property
     def verdict(self) -> Verdict:
-        """How far to trust the beliefs: ok where they are exact."""
+        """How far to trust the beliefs: ok where none can be off by more than a thousandth."""
         last = float(self.residuals[-1]) if self.num_steps else np.nan
-        kind = "exact: the graph is a tree" if self.is_tree else "approximate: the graph has loops"
+        kind = (
+            "exact: the graph is a tree"
+            if self.is_tree
+            else f"approximate: the graph has loops, and {self._off}"
+        )
         said = f"Converged after {self.num_steps} sweeps; {kind}."
         if self.status is not Status.converged:
             said = (
                 f"Not converged after {self.num_steps} sweeps (last change {last:.1e}): "
                 "do not use the beliefs. Raise `damping`, try another schedule, or infer exactly."
             )
-        return Verdict(self.exact, said, {"num_steps": self.num_steps, "last_change": last})
+        fine = self.status is Status.converged and self.error <= _SMALL
+        return Verdict(fine, said, {"num_steps": self.num_steps, "last_change": last, "error": self.error})
+
+    @property
+    def _off(self) -> str:
+        if not self.sums:
+            return "max-marginals have no bound here"
+        if self.error >= 1:
+            return "how far beliefs are off is not known (`bounds` of a variable may say)"
+        words = "is" if self._bounds.exact is not None else "can be"
+        return f"a belief {words} off by up to {self.error:.2g}"
 
     @property
     def log_value(self) -> float:
@@ -161,7 +208,7 @@ def loopy(
     steps = check_count("max_steps", max_steps)
     numbers = jnp.asarray(float(damping)), jnp.asarray(float(tol))
     run = _iterate(edges, order, *numbers, chosen, schedule, steps)
-    beliefs = LoopyBeliefs(tables, states, edges, place, run, isinstance(chosen, SumProduct))
+    beliefs = LoopyBeliefs(tables, states, local, edges, place, run, isinstance(chosen, SumProduct))
     if np.isnan(beliefs.probs).any():
         name = list(states)[int(np.argwhere(np.isnan(beliefs.probs))[0, 0])]
         got = f"no possible state of {name!r}"
