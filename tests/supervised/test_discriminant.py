@@ -147,6 +147,12 @@ def test_constant_columns_cancel_and_singular_ones_are_named():
         fit_gaussian_discriminant(twice, Y)
     with pytest.raises(ValueError, match=r"shared covariance is regular; got no variance in column \[4\]"):
         fit_gaussian_discriminant(np.c_[X, Y], Y, tied=True)
+    huge = X.copy()
+    huge[3, 1] = 1e300
+    with pytest.raises(
+        ValueError, match=r"squares have a sum; got 1e\+300 at index \(3, 1\). Divide its column"
+    ):
+        fit_gaussian_discriminant(huge, Y)
     floored = fit_gaussian_discriminant(twice, Y, floor=1e-6)
     assert "Regular only by the floor" in repr(floored)
     assert (floored.predict(twice) == Y).mean() > 0.95

@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tractable.core.checks import check
+from tractable.core.checks import check, check_entries
 from tractable.core.chunks import pad_rows
 from tractable.core.iterate import Run, Status, run_until
 from tractable.core.module import Module
@@ -59,6 +59,7 @@ def class_scatters(
     rows: np.ndarray, labels: np.ndarray, weights: np.ndarray, num_classes: int
 ) -> ClassScatters:
     """Weight, mean and scatter of the rows of each class; zeros for a class without rows."""
+    _refuse_huge(rows)
     d = rows.shape[1]
     means, scatters = np.zeros((num_classes, d)), np.zeros((num_classes, d, d))
     for c in np.unique(labels):
@@ -69,6 +70,13 @@ def class_scatters(
         rest = (shift - centre) * np.sqrt(w)[:, None]
         scatters[c] = rest.T @ rest
     return ClassScatters(np.bincount(labels, weights, num_classes), means, scatters)
+
+
+def _refuse_huge(rows: np.ndarray) -> None:
+    """Squares of entries beyond this would overflow in their sum; NaN, a gap, passes."""
+    limit = 0.25 * np.sqrt(np.finfo(float).max / max(len(rows), 1))
+    fix = "Divide its column by the largest entry."
+    check_entries("X", rows, lambda x: ~(np.abs(x) > limit), "numbers whose squares have a sum", fix)
 
 
 def moments_of(classes: ClassScatters, options: CovarianceOptions) -> tuple[np.ndarray, np.ndarray]:
@@ -101,6 +109,7 @@ def class_moments(
 ) -> tuple[np.ndarray, np.ndarray, Status | None]:
     """Means and covariances as in `moments_of` from rows with gaps, and how expectation-maximisation ended,
     if it was needed."""
+    _refuse_huge(rows)
     seen = ~np.isnan(rows)
     empty = np.flatnonzero(~seen.any(0))
     check(not empty.size, "X", "seen at least once in each column", f"only NaN in column {empty[:1]}")
