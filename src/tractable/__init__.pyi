@@ -36,3 +36,4 @@ from tractable.inference.ask import predict as predict
 from tractable.inference.chains.mcmc import mcmc as mcmc
 from tractable.inference.chains.mcmc import resume as resume
 from tractable.inference.fit import fit as fit
+from tractable.plots.door import plot as plot

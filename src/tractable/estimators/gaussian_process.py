@@ -22,7 +22,7 @@ from tractable.gp.points import Observed, observe
 from tractable.gp.regression import GaussianProcess
 from tractable.kernels.base import Kernel
 
-__all__ = ["GaussianProcessRegressor"]
+__all__ = ["GaussianProcessRegressor", "in_data_units"]
 
 _FEW = 1024  # rows: below, threads of the linear algebra spend their time waiting for each other
 _FLOOR = 1e-8  # of the variance of the targets: noise that is learnt stays above it
@@ -132,6 +132,13 @@ class GaussianProcessRegressor(Regressor):
         shown = self.predict_dist(X)
         return (np.asarray(shown.mean), np.asarray(shown.std)) if return_std else np.asarray(shown.mean)
 
+    @property
+    def kernel_(self) -> Kernel:
+        """The learnt kernel in the units of the targets as given; `model_` sees scaled ones."""
+        if self.method == "mcmc":
+            raise AttributeError("`kernel_` is one kernel; after MCMC there are many, in `run_.processes`.")
+        return in_data_units(self.model_.process.kernel, self.y_scale_)
+
     def sample_y(self, X, n_samples: int = 1, random_state=None) -> np.ndarray:
         """Joint draws of the function at the rows, one column per draw; row by row after MCMC."""
         if self.method == "mcmc":
@@ -149,6 +156,11 @@ class GaussianProcessRegressor(Regressor):
 
     def _rescaled(self, found: Any) -> Normal:
         return Normal(found.loc * self.y_scale_ + self.y_mean_, found.scale * self.y_scale_)
+
+
+def in_data_units(kernel: Any, scale: float) -> Kernel:
+    """The kernel of `scale` times a process."""
+    return kernel if scale == 1 else scale**2 * kernel
 
 
 def _level(y: np.ndarray, weights: np.ndarray) -> tuple[float, float]:

@@ -12,6 +12,7 @@ from tractable.core.checks import to_device
 from tractable.core.rows import Rows
 from tractable.distributions.continuous import Normal
 from tractable.estimators.base import Regressor, key_from
+from tractable.estimators.gaussian_process import in_data_units
 from tractable.gp.ascent import ProcessFit
 from tractable.gp.columns import narrowed_fit, resized, wide_rows, width_of
 from tractable.gp.hyperparameters import HyperparameterFit, default_process, fit_hyperparameters
@@ -75,6 +76,11 @@ class SparseGaussianProcessRegressor(Regressor):
         self.model_ = resized(self.model_, width, dim)
         self.log_evidence_ = float(self.model_.log_evidence) - rows.weights.sum() * np.log(self.y_scale_)
         return self
+
+    @property
+    def kernel_(self) -> Kernel:
+        """The learnt kernel in the units of the targets as given."""
+        return in_data_units(self.model_.process.kernel, self.y_scale_)
 
     def _stay(self, learnt: HyperparameterFit | None, process: Any, observed: Observed) -> None:
         self.run_: Any = learnt  # None for constant targets, from which there is nothing to learn

@@ -1,7 +1,10 @@
 """Pictures of Markov chains: traces, ranks, autocorrelations, pairs, energies, running means and sizes."""
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from scipy.special import bdtrik
@@ -19,12 +22,41 @@ from tractable.inference.trust.verdict import needed_effective_size
 from tractable.plots.display import axes_of
 
 __all__ = [
-    "plot_autocorrelation", "plot_effective_size", "plot_energy", "plot_pair", "plot_ranks",
+    "plot_autocorrelation", "plot_effective_size", "plot_energy", "plot_marginal", "plot_pair", "plot_ranks",
     "plot_running_mean", "plot_trace",
 ]  # fmt: skip
 
 
-def plot_trace(post: Posterior, variable: str, *, ax: Axes | None = None) -> Axes:
+_MOST = 8  # variables that one figure shows
+
+
+def several(draw: Callable[..., Axes]) -> Callable[..., Any]:
+    """A picture of one variable, which for a list of them (or all, without a name) has an axis for each.
+
+    Names of leaves (`theta`) stand for all their scalars.
+    """
+
+    @functools.wraps(draw)
+    def drawn(post: Posterior, variable: Any = None, *, ax: Axes | None = None, **options: Any) -> Any:
+        names = [variable] if isinstance(variable, str) else variable
+        every = post.names if names is None else post._chosen(names)
+        if len(every) == 1:
+            return draw(post, every[0], ax=ax, **options)
+        check(ax is None, "ax", f"left out for {len(every)} variables, which have an axis each", "one")
+        shown = every[:_MOST]
+        size = (6, 0.5 + 2.2 * len(shown))
+        figure, axes = plt.subplots(len(shown), 1, figsize=size, squeeze=False, layout="constrained")
+        for name, place in zip(shown, axes[:, 0]):
+            draw(post, name, ax=place, **options)
+        if len(shown) < len(every):
+            figure.suptitle(f"{len(shown)} of {len(every)} variables", fontsize="small")
+        return list(axes[:, 0])
+
+    return drawn
+
+
+@several
+def plot_trace(post: Any, variable: str, *, ax: Axes | None = None) -> Axes:
     """The draws of one variable in order, a line per chain, with marks at the foot where steps diverged."""
     chains = post[variable]
     ax = axes_of(ax, 6, 3)
@@ -39,7 +71,8 @@ def plot_trace(post: Posterior, variable: str, *, ax: Axes | None = None) -> Axe
     return ax
 
 
-def plot_ranks(post: Posterior, variable: str, *, num_bins: int = 20, ax: Axes | None = None) -> Axes:
+@several
+def plot_ranks(post: Any, variable: str, *, num_bins: int = 20, ax: Axes | None = None) -> Axes:
     """How the ranks of each chain spread over those of all: level where the chains agree.
 
     The band holds 99 % of the counts of one bin that independent draws would have.
@@ -62,9 +95,8 @@ def plot_ranks(post: Posterior, variable: str, *, num_bins: int = 20, ax: Axes |
     return ax
 
 
-def plot_autocorrelation(
-    post: Posterior, variable: str, *, num_lags: int = 50, ax: Axes | None = None
-) -> Axes:
+@several
+def plot_autocorrelation(post: Any, variable: str, *, num_lags: int = 50, ax: Axes | None = None) -> Axes:
     """The correlation of draws with those before them, a line per chain; the band is two errors of noise."""
     chains = np.asarray(post[variable], float)
     lags = min(check_count("num_lags", num_lags, 1), chains.shape[1] - 1) + 1
@@ -79,8 +111,29 @@ def plot_autocorrelation(
     return ax
 
 
-def plot_pair(post: Posterior, x: str, y: str, *, most: int = 4000, ax: Axes | None = None) -> Axes:
+@several
+def plot_marginal(
+    post: Posterior, variable: str, *, num_bins: int = 40, mass: float = 0.9, ax: Axes | None = None
+) -> Axes:
+    """The draws of one variable as a density, with the mean and the central interval that holds `mass`."""
+    draws = np.asarray(post[variable], float).reshape(-1)
+    ax = axes_of(ax, 5, 3)
+    ax.hist(draws, check_count("num_bins", num_bins, 2), density=True, color="0.8")
+    low, high = np.quantile(draws, [(1 - mass) / 2, (1 + mass) / 2])
+    ax.axvspan(low, high, color="tab:blue", alpha=0.15, label=f"{mass:.0%} of the draws")
+    ax.axvline(draws.mean(), color="tab:blue", lw=1.2, label="mean")
+    ax.set(xlabel=variable, ylabel="density")
+    ax.legend(fontsize="x-small")
+    return ax
+
+
+def plot_pair(
+    post: Posterior, x: str | None = None, y: str | None = None, *, most: int = 4000, ax: Axes | None = None
+) -> Axes:
     """Two variables against each other; diverging draws on top. At most `most` of the others are shown."""
+    names = post.names
+    check(len(names) > 1 or None not in (x, y), "post", "of two variables or more", names)
+    x, y = names[0] if x is None else x, names[1] if y is None else y
     first, second = post[x].reshape(-1), post[y].reshape(-1)
     bad = _diverging(post).reshape(-1)
     good = np.flatnonzero(~bad)
@@ -111,9 +164,8 @@ def plot_energy(post: Any, *, num_bins: int = 40, ax: Axes | None = None) -> Axe
     return ax
 
 
-def plot_running_mean(
-    post: Posterior, variable: str, *, num_points: int = 50, ax: Axes | None = None
-) -> Axes:
+@several
+def plot_running_mean(post: Any, variable: str, *, num_points: int = 50, ax: Axes | None = None) -> Axes:
     """The mean of the first draws of each chain as they become more, and the mean of all with two errors."""
     chains = np.asarray(post[variable], float)
     lengths = _lengths(chains.shape[1], num_points, least=1)
@@ -129,9 +181,8 @@ def plot_running_mean(
     return ax
 
 
-def plot_effective_size(
-    post: Posterior, variable: str, *, num_points: int = 15, ax: Axes | None = None
-) -> Axes:
+@several
+def plot_effective_size(post: Any, variable: str, *, num_points: int = 15, ax: Axes | None = None) -> Axes:
     """The effective size of the first draws as they become more: a straight line where the chains mix."""
     chains = np.asarray(post[variable], float)
     lengths = _lengths(chains.shape[1], num_points, least=4)
@@ -146,7 +197,8 @@ def plot_effective_size(
 
 
 def _diverging(post: Any) -> np.ndarray:
-    return np.broadcast_to(np.asarray(getattr(post.info, "diverging", False), bool), post.log_density.shape)
+    shape = next(iter(post._leaves().values())).shape[:2]
+    return np.broadcast_to(np.asarray(getattr(getattr(post, "info", None), "diverging", False), bool), shape)
 
 
 def _lengths(total: int, num_points: int, least: int) -> np.ndarray:

@@ -5,14 +5,19 @@ from matplotlib.axes import Axes
 
 from tractable.core.checks import check
 from tractable.core.types import ArrayLike
+from tractable.inference.evidence.comparison import ModelPosterior
 from tractable.inference.evidence.cross_validation import PredictiveFit
+from tractable.inference.evidence.stacking import Comparison
 from tractable.inference.trust.calibration import Reliability, coverage_curve
 from tractable.inference.trust.uncertainty import RiskCoverage
 from tractable.inference.weighted.importance import Weighted
 from tractable.inference.weighted.pareto import k_threshold
 from tractable.plots.display import axes_of
 
-__all__ = ["plot_coverage", "plot_k_hat", "plot_reliability", "plot_risk_coverage", "plot_weights"]
+__all__ = [
+    "plot_comparison", "plot_coverage", "plot_k_hat", "plot_probabilities", "plot_reliability",
+    "plot_risk_coverage", "plot_weights",
+]  # fmt: skip
 
 
 def plot_k_hat(fit: PredictiveFit, *, ax: Axes | None = None) -> Axes:
@@ -29,6 +34,32 @@ def plot_k_hat(fit: PredictiveFit, *, ax: Axes | None = None) -> Axes:
         xlabel="row left out", ylabel="Pareto k", title=f"{(~good).sum()} of {len(k)} rows above {limit:.2f}"
     )
     ax.legend(fontsize="small")
+    return ax
+
+
+def plot_comparison(found: Comparison, *, ax: Axes | None = None) -> Axes:
+    """The predictive accuracy of each model with two standard errors, the best on top; in grey, how far each
+    is behind the best, with the error of that."""
+    rows = np.arange(len(found.names))[::-1]
+    values = np.array([float(fit.elpd.value) for fit in found.fits])
+    errors = np.array([float(fit.elpd.standard_error) for fit in found.fits])
+    ax = axes_of(ax, 6, 1 + 0.5 * len(rows))
+    ax.errorbar(values, rows, xerr=2 * errors, fmt="o", color="tab:blue", capsize=3, label="elpd, two errors")
+    behind = 2 * np.asarray(found.differences.standard_error)[1:]
+    ax.errorbar(values[1:], rows[1:] + 0.2, xerr=behind, fmt="^", color="0.5", capsize=3, label="difference")
+    ax.axvline(values[0], color="0.7", lw=1, ls="--")
+    ax.set_yticks(rows, found.names)
+    ax.set_xlabel("expected log predictive density")
+    ax.legend(fontsize="x-small")
+    return ax
+
+
+def plot_probabilities(found: ModelPosterior, *, ax: Axes | None = None) -> Axes:
+    """The probability of each model given the data."""
+    ax = axes_of(ax, 5, 1 + 0.4 * len(found.names))
+    ax.barh(list(found.names), np.asarray(found.probs), color="tab:blue")
+    ax.invert_yaxis()
+    ax.set(xlim=(0, 1), xlabel="probability", title=found.verdict.sentence)
     return ax
 
 

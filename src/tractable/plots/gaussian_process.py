@@ -15,6 +15,8 @@ from tractable.plots.display import Display
 
 __all__ = ["ProcessDisplay"]
 
+_POINTS = 200  # on which a function is drawn
+
 
 class ProcessDisplay(Display):
     """Mean, central band and joint sample paths of a process over points of the line.
@@ -34,23 +36,28 @@ class ProcessDisplay(Display):
     @classmethod
     @takes_key
     def from_model(
-        cls, model: Any, x: ArrayLike, *, num_paths: int = 0, key: Key | None = None, level: float = 0.95,
-        ax: Axes | None = None,
+        cls, model: Any, x: ArrayLike | None = None, *, num_paths: int = 0, key: Key | None = None,
+        level: float = 0.95, ax: Axes | None = None,
     ) -> "ProcessDisplay":  # fmt: skip
-        """Draw the function of a prior or an exact posterior; paths need a `key`."""
-        points = np.asarray(x, float)
+        """Draw the function of a prior, a posterior or a fitted estimator, in the units of its targets.
+
+        `x` are the points; by default they reach a little beyond the data. Paths need a `key`.
+        """
+        inner, scale, centre = _inside(model)
+        data = _data_of(inner)
+        points = _points(data, getattr(inner, "process", None)) if x is None else np.asarray(x, float)
         count = check_count("num_paths", num_paths, least=0)
         check(count == 0 or key is not None, "key", "given where there are `num_paths`", None)
-        paths = None if key is None or count == 0 else model.sample(key, points, (count,))
-        observed = getattr(model, "observed", None)
-        if observed is None:
-            prior = model.prior(points)
-            deviation = np.sqrt(np.diag(np.asarray(prior.cov)))
-            return cls(points, prior.mean, deviation, paths, None, level).plot(ax=ax)
-        latent, kept = model.latent(points), np.asarray(observed.present)
-        check(observed.X.shape[1] == 1, "model", "a process on the line", f"{observed.X.shape[1]} columns")
-        data = np.asarray(observed.X)[kept, 0], np.asarray(observed.y)[kept]
-        return cls(points, latent.mean, latent.std, paths, data, level).plot(ax=ax)
+        paths = None if key is None or count == 0 else inner.sample(key, points, (count,))
+        if hasattr(inner, "latent"):
+            latent = inner.latent(points)
+            mean, deviation = np.asarray(latent.mean), np.asarray(latent.std)
+        else:
+            prior = inner.prior(points)
+            mean, deviation = np.asarray(prior.mean), np.sqrt(np.diag(np.asarray(prior.cov)))
+        paths = None if paths is None else centre + scale * np.asarray(paths)
+        data = None if data is None else (data[0], centre + scale * data[1])
+        return cls(points, centre + scale * mean, scale * deviation, paths, data, level).plot(ax=ax)
 
     def plot(self, ax: Axes | None = None) -> "ProcessDisplay":
         """Draw the band, the mean, the paths and the data."""
@@ -66,3 +73,29 @@ class ProcessDisplay(Display):
         ax.set(xlabel="x", ylabel="f(x)")
         ax.legend(fontsize="small")
         return self
+
+
+def _inside(model: Any) -> tuple[Any, float, float]:
+    """The process of an estimator, and the scale and the centre that take it to the units of the targets."""
+    if not hasattr(model, "y_scale_") and not hasattr(model, "model_"):
+        return model, 1.0, 0.0
+    inner = model.model_ if hasattr(model, "model_") else model.run_
+    return inner, float(getattr(model, "y_scale_", 1.0)), float(getattr(model, "y_mean_", 0.0))
+
+
+def _data_of(inner: Any) -> tuple[np.ndarray, np.ndarray] | None:
+    """The rows that a posterior on the line has seen; nothing for a prior, or where they are not kept."""
+    observed = getattr(inner, "observed", None)
+    if observed is None:
+        return None
+    check(observed.X.shape[1] == 1, "model", "a process on the line", f"{observed.X.shape[1]} columns")
+    kept = np.asarray(observed.present)
+    return np.asarray(observed.X)[kept, 0], np.asarray(observed.y)[kept]
+
+
+def _points(data: tuple[np.ndarray, np.ndarray] | None, process: Any) -> np.ndarray:
+    """Places that reach a little beyond what is known of the data."""
+    known = data[0] if data is not None else np.ravel(np.asarray(getattr(process, "inducing", ())))
+    check(known.size > 0, "x", "given for a prior, which has no data", None)
+    margin = 0.1 * max(float(np.ptp(known)), 1e-9)
+    return np.linspace(known.min() - margin, known.max() + margin, _POINTS)

@@ -5,6 +5,7 @@ Conventions. Circles are variables, shaded where observed; small solid dots are 
 Layout.      That of plots.graph_layout; no other program is needed. Each part has its name as `gid`.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -37,6 +38,8 @@ __all__ = [
 ]  # fmt: skip
 
 _RADIUS, _DOT, _SHADE = 0.3, 0.07, "0.8"
+_LETTERS, _WIDE, _TALL = 9.0, 0.68, 1.2  # points of a letter, its width and the height of a line in them
+_LEGIBLE = 5.0  # points
 
 # name -> parents, observed, parameters, plates
 _MODELS: dict[str, tuple[dict[str, list[str]], list[str], list[str], dict[str, list[str]]]] = {
@@ -143,17 +146,19 @@ def plot_factor_graph(
 
 
 def plot_junction_tree(
-    bags: Sequence[Iterable[Any]],
-    parents: Sequence[int],
+    bags: Any,
+    parents: Sequence[int] | None = None,
     names: Sequence[str] | None = None,
     *,
     ax: Axes | None = None,
 ) -> Axes:
     """A tree of bags as ovals, with what neighbours share in a box on each edge.
 
-    `parents[b]` is the place of the parent of bag `b`, or -1; `names` turns numbers of variables into names:
-    `plot_junction_tree(tree.bags, tree.parents, net.names)`.
+    Of a `JunctionTree`, or of `bags` where `parents[b]` is the place of the parent of bag `b`, or -1; `names`
+    turns numbers of variables into names: `plot_junction_tree(tree, names=net.names)`.
     """
+    if parents is None:
+        bags, parents = bags.bags, bags.parents
     check(len(bags) == len(parents), "parents", f"one per bag, {len(bags)}", len(parents))
     words = [[str(v) if names is None else str(names[v]) for v in bag] for bag in bags]
     texts = [", ".join(sorted(bag)) for bag in words]
@@ -203,6 +208,49 @@ def _canvas(at: Positions, ax: Axes | None, margin: float = 0.9) -> Axes:
     return ax
 
 
+def wrapped(name: str, diameter: float) -> tuple[str, float]:
+    """A name in lines, and the size of letters (at most 9 points) with which they fit into a circle.
+
+    Lines end after `_`, `-`, `.` or a space, or before a capital; words are cut only where they would be too
+    small to read.
+    """
+    pieces = [piece for piece in re.split(r"(?<=[_\-. ])|(?<=[a-z0-9])(?=[A-Z])", name) if piece]
+    longest = max(len(piece.strip()) for piece in pieces)
+    whole = _largest([_filled(pieces, width) for width in range(longest, len(name) + 1)], diameter)
+    if whole[1] >= _LEGIBLE:
+        return whole
+    cut = _largest([_filled(pieces, width) for width in range(1, longest)] or [[name]], diameter)
+    return max(whole, cut, key=lambda option: option[1])
+
+
+def _largest(options: list[list[str]], diameter: float) -> tuple[str, float]:
+    """The lines whose letters can be largest in a circle, and their size."""
+    sizes = [diameter / np.hypot(_WIDE * max(map(len, lines)), _TALL * len(lines)) for lines in options]
+    best = int(np.argmax(np.minimum(sizes, _LETTERS)))
+    return "\n".join(options[best]), float(min(sizes[best], _LETTERS))
+
+
+def _filled(pieces: list[str], width: int) -> list[str]:
+    """Pieces in lines of at most `width` letters; longer pieces are cut."""
+    lines = [""]
+    for piece in pieces:
+        if len(lines[-1]) + len(piece.rstrip()) <= width:
+            lines[-1] += piece
+        else:
+            lines += [piece[start : start + width] for start in range(0, len(piece), width)]
+    return [line.strip() for line in lines if line.strip()]
+
+
+def _points_per_unit(ax: Axes) -> float:
+    """Points of print in one unit of the picture, whose two axes are alike."""
+    figure: Any = ax.get_figure(root=True)
+    box = ax.get_position()
+    # a layout engine will let the only axes have all but a margin of the figure
+    share = (0.96, 0.96) if len(figure.axes) == 1 and figure.get_layout_engine() else (box.width, box.height)
+    width, height = figure.get_size_inches() * share
+    return 72 * min(width / np.ptp(ax.get_xlim()), height / np.ptp(ax.get_ylim()))
+
+
 def _draw_nodes(
     ax: Axes, names: Sequence[str], at: Positions, shaded: frozenset[str], dots: frozenset[str]
 ) -> None:
@@ -214,8 +262,8 @@ def _draw_nodes(
         else:
             color = _SHADE if name in shaded else "white"
             ax.add_patch(Circle((x, y), _RADIUS, fc=color, ec="k", gid=name, zorder=3))
-            size = 9 if len(name) <= 5 else max(4, 45 / len(name))
-            ax.text(x, y, name, ha="center", va="center", fontsize=size, zorder=4)
+            text, size = wrapped(name, 2 * _RADIUS * _points_per_unit(ax))
+            ax.text(x, y, text, ha="center", va="center", fontsize=size, zorder=4, linespacing=1.0)
 
 
 def _draw_edge(

@@ -7,9 +7,10 @@ from matplotlib.axes import Axes
 
 from tractable.core.checks import check_length
 from tractable.core.types import ArrayLike
+from tractable.inference.predicted import Predicted
 from tractable.plots.display import axes_of
 
-__all__ = ["plot_coefficients", "plot_intervals"]
+__all__ = ["plot_coefficients", "plot_intervals", "plot_predictions"]
 
 
 def plot_intervals(
@@ -35,6 +36,21 @@ def plot_intervals(
     ax.plot(rank[~inside], observed[order][~inside], ".", color="tab:red", label="observed, outside")
     ax.set(xlabel="held-out row, by predicted value", ylabel="value")
     ax.set_title(f"{inside.mean():.0%} of {len(order)} observed values lie inside")
+    ax.legend(fontsize="small")
+    return ax
+
+
+def plot_predictions(found: Predicted, *, mass: float = 0.9, ax: Axes | None = None) -> Axes:
+    """The predictive interval of each row of a posterior, with what was observed where that is known."""
+    centre, (lower, upper) = np.ravel(found.mean), found.interval(mass)
+    if found.observed is not None:
+        seen = np.ravel(np.asarray(found.observed))
+        return plot_intervals(seen, centre, np.ravel(lower), np.ravel(upper), ax=ax, label=f"{mass:.0%}")
+    ax = axes_of(ax, 7, 4)
+    rows = np.arange(centre.size)
+    ax.vlines(rows, np.ravel(lower), np.ravel(upper), color="0.8", lw=2, label=f"{mass:.0%}")
+    ax.plot(rows, centre, "o", color="tab:blue", ms=3, label="mean")
+    ax.set(xlabel="prediction", ylabel="value")
     ax.legend(fontsize="small")
     return ax
 
