@@ -244,7 +244,8 @@ class Posterior(Module):
             "Give it here, one number per row; or state the run by it: `mcmc(prior=..., likelihood=..., "
             "args=...)`."
         )
-        got = "a run without its model, as read from a file" if target is None else "a run of one log-density"
+        alone = self._stated() is None
+        got = "a run without its model, as read from a file" if alone else "a run of one log-density"
         check(pointwise is not None, name, "known, or given", got, fix)
         return pointwise, target.args
 

@@ -147,7 +147,7 @@ def plot_factor_graph(
 
 def plot_junction_tree(
     bags: Any,
-    parents: Sequence[int] | None = None,
+    parents: Any = None,
     names: Sequence[str] | None = None,
     *,
     ax: Axes | None = None,

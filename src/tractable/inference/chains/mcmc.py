@@ -119,9 +119,9 @@ def mcmc(
     begun, moving = time.monotonic(), as_arrays(NUTS() if sampler is None else sampler)
     plan = Plan(num_chains, num_draws, thin, warmup, metric, begin, spread)
     parts = (prior, likelihood, args, observed, supports)
-    log_density, start, args, supports = _as_stated(log_density, start, *parts)
+    density, start, args, supports = _as_stated(log_density, start, *parts)
     _refuse_idle(moving, supports, plan)
-    target, free = _target(log_density, start, args, supports, moving)
+    target, free = _target(density, start, args, supports, moving)
     words, upkeep = key_words(key), Upkeep(checkpoint, seconds, progress, begun)
     mark = _mark(start, free, moving, words, plan, args)
     if checkpoint is not None and Path(checkpoint).exists():
@@ -158,8 +158,8 @@ def resume(
     begun, saved = time.monotonic(), _load(path)
     kept = saved.continuation
     parts = (prior, likelihood, args, observed, kept.supports)
-    log_density, _, args, _ = _as_stated(log_density, kept.start, *parts)
-    target, _ = _target(log_density, kept.start, args, kept.supports, kept.chains.sampler)
+    density, _, args, _ = _as_stated(log_density, kept.start, *parts)
+    target, _ = _target(density, kept.start, args, kept.supports, kept.chains.sampler)
     _check_density(path, kept.chains, target)
     return _go_on(saved, target, _total(kept, num_draws), Upkeep(checkpoint, seconds, progress, begun))
 
@@ -173,12 +173,11 @@ def go_on(
     progress: bool = True,
 ) -> ChainPosterior:
     """See `ChainPosterior.resume`."""
-    target: Any = post._stated()
-    kept: Any = post.continuation
+    whole = post.continuation is not None and post._stated() is not None
     fix = "Use `tractable.resume(path, log_density, ...)` for a run that was read from a file."
-    check(kept is not None and target is not None, "post", "a whole run with its density", "draws", fix)
+    check(whole, "post", "a whole run with its density", "draws", fix)
     upkeep = Upkeep(checkpoint, seconds, progress, time.monotonic())
-    return _go_on(post, target, _total(kept, num_draws), upkeep)
+    return _go_on(post, post._stated(), _total(post.continuation, num_draws), upkeep)
 
 
 def _total(kept: Continuation, num_draws: int | None) -> int:

@@ -109,22 +109,20 @@ class ChainPosterior(Ended, Posterior):
 
     def _rebuild(self) -> Rebuild:
         """The map from free numbers to the draws."""
-        kept: Any = self.continuation
-        target: Any = self._stated()
-        if hasattr(target, "rebuild"):
-            return target.rebuild
+        if hasattr(self._stated(), "rebuild"):
+            return self._stated().rebuild
         fix = "Give `bridge_evidence` free real numbers instead."
-        known = kept is not None and target is None
+        known = self.continuation is not None and self._stated() is None
         check(known, "posterior", "a run of a sampler in real space", "other draws", fix)
-        return unconstrain(kept.start, kept.supports)[1]
+        return unconstrain(self.continuation.start, self.continuation.supports)[1]
 
     def _bridged(self) -> Evidence:
         from tractable.inference.evidence.bridge import bridge_evidence
 
-        target: Any = self._stated()
+        target = self._stated()
         fix = "Use `bridge_evidence(log_density, post, key=...)`."
-        known = hasattr(target, "rebuild")
-        got = "draws without their density" if target is None else "a sampler in a space of its own"
+        known, alone = hasattr(target, "rebuild"), self._stated() is None
+        got = "draws without their density" if alone else "a sampler in a space of its own"
         check(known, "log_evidence", "asked of a run that carries its density in real space", got, fix)
         found = bridge_evidence(target, self, key=jr.key(0))
         return self._evidence(found.value, found.standard_error, found.method, found.code)
