@@ -135,13 +135,6 @@ def test_signed_length_and_angles():
     np.testing.assert_allclose(g.angle(x, -3 * x), np.pi, rtol=1e-15)
 
 
-def test_projection_onto_a_span_is_least_squares():
-    rng = np.random.default_rng(2)
-    vectors, x = rng.normal(size=(5, 2)), rng.normal(size=5)
-    expected = vectors @ np.linalg.lstsq(vectors, x, rcond=None)[0]
-    np.testing.assert_allclose(g.project_onto_span(x, jnp.asarray(vectors)), expected, rtol=1e-10)
-
-
 @pytest.mark.parametrize(
     ("call", "words"),
     [

@@ -19,7 +19,6 @@ from tractable.distributions.information import (
     conditional_entropy,
     cross_entropy,
     entropy,
-    entropy_rate,
     perplexity,
     self_information,
 )
@@ -209,17 +208,6 @@ def test_conditional_entropy_is_zero_for_a_function_and_full_for_independent_var
     np.testing.assert_allclose(conditional_entropy(np.outer(p, q), given=1), entropy(p), rtol=1e-13)
     with pytest.raises(ValueError, match=r"`given` must be axes of an array with 2 axes; got \(2,\)"):
         conditional_entropy(np.outer(p, q), given=2)
-
-
-def test_entropy_rate_of_a_two_state_chain():
-    a, b = 0.1, 0.4
-    rows, stationary = np.array([[1 - a, a], [b, 1 - b]]), np.array([b, a]) / (a + b)
-    expected = sum(s * scipy.stats.entropy(r) for s, r in zip(stationary, rows))
-    np.testing.assert_allclose(entropy_rate(rows, stationary), expected, rtol=1e-13)
-    with pytest.raises(
-        ValueError, match=r"`stationary` must be unchanged by `transition`; got a change of 0.15"
-    ):
-        entropy_rate(rows, [0.5, 0.5])
 
 
 @pytest.mark.parametrize(

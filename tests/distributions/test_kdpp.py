@@ -66,7 +66,7 @@ def test_process_is_a_mixture_over_its_size():
     for k in (0, 2, 5):
         chosen = rows[rows.sum(1) == k]
         expected = process.log_prob(chosen)
-        np.testing.assert_allclose(process.of_size(k).log_prob(chosen) + log_size[k], expected, rtol=1e-9)
+        np.testing.assert_allclose(KDPP(L, k).log_prob(chosen) + log_size[k], expected, rtol=1e-9)
 
 
 def test_elementary_symmetric_against_listing_and_high_precision():

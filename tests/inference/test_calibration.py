@@ -74,7 +74,6 @@ def test_reliability_by_hand():
     np.testing.assert_allclose(found.frequency, [1 / 3, 1], rtol=1e-12)
     np.testing.assert_array_equal(found.counts, [3, 2])
     np.testing.assert_allclose(found.expected_error, (3 * 0.1 + 2 * 0.05) / 5, rtol=1e-9)
-    np.testing.assert_allclose(found.largest_error, 0.1, rtol=1e-9)
     assert "expected calibration error 0.0800" in repr(found)
 
 

@@ -8,7 +8,6 @@ from tests.kernels.registry import CASES, CLOSURES, ROWS
 from tractable.kernels.base import Constant
 from tractable.kernels.nonstationary import Linear, Polynomial, Wiener
 from tractable.kernels.smoothness import (
-    increment_variance,
     smoothness_report,
     trait_violations,
 )
@@ -48,15 +47,6 @@ def test_predicates():
     assert known.stationary
     assert known.isotropic
     assert known.dot_product
-
-
-def test_increments_of_a_stationary_kernel():
-    """E|f(x + h) - f(x)|^2 = 2(k(0) - k(h))."""
-    for kernel in (RBF(0.8), Matern12(0.8), 3.0 * RationalQuadratic(1.0, 0.5)):
-        for h in (0.5, 1e-3):
-            want = 2 * (float(kernel(0.0, 0.0)) - float(kernel(0.0, h)))
-            np.testing.assert_allclose(increment_variance(kernel, 0.7, h), want, rtol=1e-9)
-    np.testing.assert_allclose(increment_variance(Wiener(), 0.7, 0.1), 0.1, rtol=1e-12)
 
 
 @pytest.mark.parametrize(

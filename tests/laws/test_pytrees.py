@@ -86,7 +86,8 @@ def model_classes():
         for info in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             for name, thing in vars(importlib.import_module(info.name)).items():
                 is_own = inspect.isclass(thing) and thing.__module__ == info.name and name[0] != "_"
-                if is_own and issubclass(thing, Module) and any(hasattr(thing, a) for a in ANSWERS):
+                made = is_own and issubclass(thing, Module) and not inspect.isabstract(thing)
+                if made and any(hasattr(thing, a) for a in ANSWERS):
                     found.add(thing)
     return sorted(found, key=lambda cls: cls.__name__)
 

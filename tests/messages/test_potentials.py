@@ -29,10 +29,8 @@ def test_products_and_sums_are_those_of_arrays():
     assert float(F.log_total()) == pytest.approx(np.log(A.sum()))
 
 
-def test_conditions_and_restrictions():
+def test_conditions_and_distributions():
     np.testing.assert_allclose(np.exp(F.condition(y=2).log_values), A[:, 2])
-    np.testing.assert_allclose(np.exp(F.restrict(y=[0, 2]).log_values), A * np.array([1, 0, 1]))
-    np.testing.assert_allclose(np.exp(F.restrict({"y": lambda y: y > 0}, x=1).log_total()), A[1, 1:].sum())
     np.testing.assert_allclose(F.normalised().probs, A / A.sum())
 
 

@@ -18,7 +18,6 @@ from tractable.optim.projected import (
     L2Ball,
     ProbabilitySimplex,
     ProjectedGradient,
-    PsdCone,
 )
 from tractable.optim.proximal import L1Penalty, ProximalGradient, coordinate_descent, soft_threshold
 
@@ -78,12 +77,6 @@ def test_unit_ball_formula():
     y = jnp.array([3.0, 4.0])
     np.testing.assert_allclose(L2Ball().project(y), [0.6, 0.8], rtol=1e-15)
     np.testing.assert_array_equal(L2Ball().project(0.1 * y), 0.1 * y)
-
-
-def test_psd_cone_removes_negative_eigenvalues():
-    matrix = jnp.array([[1.0, 3.0], [3.0, 1.0]])  # eigenvalues 4 and -2
-    np.testing.assert_allclose(PsdCone().project(matrix), [[2.0, 2.0], [2.0, 2.0]], atol=1e-14)
-    np.testing.assert_allclose(PsdCone().distance(matrix), 2.0, rtol=1e-14)
 
 
 def test_projected_gradient_finds_the_nearest_point_of_the_ball():

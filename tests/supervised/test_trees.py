@@ -191,7 +191,7 @@ def test_limits_hold():
     )
 
 
-def test_text_rules_and_paths():
+def test_text_and_rules():
     tree = fit_tree([[1.0, 0.0], [2.0, 0.0], [3.0, 0.0], [3.0, 1.0]], [0, 0, 1, 0], max_depth=2)
     names = {"feature_names": ["size", "age"], "class_names": ["no", "yes"]}
     assert tree.text(**names).splitlines() == [
@@ -199,8 +199,6 @@ def test_text_rules_and_paths():
         "|   |-- age <= 0.5  -> yes (100% of 1)", "|   |-- age > 0.5  -> no (100% of 1)",
     ]  # fmt: skip
     assert tree.rules(**names)[1] == "if size > 2.5 and age <= 0.5: yes (100% of 1)"
-    path = tree.decision_path([3.0, 0.0])
-    assert path == [0, tree.right[0], tree.left[tree.right[0]]]
     assert repr(tree).endswith(
         "3 leaves, depth 2, gini 0.375 at the root, 0 in the leaves, 100% of it explained "
         "on the training rows."

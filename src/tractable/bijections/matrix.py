@@ -143,11 +143,6 @@ class Whitening(_AffineOfVector):
         y = self.forward(x)
         return y @ y
 
-    def level_set(self, radius: ArrayLike, directions: Float[Array, "n d"]) -> Float[Array, "n d"]:
-        r"""The points with $\Delta$ = `radius` to which the `directions` of whitened space lead."""
-        units = directions / jnp.linalg.norm(directions, axis=1, keepdims=True)
-        return jax.vmap(self.inverse)(radius * units)
-
 
 def _reflect(x: Array, v: Array) -> tuple[Array, None]:
     return x - 2 * v * (v @ x) / (v @ v), None

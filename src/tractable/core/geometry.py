@@ -22,7 +22,7 @@ from tractable.core.types import Array, ArrayLike, Float, Scalar
 
 __all__ = [
     "angle", "change_of_basis", "condensed", "coordinates", "cosine", "euclidean", "euclidean_distances",
-    "from_coordinates", "manhattan", "manhattan_distances", "pairwise", "project", "project_onto_span",
+    "from_coordinates", "manhattan", "manhattan_distances", "pairwise", "project",
     "residual", "signed_length", "squared_distances", "squared_distances_from_gram", "squared_euclidean",
 ]  # fmt: skip
 
@@ -119,12 +119,6 @@ def project(x: ArrayLike, onto: ArrayLike) -> Float[Array, " d"]:
 def residual(x: ArrayLike, onto: ArrayLike) -> Float[Array, " d"]:
     r"""$x - \mathrm{proj}_y x$, orthogonal to $y$."""
     return as_float("x", x) - project(x, onto)
-
-
-def project_onto_span(x: ArrayLike, vectors: Float[Array, "d k"]) -> Float[Array, " d"]:
-    r"""$Q Q^\top x$ for an orthonormal basis $Q$ of the columns (which must be independent)."""
-    basis = jnp.linalg.qr(vectors)[0]
-    return basis @ (basis.T @ as_float("x", x))
 
 
 def cosine(x: ArrayLike, y: ArrayLike) -> Scalar:

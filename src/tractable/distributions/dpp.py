@@ -47,7 +47,6 @@ from tractable.distributions.dpp_sampling import (
     subset_chain,
 )
 from tractable.distributions.gaussian_parts import one_unit
-from tractable.distributions.kdpp import KDPP
 
 __all__ = ["DPP"]
 
@@ -224,10 +223,6 @@ class DPP(Distribution):
         r"""$\log P(|Y| = k)$ for $k = 0..N$; Bernoulli variables, one for each eigenvalue of $K$, add up."""
         one_unit(self)
         return _size_log_probs(self)
-
-    def of_size(self, size: int) -> KDPP:
-        """The process given that it has `size` items."""
-        return KDPP(self.L, size)
 
     def marginal(self, items: Items) -> "DPP":
         r"""The process of $Y \cap A$ on the item indices $A$, in the order given: its kernel is $K_A$."""

@@ -22,8 +22,7 @@ from tractable.core.types import Array, ArrayLike, Float, Scalar
 from tractable.distributions.base import Distribution
 
 __all__ = [
-    "as_probabilities", "conditional_entropy", "cross_entropy", "entropy",
-    "entropy_rate", "perplexity", "self_information",
+    "as_probabilities", "conditional_entropy", "cross_entropy", "entropy", "perplexity", "self_information",
 ]  # fmt: skip
 
 Numbers = ArrayLike | Sequence[Any]
@@ -116,21 +115,6 @@ def conditional_entropy(joint: Numbers, given: AxisNumbers, base: Base = None) -
     kept = as_axes("given", given, p.ndim)
     others = tuple(i for i in range(p.ndim) if i not in kept)
     return entropy(p, base) - entropy(p.sum(others), base)
-
-
-def entropy_rate(transition: Numbers, stationary: Numbers, base: Base = None) -> Scalar:
-    r"""$\sum_i \pi_i H(P_{i \cdot})$: information per step of a Markov chain in its stationary state.
-
-    >>> float(entropy_rate([[0.5, 0.5], [0.5, 0.5]], [0.5, 0.5], base=2))
-    1.0
-    """
-    pi, rows = as_probabilities("stationary", stationary), as_float("transition", transition)
-    square = rows.shape == (pi.size, pi.size)
-    check(square, "transition", f"of shape {(pi.size, pi.size)}, one row per state", f"shape {rows.shape}")
-    if is_concrete(rows) and is_concrete(pi):
-        drift = np.abs(np.asarray(pi) @ np.asarray(rows) - np.asarray(pi)).max()
-        check(drift <= _TOLERANCE, "stationary", "unchanged by `transition`", f"a change of {drift:.3g}")
-    return conditional_entropy(pi[:, None] * rows, given=0, base=base)
 
 
 def in_base(nats: Array, base: Base) -> Array:

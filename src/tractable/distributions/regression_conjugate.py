@@ -27,7 +27,6 @@ from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
 from tractable.distributions.continuous import Normal, StudentT
 from tractable.distributions.expfam import row_weights
 from tractable.distributions.gaussian import Gaussian
-from tractable.distributions.multivariate import MultivariateStudentT
 from tractable.distributions.positive import Gamma
 
 __all__ = [
@@ -75,13 +74,6 @@ class RegressionPrior(Module):
         r"""$p(y \mid x)$ row by row: $t_{2a}(x^\top m,\ \frac{b}{a}(1 + x^\top \Lambda^{-1} x))$."""
         rows = _design(self.loc, design)
         return StudentT(*_predict(self, rows))
-
-    def joint_predictive(self, design: ArrayLike) -> MultivariateStudentT:
-        r"""$p(y_1, \dots, y_n \mid X)$: rows are dependent, since they share coefficients and noise."""
-        rows = _design(self.loc, design)
-        spread = jnp.eye(rows.shape[0]) + rows @ psd_inverse(self.precision) @ rows.T
-        scale = self.rate / self.concentration * spread
-        return MultivariateStudentT(2 * self.concentration, rows @ self.loc, 0.5 * (scale + scale.T))
 
     def coefficients(self) -> StudentT:
         r"""The marginal of each coefficient: $t_{2a}(m_i,\ \frac{b}{a}(\Lambda^{-1})_{ii})$."""

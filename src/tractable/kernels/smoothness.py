@@ -22,7 +22,7 @@ from tractable.core.types import ArrayLike, Key, Scalar
 from tractable.core.verdict import Verdict
 from tractable.kernels.base import Kernel
 
-__all__ = ["Smoothness", "increment_variance", "smoothness_report", "trait_violations"]
+__all__ = ["Smoothness", "smoothness_report", "trait_violations"]
 
 
 class Smoothness(Module):
@@ -72,16 +72,6 @@ def trait_violations(kernel: Kernel, X: ArrayLike, key: Key) -> dict[str, float]
         name: float(np.abs(np.diag(np.asarray(kernel.gram(a, b))) - before).max())
         for name, (a, b) in change.items()
     }
-
-
-def increment_variance(kernel: Kernel, x: ArrayLike, h: ArrayLike) -> Scalar:
-    r"""$E|f(x + h) - f(x)|^2 = k(x + h, x + h) - 2k(x, x + h) + k(x, x)$.
-
-    >>> from tractable.kernels.stationary import Matern12
-    >>> round(float(increment_variance(Matern12(), 0.3, 0.1)), 9) == round(2 * (1 - math.exp(-0.1)), 9)
-    True
-    """
-    return _difference_variance(kernel, as_float("x", x), as_float("h", h), 1)
 
 
 def smoothness_report(

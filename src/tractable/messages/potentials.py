@@ -102,15 +102,6 @@ class Table(Module):
         index = tuple(where.get(name, slice(None)) for name in self.names)
         return Table(axes.names, self.log_values[index], axes.states, validate=False)
 
-    def restrict(self, evidence: Event | None = None, /, **more: Any) -> "Table":
-        """The same variables, with the states outside the event made impossible."""
-        log_values = self.log_values
-        for name, value in {**(evidence or {}), **more}.items():
-            shape = [-1 if n == name else 1 for n in self.names]
-            mask = self.axes.mask(name, value).reshape(shape)
-            log_values = namespace(log_values).where(mask, log_values, -np.inf)
-        return Table(self.names, log_values, self.axes.states, validate=False)
-
     def log_total(self, semiring: str | Semiring = "sum_product") -> Any:
         r"""The sum over all joint states, $\log \sum_x f(x)$ by default; $-\infty$ if none is possible."""
         chosen = as_semiring(semiring)

@@ -11,9 +11,8 @@ from abc import abstractmethod
 
 import jax.numpy as jnp
 
-from tractable.core.linalg import symmetrise
 from tractable.core.module import Module, field
-from tractable.core.support import nonnegative, positive, real
+from tractable.core.support import positive, real
 from tractable.core.types import Array, Float, Scalar
 from tractable.optim.objective import Iterate, Method, Objective
 from tractable.optim.proximal import majorised_step
@@ -27,7 +26,6 @@ __all__ = [
     "L2Ball",
     "ProbabilitySimplex",
     "ProjectedGradient",
-    "PsdCone",
 ]
 
 
@@ -103,17 +101,6 @@ class AffineSet(ConvexSet):
 
     def project(self, y: Array) -> Array:
         return y - jnp.linalg.lstsq(self.matrix, self.matrix @ y - self.target)[0]
-
-
-class PsdCone(ConvexSet):
-    r"""Symmetric $X$ with eigenvalues $\ge \epsilon$: negative eigenvalues are set to the floor."""
-
-    floor: Float[Array, ""] = field(support=nonnegative, default=0.0)
-
-    def project(self, y: Array) -> Array:
-        square = jnp.reshape(y, (round(y.size**0.5), -1))
-        values, vectors = jnp.linalg.eigh(symmetrise(square))
-        return jnp.reshape((vectors * jnp.maximum(values, self.floor)[None, :]) @ vectors.T, y.shape)
 
 
 class ProjectedGradient(Method):

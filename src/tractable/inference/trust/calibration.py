@@ -71,11 +71,6 @@ class Reliability(Module):
         """The mean gap between probability and frequency, weighted by cases (ECE)."""
         return float((self.counts * self._gaps()).sum() / self.counts.sum())
 
-    @property
-    def largest_error(self) -> float:
-        """The largest gap of any bin (MCE)."""
-        return float(self._gaps().max())
-
     def _gaps(self) -> Array:
         return jnp.where(self.counts > 0, jnp.abs(self.confidence - self.frequency), 0.0)
 

@@ -10,27 +10,21 @@ Cost.        One pass over the table; a few Cholesky factors; $K$ log-densities.
 References.  Jordan et al. (1999); Burda, Grosse and Salakhutdinov (2016); Li and Turner (2016).
 """
 
-from collections.abc import Callable
-
 import jax
 import jax.numpy as jnp
 
 from tractable.core.checks import as_float, check, check_shape
-from tractable.core.estimate import Estimate
 from tractable.core.linalg import psd_factor
 from tractable.core.module import Module
 from tractable.core.numerics import log_mean_exp, logsumexp, xlogy
-from tractable.core.programs import program
-from tractable.core.types import Array, ArrayLike, Key, Scalar
+from tractable.core.types import Array, ArrayLike, Scalar
 from tractable.distributions.divergence import kl, kl_probs
 from tractable.distributions.gaussian import Gaussian
 from tractable.distributions.information import as_probabilities
 from tractable.distributions.linear_gaussian import LinearGaussian
-from tractable.inference.variational.families import VariationalFamily
-from tractable.inference.weighted.weights import mean_estimate
 
 __all__ = [
-    "ElboReport", "discrete_elbo", "elbo_estimate", "expected_log_joint", "gaussian_elbo",
+    "ElboReport", "discrete_elbo", "expected_log_joint", "gaussian_elbo",
     "importance_weighted_bound", "renyi_bound",
 ]  # fmt: skip
 
@@ -116,19 +110,6 @@ def renyi_bound(log_weights: ArrayLike, alpha: float | int) -> Array:
 def importance_weighted_bound(log_weights: ArrayLike) -> Array:
     r"""$\log\frac1K\sum_k w_k$ along the last axis: between the ELBO ($K = 1$) and $\log p(x)$ on average."""
     return renyi_bound(log_weights, 0.0)
-
-
-def elbo_estimate(
-    log_density: Callable[[Array], Scalar], family: VariationalFamily, key: Key, num_draws: int = 1000
-) -> Estimate:
-    r"""$\frac1S\sum_s [\log p(z_s) - \log q(z_s)]$ from fresh draws, with its standard error."""
-    draws, log_probs = family.sample_and_log_prob(key, num_draws)
-    return mean_estimate(_densities(log_density, draws) - log_probs)
-
-
-@program
-def _densities(log_density: Callable[[Array], Scalar], draws: Array) -> Array:
-    return jax.vmap(log_density)(draws)
 
 
 @jax.jit

@@ -37,7 +37,7 @@ from tractable.distributions.integrals import tabulate
 from tractable.distributions.panels import expectation_rule
 from tractable.optim.host import minimise_on_host
 
-__all__ = ["KLFit", "ReverseKLFit", "empirical_kl", "forward_kl_fit", "reverse_kl_fit"]
+__all__ = ["KLFit", "ReverseKLFit", "forward_kl_fit", "reverse_kl_fit"]
 
 
 class KLFit(Ended, Module):
@@ -132,23 +132,6 @@ def reverse_kl_fit(
     compiled = _value_and_slope(objective)
     fits = [_search(compiled, member, max_steps) for member in members]
     return ReverseKLFit(_distinct(sorted(fits, key=_order)))
-
-
-def empirical_kl(samples: ArrayLike, q: Distribution) -> Scalar:
-    r"""$\mathrm{KL}(p_{\mathrm{emp}} \| q) = -\frac1N\sum_n \log q(x_n) - H(p_{\mathrm{emp}})$ of discrete
-    data: smallest at maximum likelihood.
-
-    Against a density it is infinite, whatever the data: finitely many points have probability zero.
-    """
-    fix = "Compare densities by their log-likelihood."
-    check(q.discrete, "q", "discrete", f"{type(q).__name__}, a density", fix)
-    rows = as_float("samples", samples)
-    ok = rows.ndim == len(q.shape) + 1 and rows.shape[0] > 0
-    check(ok, "samples", f"a non-empty array of draws of shape {q.shape}", f"shape {rows.shape}")
-    _, counts = np.unique(np.asarray(rows), axis=0, return_counts=True)
-    shares = counts / counts.sum()
-    entropy = -(shares * np.log(shares)).sum()
-    return -q.log_prob(rows).mean() - entropy
 
 
 def _has_moments(target: Distribution) -> bool:

@@ -25,18 +25,12 @@ import scipy.linalg
 from tractable.core.checks import check, check_count, has_values, namespace
 from tractable.core.iterate import Status
 from tractable.core.keys import takes_key
-from tractable.core.module import Module, field
+from tractable.core.module import field
 from tractable.core.rows import Rows, points
 from tractable.core.types import ArrayLike, Key, Values
 from tractable.core.verdict import Verdict
 from tractable.distributions.gaussian import Gaussian
-from tractable.supervised.generative.class_rows import (
-    class_shares,
-    log_likelihood,
-    log_posterior,
-    log_shares,
-    log_sum,
-)
+from tractable.supervised.generative.class_rows import ClassModel, class_shares, log_shares
 from tractable.supervised.generative.moments import (
     ClassScatters,
     CovarianceOptions,
@@ -57,7 +51,7 @@ class LinearForm(NamedTuple):
     intercepts: Values
 
 
-class GaussianDiscriminant(Module):
+class GaussianDiscriminant(ClassModel):
     """Classes 0, 1, ... with a Gaussian each; `fit_gaussian_discriminant` makes it."""
 
     _shown = ("class_probs", "class_weights", "means", "tied")
@@ -76,6 +70,10 @@ class GaussianDiscriminant(Module):
     @property
     def num_classes(self) -> int:
         return len(self.means)
+
+    @property
+    def num_columns(self) -> int:
+        return self.means.shape[1]
 
     @property
     def tied(self) -> bool:
@@ -97,15 +95,9 @@ class GaussianDiscriminant(Module):
         label = check_count("label", label, 0, self.num_classes - 1)
         return Gaussian(self.means[label], self.covs[0 if self.tied else label])
 
-    def _rows(self, X: Any, y: Any, weights: Any, gaps: bool) -> Rows:
-        return Rows.of(
-            X, y, weights, target="class", gaps=gaps,
-            num_classes=self.num_classes, num_columns=self.means.shape[1],
-        )  # fmt: skip
-
     def log_joint(self, X: ArrayLike | Rows) -> Values:
         r"""$\log p(x, c)$ of each row and class; what was not seen in a row is marginalised."""
-        rows, prior = points(X, self.means.shape[1], gaps=True), log_shares(self.class_probs)
+        rows, prior = points(X, self.num_columns, gaps=True), log_shares(self.class_probs)
         if not has_values((self, rows)):
             return prior[None] + _traced_log_densities(self, jnp.asarray(rows))
         own = jax.tree.map(np.asarray, self)
@@ -117,21 +109,10 @@ class GaussianDiscriminant(Module):
                 found[part, c] = prior[c] + _log_density(rows[part][:, seen] - own.means[c, seen], lower)
         return found
 
-    def log_prob(self, X: ArrayLike | Rows) -> Values:
-        r"""$\log p(x) = \log\sum_c p(x, c)$ of each row."""
-        return log_sum(self.log_joint(X))
-
-    def log_likelihood(
-        self, X: ArrayLike | Rows, y: ArrayLike | None = None, weights: ArrayLike | None = None
-    ) -> float:
-        r"""The complete-data log-likelihood $\sum_i w_i\log p(x_i, y_i)$."""
-        rows = self._rows(X, y, weights, gaps=True)
-        return log_likelihood(self.log_joint(rows), rows.y, rows.weights)
-
     def discriminant(self, X: ArrayLike | Rows) -> Values:
         """Scores whose largest decides: the linear form where the covariance is shared, else `log_joint`."""
         xp = namespace(self, X)
-        rows = xp.asarray(points(X, self.means.shape[1], gaps=True))
+        rows = xp.asarray(points(X, self.num_columns, gaps=True))
         gaps = xp.isnan(rows).any()
         if not self.tied or (xp is np and gaps):
             return self.log_joint(rows)
@@ -148,18 +129,6 @@ class GaussianDiscriminant(Module):
         half = solve(self.lowers[0], (self.means - centre[None]).T, lower=True)
         weights = solve(self.lowers[0], half, lower=True, trans=1).T
         return LinearForm(weights, log_shares(self.class_probs) - 0.5 * (half**2).sum(0) - weights @ centre)
-
-    def log_posterior(self, X: ArrayLike | Rows) -> Values:
-        r"""$\log p(c \mid x)$ of each row and class."""
-        return log_posterior(self.log_joint(X))
-
-    def posterior(self, X: ArrayLike | Rows) -> Values:
-        r"""$p(c \mid x)$ of each row and class."""
-        return namespace(self, X).exp(self.log_posterior(X))
-
-    def predict(self, X: ArrayLike | Rows) -> Values:
-        """The most probable class of each row; of equals the first."""
-        return self.log_joint(X).argmax(1)
 
     @takes_key
     def sample(self, key: Key, num_rows: int) -> tuple[np.ndarray, np.ndarray]:

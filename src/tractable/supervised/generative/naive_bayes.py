@@ -26,13 +26,7 @@ from tractable.core.rows import Rows, points
 from tractable.core.types import ArrayLike, Key, Values
 from tractable.core.verdict import Verdict
 from tractable.distributions.base import Distribution
-from tractable.supervised.generative.class_rows import (
-    class_shares,
-    log_likelihood,
-    log_posterior,
-    log_shares,
-    log_sum,
-)
+from tractable.supervised.generative.class_rows import ClassModel, class_shares, log_posterior, log_shares
 from tractable.supervised.generative.columns import Arrays, ColumnFamily, FamilyColumns, GaussianColumns
 from tractable.supervised.generative.counts import (
     BernoulliColumns,
@@ -62,7 +56,7 @@ class ColumnBlock(Module):
     parameters: Arrays
 
 
-class NaiveBayes(Module):
+class NaiveBayes(ClassModel):
     """A fitted model of rows and classes 0, 1, ...; `fit_naive_bayes` makes it."""
 
     _shown = ("class_probs", "class_weights", "families")
@@ -92,12 +86,6 @@ class NaiveBayes(Module):
             blocks, totals, class_shares(totals, self.class_smoothing, given), self.class_smoothing
         )
 
-    def _rows(self, X: Any, y: Any, weights: Any) -> Rows:
-        return Rows.of(
-            X, y, weights, target="class", gaps=True,
-            num_classes=self.num_classes, num_columns=self.num_columns,
-        )  # fmt: skip
-
     def scores(self, X: ArrayLike | Rows) -> Values:
         r"""$\log p(x, c)$ of each row and class, up to a constant of the row: what a decision needs."""
         rows, prior = points(X, self.num_columns, gaps=True), log_shares(self.class_probs)
@@ -119,29 +107,6 @@ class NaiveBayes(Module):
         rows = xp.asarray(points(X, self.num_columns, gaps=True))
         base = sum(b.family.log_base(_own(rows, b.columns)) for b in self.blocks)
         return self.scores(X) + xp.asarray(base)[:, None]
-
-    def log_prob(self, X: ArrayLike | Rows) -> Values:
-        r"""$\log p(x) = \log\sum_c p(x, c)$ of each row."""
-        return log_sum(self.log_joint(X))
-
-    def log_likelihood(
-        self, X: ArrayLike | Rows, y: ArrayLike | None = None, weights: ArrayLike | None = None
-    ) -> float:
-        r"""$\sum_i w_i \log p(x_i, y_i)$."""
-        rows = self._rows(X, y, weights)
-        return log_likelihood(self.log_joint(rows), rows.y, rows.weights)
-
-    def log_posterior(self, X: ArrayLike | Rows) -> Values:
-        r"""$\log p(c \mid x)$ of each row and class; a row that no class allows is an error."""
-        return log_posterior(self.scores(X))
-
-    def posterior(self, X: ArrayLike | Rows) -> Values:
-        r"""$p(c \mid x)$ of each row and class."""
-        return namespace(self, X).exp(self.log_posterior(X))
-
-    def predict(self, X: ArrayLike | Rows) -> Values:
-        """The most probable class of each row; of equals the first."""
-        return self.log_posterior(X).argmax(1)
 
     def log_odds(self, X: ArrayLike, first: int = 0, second: int = 1) -> Values:
         r"""$\log p(\mathrm{first} \mid x) - \log p(\mathrm{second} \mid x)$."""

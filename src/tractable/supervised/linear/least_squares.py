@@ -107,14 +107,6 @@ class LinearModel(Module):
         found = quadratic_forms(A, self.solution.inverse)
         return found if weights is None else namespace(A).asarray(weights, float) * found
 
-    def standardised_residuals(self, X: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None) -> Values:
-        r"""$\sqrt{w_i}(y_i - f(x_i)) / (s\sqrt{1 - h_i})$ of the rows that were fitted: about standard
-        normal."""
-        check(self.scale.ndim == 0, "y", "one target", f"{self.scale.shape[-1:]} of them")
-        count = np.ones(len(np.asarray(y))) if weights is None else np.asarray(weights, float)
-        residual = np.sqrt(count) * (np.asarray(y, float) - self.predict(X))
-        return residual / (float(self.scale) * np.sqrt(1 - self.leverage(X, weights)))
-
     def _design(self, X: ArrayLike | Rows) -> Values:
         xp, width = namespace(self, X), self.solution.coefficients.shape[0] - self.has_intercept
         rows = xp.asarray(points(points(X) if self.basis is None else self.basis(points(X)), width))

@@ -26,7 +26,7 @@ from tractable.supervised.svm.machine import SupportVectorMachine
 from tractable.supervised.svm.smo import solve_dual
 
 __all__ = [
-    "LeaveOneOutBounds", "enclosing_radius", "leave_one_out_bounds", "leave_one_out_by_refits",
+    "LeaveOneOutBounds", "enclosing_radius", "leave_one_out_bounds",
     "leave_one_out_changes", "span_squares",
 ]  # fmt: skip
 
@@ -123,20 +123,6 @@ def enclosing_radius(kernel: Kernel, X: ArrayLike) -> float:
         kernel, rows, 0.5 * diagonal, np.zeros(len(rows)), np.ones(len(rows)), start=start, tol=1e-6 * scale
     )
     return float(np.sqrt(max(-2.0 * found.objective, 0.0)))
-
-
-def leave_one_out_by_refits(
-    X: ArrayLike, y: ArrayLike, kernel: Kernel, C: float = 1.0, *, bias: bool = True, tol: float = 1e-6
-) -> np.ndarray:
-    """$f^{(-p)}(x_p)$ of every row, by fitting without it: the slow truth that the span rule stands for."""
-    rows = Rows.of(X, y, target="sign")
-    gram, decisions = kernel_matrix(kernel, rows.X), np.empty(rows.num_rows)
-    for p in range(rows.num_rows):
-        keep = np.delete(np.arange(rows.num_rows), p)
-        options = {"bias": bias, "gram": gram[np.ix_(keep, keep)], "tol": tol}
-        machine = SupportVectorMachine.fit(rows.take(keep), kernel=kernel, C=C, **options)
-        decisions[p] = machine.decision(rows.take([p]))[0]
-    return decisions
 
 
 def _spans(

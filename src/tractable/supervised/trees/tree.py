@@ -111,14 +111,6 @@ class Tree(Nodes):
         weight = take(self.weight, leaf)
         return (weight * take(self.impurity, leaf) + self.impurity[0]) / (weight + 1)
 
-    def decision_path(self, x: ArrayLike) -> list[int]:
-        """The nodes that one row passes, from the root to its leaf."""
-        leaf, parent = int(self.apply(np.atleast_2d(np.asarray(x, float)))[0]), self.parent
-        path = [leaf]
-        while path[-1] != 0:
-            path.append(int(parent[path[-1]]))
-        return path[::-1]
-
     def feature_importance(self) -> Float[Values, " d"]:
         """The decrease of impurity that each column brought, as shares that sum to 1 (zeros without
         splits)."""
