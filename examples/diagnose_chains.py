@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from tractable.inference import Info, Posterior, enough
+from tractable.inference import Info, enough
+from tractable.inference.chains.posterior import ChainPosterior
 from tractable.inference.trust.stopping import plateau
 
 
@@ -23,7 +24,7 @@ def chains(gap, scale, starts, num_draws, seed):
         logs.append(log_density(x, gap))
         rates.append(rate)
     draws, logs, rates = (np.stack(values, 1) for values in (draws, logs, rates))
-    return Posterior({"x": draws}, logs, Info(rates, np.ones(draws.shape)))
+    return ChainPosterior({"x": draws}, logs, Info(rates, np.ones(draws.shape)))
 
 
 def main() -> None:

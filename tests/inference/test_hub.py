@@ -132,6 +132,8 @@ def test_a_likelihood_of_numbers_is_the_same_model():
 
 def test_functions_take_a_posterior_as_it_is():
     post = posterior("mcmc")
+    asked = tr.posterior(STATED["prior"], normal_rows, observed=ROWS, key=0, progress=False)
+    np.testing.assert_array_equal(asked["mu"], post["mu"])
     np.testing.assert_array_equal(loo(post).pointwise, post.loo().pointwise)
     np.testing.assert_array_equal(waic(post).pointwise, post.waic().pointwise)
     found = bridge_evidence(

@@ -3,12 +3,13 @@
 Posterior.   The unknowns given data: by the model's own `posterior` (Gaussian processes, conjugate
              regression), by adding statistics (a prior with a likelihood that it is conjugate to), by
              the marginals of a network or the conditional of a table given evidence, or by Markov chains
-             (a log-density with a `start` and a `key`).
+             (a log-density with a `start` and a `key`; a prior with a likelihood that is a function).
 Predict.     The distribution of what is seen next at `x`: `predict_dist`, class probabilities, a conditional
              distribution that is called, or the predictive distribution of a conjugate prior.
 Cost.        None of their own.
 """
 
+from types import FunctionType
 from typing import Any
 
 from tractable.core.checks import check
@@ -24,6 +25,7 @@ def posterior(model: Any, *data: Any, **options: Any) -> Any:
     """The distribution of the unknowns of `model` given `data`.
 
     `data` are arguments, or one tuple of them: `posterior(process, X, y)` or `posterior(process, (X, y))`.
+    After a prior the first is the likelihood: one that it is conjugate to, or a function as in `mcmc`.
 
     >>> import jax.numpy as jnp
     >>> from tractable.distributions import Bernoulli, Beta
@@ -33,6 +35,10 @@ def posterior(model: Any, *data: Any, **options: Any) -> Any:
     parts = data[0] if len(data) == 1 and isinstance(data[0], tuple) else data
     if isinstance(model, HasPosterior):
         return model.posterior(*parts, **options)
+    if len(parts) > 0 and isinstance(parts[0], FunctionType):
+        from tractable.inference.chains.mcmc import mcmc
+
+        return mcmc(prior=model, likelihood=parts[0], args=tuple(parts[1:]), **options)
     if isinstance(model, Distribution) and len(parts) == 2:
         from tractable.inference.exact import exact_posterior
 

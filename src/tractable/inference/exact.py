@@ -24,12 +24,12 @@ from tractable.inference.posterior import Posterior, as_one_chain, with_target
 from tractable.inference.trust.chain_report import ChainReport
 from tractable.inference.trust.evidence import Evidence
 
-__all__ = ["ExactPosterior", "exact_posterior"]
+__all__ = ["ConjugatePosterior", "exact_posterior"]
 
 _DRAWS = 4000  # that stand for the distribution where draws are asked for
 
 
-class ExactPosterior(Posterior):
+class ConjugatePosterior(Posterior):
     """A posterior in closed form, with its exact evidence."""
 
     distribution: Distribution
@@ -94,12 +94,14 @@ class _Member:
         return self.pair.member(held, x)
 
 
-def exact_posterior(prior: Distribution, likelihood: Any, data: Any, weights: Any = None) -> ExactPosterior:
+def exact_posterior(
+    prior: Distribution, likelihood: Any, data: Any, weights: Any = None
+) -> ConjugatePosterior:
     """The posterior of a conjugate pair given rows, with all that can be asked of a `Posterior`."""
     from tractable.distributions.conjugate import log_evidence, posterior
 
     found = posterior(prior, likelihood, data, weights)
-    post = ExactPosterior(found, log_evidence(prior, likelihood, data, weights))
+    post = ConjugatePosterior(found, log_evidence(prior, likelihood, data, weights))
     member = _Member(find_pair(prior, likelihood), likelihood)
     statement = Statement(prior, Pointwise(member, True), "proper")
     if weights is not None:  # rows that count other than once: no statement row by row

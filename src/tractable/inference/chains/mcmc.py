@@ -173,7 +173,7 @@ def go_on(
     progress: bool = True,
 ) -> ChainPosterior:
     """See `ChainPosterior.resume`."""
-    whole = post.continuation is not None and post._stated() is not None
+    whole = hasattr(post.continuation, "plan") and post._stated() is not None
     fix = "Use `tractable.resume(path, log_density, ...)` for a run that was read from a file."
     check(whole, "post", "a whole run with its density", "draws", fix)
     upkeep = Upkeep(checkpoint, seconds, progress, time.monotonic())

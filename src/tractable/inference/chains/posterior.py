@@ -112,7 +112,7 @@ class ChainPosterior(Ended, Posterior):
         if hasattr(self._stated(), "rebuild"):
             return self._stated().rebuild
         fix = "Give `bridge_evidence` free real numbers instead."
-        known = self.continuation is not None and self._stated() is None
+        known = hasattr(self.continuation, "start") and self._stated() is None
         check(known, "posterior", "a run of a sampler in real space", "other draws", fix)
         return unconstrain(self.continuation.start, self.continuation.supports)[1]
 
