@@ -134,7 +134,8 @@ def _table(numbers: np.random.Generator, folder: Path) -> Outcome:
         frame.iloc[int(numbers.integers(24)), int(numbers.integers(3))] = odd[int(numbers.integers(len(odd)))]
     if numbers.random() < 0.2:
         frame = frame.iloc[: int(numbers.integers(3))]
-    kind = getattr(estimators, _ESTIMATORS[int(numbers.integers(len(_ESTIMATORS)))])
+    kinds: list[Any] = [kind for _, kind in estimators.all_estimators()]
+    kind = kinds[int(numbers.integers(len(kinds)))]
     target = (rows[: len(frame), 0] > 0).astype(int)
     made = {"random_state": 0} if "random_state" in kind().get_params() else {}
     found = kind(**made).fit(frame, target).predict(frame)
@@ -214,11 +215,6 @@ KINDS: dict[str, Callable[[np.random.Generator, Path], Outcome]] = {
 # --- what cases share ----------------------------------------------------------------------------------
 
 _kept: dict[str, Any] = {}
-_ESTIMATORS = (
-    "BayesianLinearRegressor", "LogisticClassifier", "TreeRegressor", "RidgeRegressor", "RobustRegressor",
-    "GaussianNaiveBayesClassifier", "LinearDiscriminantClassifier", "NeighboursRegressor", "ForestRegressor",
-    "SupportVectorClassifier", "RecursiveRegressor", "GaussianProcessRegressor",
-)  # fmt: skip
 
 
 def _network(numbers: np.random.Generator) -> Any:

@@ -9,7 +9,7 @@ import difflib
 import re
 from collections.abc import Callable, Iterable
 
-__all__ = ["constructor_words", "method_hint", "nearest"]
+__all__ = ["call_words", "method_hint", "nearest"]
 
 # name elsewhere -> (name here, relation of the values or nothing); the first that the class has is meant
 _KEYWORDS: dict[str, tuple[tuple[str, str], ...]] = {
@@ -53,6 +53,20 @@ _KEYWORDS: dict[str, tuple[tuple[str, str], ...]] = {
     "ell": (("length_scale", ""),),
     "sigma2": (("noise", ""),),
     "lr": (("learning_rate", ""),),
+    "draws": (("num_draws", ""),),
+    "num_samples": (("num_draws", ""), ("shape", "")),
+    "n_samples": (("num_draws", ""), ("shape", "")),
+    "chains": (("num_chains", ""),),
+    "n_chains": (("num_chains", ""),),
+    "tune": (("warmup", ""),),
+    "num_warmup": (("warmup", ""),),
+    "initial_params": (("start", ""),),
+    "data": (("args", "a tuple"),),
+    "seed": (("key", "a whole number will do"),),
+    "random_state": (("key", "a whole number will do"),),
+    "rng": (("key", "a whole number will do"),),
+    "size": (("shape", ""),),
+    "sample_shape": (("shape", ""),),
 }
 
 _METHODS: dict[str, str] = {
@@ -76,26 +90,27 @@ def nearest(name: str, known: Iterable[str], most: int = 12) -> str:
     return f"It has {', '.join(names[:most])}{', ...' if len(names) > most else ''}."
 
 
-def constructor_words(owner: str, names: Callable[[], list[str]], said: str) -> str | None:
-    """What Python says of a wrong call of a constructor, in the one format with the right names.
+def call_words(owner: str, call: str, names: Callable[[], Iterable[str]], said: str) -> str | None:
+    """What Python says of a wrong `call` of a class or a function, in the one format with the right names.
 
     >>> said = "Normal.__init__() got an unexpected keyword argument 'mu'"
-    >>> constructor_words("Normal", lambda: ["loc", "scale"], said)
-    "`Normal` must be made from loc, scale; got 'mu'. Write `loc`."
+    >>> call_words("Normal", "Normal.__init__", lambda: ["loc", "scale"], said)
+    "`Normal` must be given loc, scale; got 'mu'. Write `loc`."
     """
-    if not said.startswith(f"{owner}.__init__() "):
+    if not said.startswith(f"{call}() "):
         return None
-    fields = names()
-    must = f"`{owner}` must be made from {', '.join(fields) or 'nothing'}"
+    known = [name for name in names() if name not in ("self", "cls")]
+    must = f"`{owner}` must be given {', '.join(known) or 'nothing'}"
     wrong = re.search(r"unexpected keyword argument '(\w+)'", said)
     if wrong:
-        return f"{must}; got {wrong[1]!r}. {_keyword_hint(wrong[1], fields)}".rstrip()
-    many = re.search(r"positional arguments? but (\d+) were given", said)
+        return f"{must}; got {wrong[1]!r}. {_keyword_hint(wrong[1], known)}".rstrip()
+    many = re.search(r"positional arguments? but (\d+) (?:was|were) given", said)
     if many:
-        return f"{must}; got {int(many[1]) - 1} values."
+        return f"{must}; got {int(many[1]) - ('.' in call)} values in their order."
     missing = re.search(r"missing \d+ required (?:positional|keyword-only) arguments?: (.*)", said)
     if missing:
-        return f"{must}; got nothing for {missing[1]}."
+        seed = " Give a random key, such as `jax.random.key(0)`." if "'key'" in missing[1] else ""
+        return f"{must}; got nothing for {missing[1]}.{seed}"
     return None
 
 

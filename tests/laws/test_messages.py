@@ -76,7 +76,7 @@ def _line(function: Callable, offset: int) -> str:
 
 SLIPS = [
     # --- distributions
-    Slip("mu", lambda: D.Normal(mu=0.0), TypeError, "must be made from loc, scale; got 'mu'. Write `loc`"),
+    Slip("mu", lambda: D.Normal(mu=0.0), TypeError, "must be given loc, scale; got 'mu'. Write `loc`"),
     Slip("sigma", lambda: D.Normal(0.0, sigma=1.0), TypeError, "got 'sigma'. Write `scale`"),
     Slip("variance", lambda: D.Normal(0.0, var=1.0), TypeError, "Write `scale`: the square root of it"),
     Slip("shape", lambda: D.Gamma(shape=1.0), TypeError, "got 'shape'. Write `concentration`"),
@@ -84,7 +84,7 @@ SLIPS = [
     Slip("p", lambda: D.Categorical(p=[0.5, 0.5]), TypeError, "got 'p'. Write `probs`"),
     Slip("df", lambda: D.StudentT(df=3.0), TypeError, "got 'df'. Write `degrees`"),
     Slip("misspelt", lambda: D.Poisson(rates=3.0), TypeError, "got 'rates'. Write `rate`"),
-    Slip("three values", lambda: D.Normal(0.0, 1.0, 2.0), TypeError, "must be made from loc, scale; got 3"),
+    Slip("three values", lambda: D.Normal(0.0, 1.0, 2.0), TypeError, "must be given loc, scale; got 3"),
     Slip("one value", lambda: D.Gaussian(jnp.zeros(2)), TypeError, "mean, cov; got nothing for 'cov'"),
     Slip("negative scale", lambda: D.Normal(0.0, -1.0), ValueError, "`scale` must be positive .* got -1.0"),
     Slip("text", lambda: D.Normal("a", 1.0), TypeError, "`loc` must be a real number"),
@@ -181,6 +181,21 @@ SLIPS = [
     Slip(
         "text as key", lambda: tr.mcmc(quadratic, 0.0, key="a"), TypeError, r"got 'a'. Write `jax.random.key"
     ),
+    Slip(
+        "num_samples", lambda: tr.mcmc(quadratic, 0.0, key=KEY, num_samples=9), TypeError, "Write `num_draws`"
+    ),
+    Slip("chains", lambda: tr.mcmc(quadratic, 0.0, key=KEY, chains=9), TypeError, "Write `num_chains`"),
+    Slip("seed", lambda: I.vi(quadratic, 0.0, seed=1), TypeError, "Write `key`: a whole number will do"),
+    Slip(
+        "mcmc without key",
+        lambda: tr.mcmc(quadratic, 0.0),
+        TypeError,
+        r"nothing for 'key'. .*random.key\(0\)",
+    ),
+    Slip(
+        "sample()", lambda: D.Normal().sample(), TypeError, r"`sample` must be given key, shape; .*random.key"
+    ),
+    Slip("size", lambda: D.Normal().sample(KEY, size=3), TypeError, "got 'size'. Write `shape`"),
     Slip("no key", lambda: tr.posterior(quadratic, [1.0]), ValueError, "A log-density needs"),
     Slip("one chain", lambda: I.rhat(np.ones(4)), ValueError, r"Give one chain as `draws\[None\]`"),
     Slip("resample(0)", lambda: I.resample(0, jnp.zeros(3)), TypeError, r"The order is resample\(key, log_w"),

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
+from tractable._hints import call_words
 from tractable.core.checks import check, is_key
 from tractable.core.types import Key
 
@@ -50,16 +51,16 @@ def check_key(key: Any, must: str = "a random key, such as `jax.random.key(0)`",
 
 
 def takes_key(function: Callable[_Arguments, _Answer]) -> Callable[_Arguments, _Answer]:
-    """`function`, whose argument `key` is looked at first, by the rule above."""
+    """`function`, whose `key` is looked at first, by the rule above; to wrong keywords it says the right."""
     parameters = inspect.signature(function).parameters
     place, parameter = list(parameters).index("key"), parameters["key"]
-    optional = parameter.default is None
+    optional, name = parameter.default is None, function.__name__
     by_name = parameter.kind is inspect.Parameter.KEYWORD_ONLY
 
     def looked_at(key: Any) -> Any:
         if optional and key is None:
             return key
-        return as_key(key) if by_name else check_key(key, fix=_order(function.__name__, parameters))
+        return as_key(key) if by_name else check_key(key, fix=_order(name, parameters))
 
     @functools.wraps(function)
     def call(*args: Any, **options: Any) -> Any:
@@ -67,7 +68,14 @@ def takes_key(function: Callable[_Arguments, _Answer]) -> Callable[_Arguments, _
             options["key"] = looked_at(options["key"])
         elif len(args) > place:
             args = (*args[:place], looked_at(args[place]), *args[place + 1 :])
-        return function(*args, **options)
+        try:
+            return function(*args, **options)
+        except TypeError as error:
+            inside = error.__traceback__ is not None and error.__traceback__.tb_next is not None
+            said = None if inside else call_words(name, function.__qualname__, lambda: parameters, str(error))
+            if said is None:
+                raise
+            raise TypeError(said) from None
 
     call.__dict__["takes_key"] = True
     return call

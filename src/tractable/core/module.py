@@ -15,7 +15,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from tractable._hints import constructor_words
+from tractable._hints import call_words
 from tractable.core.checks import as_float, check, check_entries
 from tractable.core.description import Described
 from tractable.core.support import Support, real
@@ -69,8 +69,9 @@ class _Declared(type(eqx.Module)):
             try:
                 return super().__call__(*args, **options)
             except TypeError as error:
-                said = constructor_words(
-                    cls.__name__, lambda: [*inspect.signature(cls).parameters], str(error)
+                name = cls.__name__
+                said = call_words(
+                    name, f"{name}.__init__", lambda: inspect.signature(cls).parameters, str(error)
                 )
                 if said is None:
                     raise
