@@ -123,6 +123,13 @@ def test_noise_is_shrunk_away_and_said_to_be():
     free = np.abs(fit_logistic(x, y).coefficients).max()
     assert np.abs(noise.coefficients).max() < 0.6 * free
     assert noise.edge == ("may say nothing" in noise.verdict.sentence)
+    same = np.tile([[-1.0], [0.0], [1.0]], (6, 1))  # in every class the same rows
+    for found in (
+        fit_bayes_logistic(same, np.repeat([0, 1], 9)),
+        fit_bayes_softmax(same, np.repeat([0, 1, 2], 6)),
+    ):
+        assert "may say nothing" in found.verdict.sentence
+        assert "may say nothing" in repr(found)
 
 
 def test_scales_and_shifts_of_columns_do_not_matter():

@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.linalg as sl
 
+from tractable.core.blocks import run_in_blocks
 from tractable.core.checks import check, check_option, namespace, to_device
 from tractable.core.iterate import Ended, Status
 from tractable.core.module import Module, field
@@ -211,13 +212,11 @@ def _linear_program(problem: _Problem) -> _Found:
 def _reweighted(problem: _Problem, loss: Any, tol: float, max_steps: int) -> _Found:
     """Weighted least squares again and again, until neither the line nor its scale moves."""
     Z, y, w = problem.Z, problem.target, problem.count
-    theta, steps, code = problem.start(), 0, Status.exhausted
+    theta = problem.start()
     residual = np.abs(y - Z @ theta)
-    scale = loss.scale(residual, w, None)
-    while steps < max_steps and code is Status.exhausted:
-        if scale <= _SMALLEST:  # the line passes through most rows, and is the answer
-            code = Status.converged
-            break
+
+    def step(line: tuple, _: Any) -> tuple[tuple, Any]:
+        theta, scale, residual = map(np.asarray, line)
         strength = loss.strength(residual, scale)
         roots = np.sqrt(w * strength)
         q, r = np.linalg.qr(roots[:, None] * Z)
@@ -225,14 +224,23 @@ def _reweighted(problem: _Problem, loss: Any, tol: float, max_steps: int) -> _Fo
         residual = np.abs(y - Z @ moved)
         after = loss.scale(residual, w, strength)
         change = max(np.abs(moved - theta).max() / (scale + np.abs(moved).max()), abs(after / scale - 1))
-        theta, scale, steps = moved, after, steps + 1
-        if not np.isfinite(change):
-            code = Status.not_finite
-        elif change <= tol:
-            code = Status.converged
+        return (moved, after, residual), np.asarray(change)
+
+    def judge(line: tuple, changes: Any) -> Status | None:
+        if not np.isfinite(changes[-1]):
+            return Status.not_finite
+        exact = float(line[1]) <= _SMALLEST  # the line passes through most rows, and is the answer
+        return Status.converged if exact or changes[-1] <= tol else None
+
+    scale, steps, code = loss.scale(residual, w, None), 0, Status.converged
+    if scale > _SMALLEST:
+        run = run_in_blocks(step, (theta, scale, residual), num_steps=max_steps, judge=judge, compiled=False)
+        theta, residual, scale = np.asarray(run.state[0]), np.asarray(run.state[2]), float(run.state[1])
+        steps, code = int(run.num_steps), run.status
     if type(loss) is _Absolute:
         scale = _floor(_weighted_median(residual, w) / _LOG_2)
-    return _Found(theta, scale, loss.kept(residual, scale), steps, int(code))
+    ended = Status.exhausted if code is Status.completed else code
+    return _Found(theta, scale, loss.kept(residual, scale), steps, int(ended))
 
 
 def _weighted_median(values: np.ndarray, weights: np.ndarray) -> float:

@@ -30,20 +30,22 @@ from tractable.distributions.gaussian import Gaussian
 from tractable.inference.curvature.moderated import moderated_probability
 from tractable.supervised.logistic.newton import NewtonFit, StandardRows, Sweep, binary_rows, newton
 
-__all__ = ["BayesianLogistic", "fit_bayes_logistic", "laplace_logistic", "sample_logistic"]
+__all__ = [
+    "BayesianLogistic", "StandardPosterior", "fit_bayes_logistic", "laplace_logistic", "mode_and_precision",
+    "sample_logistic",
+]  # fmt: skip
 
 _INTERCEPT_SCALE = 10.0  # prior deviation of the log-odds at the mean of the columns
 SPAN = (np.log(1e-6), np.log(1e8))  # of the prior precision that evidence may choose
 
 
-class BayesianLogistic(Ended, Module):
-    r"""A Gaussian over the coefficients of standardised rows $(x - c)/s$, intercept first.
+class StandardPosterior(Ended, Module):
+    r"""What is known of a posterior of the coefficients of standardised rows $(x - c)/s$.
 
-    `log_evidence` is Laplace's, or the lower bound where `method` is "variational". `precision` is $\alpha$,
-    the prior precision of standardised coefficients, NaN where a whole matrix was given.
+    `precision` is $\alpha$, the prior precision of standardised coefficients, NaN where a whole matrix was
+    given; `edge` says that the evidence has no maximum among the precisions that were searched.
     """
 
-    posterior: Gaussian
     centre: Float[Array, " d"]
     scale: Float[Array, " d"]
     log_evidence: Scalar
@@ -51,8 +53,14 @@ class BayesianLogistic(Ended, Module):
     num_steps: Int[Array, ""]
     code: Int[Array, ""]
     has_intercept: bool = field(static=True)
-    method: str = field(static=True, default="Laplace")
-    edge: bool = field(static=True, default=False)
+    edge: bool = field(static=True)
+
+    @classmethod
+    def of(cls, rows: StandardRows, evidence: Any, alpha: Any, ended: tuple, edge: bool, *parts: Any) -> Any:
+        """The posterior of a search over these rows that `ended` after so many steps, by a status."""
+        numbers = (rows.centre, rows.scale, evidence, alpha, ended[0], int(ended[1]))
+        fields: Any = (*map(jnp.asarray, numbers), rows.intercept, edge, *parts)
+        return cls(*fields)
 
     @property
     def verdict(self) -> Verdict:
@@ -61,6 +69,23 @@ class BayesianLogistic(Ended, Module):
         more = " The evidence has no maximum inside the range searched: the columns may say nothing."
         numbers = {"log_evidence": self.log_evidence, "precision": self.precision}
         return Verdict(self.status.ok, ended + (more if self.edge else ""), numbers)
+
+    def design(self, X: ArrayLike | Rows) -> Any:
+        """Standardised rows with a leading one."""
+        x = points(X, self.centre.shape[0])
+        xp = namespace(self, x)
+        z = (x - xp.asarray(self.centre)[None]) / xp.asarray(self.scale)[None]
+        return xp.column_stack([xp.ones(len(z)), z]) if self.has_intercept else z
+
+
+class BayesianLogistic(StandardPosterior):
+    r"""A Gaussian over the coefficients of standardised rows, intercept first.
+
+    `log_evidence` is Laplace's, or the lower bound where `method` is "variational".
+    """
+
+    posterior: Gaussian
+    method: str = field(static=True, default="Laplace")
 
     @property
     def coefficients(self) -> Any:
@@ -80,13 +105,6 @@ class BayesianLogistic(Ended, Module):
         xp = namespace(self)
         spread = xp.sqrt(xp.diag(xp.asarray(self.posterior.cov)))[int(self.has_intercept) :]
         return spread / xp.asarray(self.scale)
-
-    def design(self, X: ArrayLike | Rows) -> Any:
-        """Standardised rows with a leading one."""
-        x = points(X, self.centre.shape[0])
-        xp = namespace(self, x)
-        z = (x - xp.asarray(self.centre)[None]) / xp.asarray(self.scale)[None]
-        return xp.column_stack([xp.ones(len(z)), z]) if self.has_intercept else z
 
     def log_odds(self, X: ArrayLike | Rows) -> tuple[Any, Any]:
         r"""Mean and variance of $w^\top\phi$ for each row."""
@@ -239,8 +257,5 @@ def _posterior(
 ) -> BayesianLogistic:
     cov = np.linalg.inv(found.hessian)
     gaussian = Gaussian(jnp.asarray(found.beta), jnp.asarray((cov + cov.T) / 2))
-    places = jnp.asarray(rows.centre), jnp.asarray(rows.scale)
-    ends = jnp.asarray(found.num_steps), jnp.asarray(int(found.status))
-    return BayesianLogistic(
-        gaussian, *places, jnp.asarray(evidence), jnp.asarray(alpha), *ends, rows.intercept, edge=edge
-    )
+    ended = (found.num_steps, found.status)
+    return BayesianLogistic.of(rows, evidence, alpha, ended, edge, gaussian)

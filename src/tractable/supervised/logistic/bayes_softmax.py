@@ -20,12 +20,11 @@ from scipy.special import softmax as softmax_of
 
 from tractable.core.checks import namespace
 from tractable.core.host_random import generator
-from tractable.core.iterate import Ended
-from tractable.core.module import Module, field
+from tractable.core.module import field
 from tractable.core.numerics import softmax
 from tractable.core.rows import Rows, points
-from tractable.core.types import Array, ArrayLike, Float, Int, Scalar
-from tractable.supervised.logistic.bayes import mode_and_precision
+from tractable.core.types import Array, ArrayLike, Float
+from tractable.supervised.logistic.bayes import StandardPosterior, mode_and_precision
 from tractable.supervised.logistic.softmax import class_rows, softmax_sweep, zero_sum_basis
 
 __all__ = ["BayesianSoftmax", "fit_bayes_softmax"]
@@ -34,25 +33,15 @@ _PAIRS = 256
 _BLOCK = 256
 
 
-class BayesianSoftmax(Ended, Module):
+class BayesianSoftmax(StandardPosterior):
     """A Gaussian over the free coefficients $V$ (a row per column of the design), with its evidence."""
 
     mean: Float[Array, "p q"]
     cov: Float[Array, "s s"] = field(show=False)
-    centre: Float[Array, " d"]
-    scale: Float[Array, " d"]
-    log_evidence: Scalar
-    precision: Scalar
-    num_steps: Int[Array, ""]
-    code: Int[Array, ""]
-    has_intercept: bool = field(static=True)
 
     def logits(self, X: ArrayLike | Rows) -> tuple[Any, Any]:
         """Mean (rows, classes) and a root (rows, classes, classes - 1) of the covariance of the logits."""
-        x = points(X, self.centre.shape[0])
-        xp = namespace(self, x)
-        z = (x - xp.asarray(self.centre)[None]) / xp.asarray(self.scale)[None]
-        z = xp.column_stack([xp.ones(len(z)), z]) if self.has_intercept else z
+        z, xp = self.design(X), namespace(self, X)
         p, q = self.mean.shape
         spread = xp.einsum("ni,iajb,nj->nab", z, xp.asarray(self.cov).reshape(p, q, p, q), z, optimize=True)
         basis = zero_sum_basis(q + 1)
@@ -84,12 +73,10 @@ def fit_bayes_softmax(
     r"""Laplace's posterior for codes `y`; $\alpha$ is given, or the one of largest evidence."""
     rows, codes, k = class_rows(X, y, weights, num_classes, intercept)
     sweep = softmax_sweep(rows, codes, zero_sum_basis(k))
-    found, evidence, alpha, _ = mode_and_precision(rows, sweep, prior_precision, copies=k - 1, tol=1e-3)
-    cov = np.linalg.inv(found.hessian)
-    mean = jnp.asarray(found.beta.reshape(rows.size, -1))
-    spread = (jnp.asarray((cov + cov.T) / 2), jnp.asarray(rows.centre), jnp.asarray(rows.scale))
-    numbers = (jnp.asarray(evidence), jnp.asarray(alpha), jnp.asarray(found.num_steps))
-    return BayesianSoftmax(mean, *spread, *numbers, jnp.asarray(int(found.status)), rows.intercept)
+    found, evidence, alpha, edge = mode_and_precision(rows, sweep, prior_precision, copies=k - 1, tol=1e-3)
+    mean, cov = found.beta.reshape(rows.size, -1), np.linalg.inv(found.hessian)
+    parts, ended = (jnp.asarray(mean), jnp.asarray((cov + cov.T) / 2)), (found.num_steps, found.status)
+    return BayesianSoftmax.of(rows, evidence, alpha, ended, edge, *parts)
 
 
 def _roots(covs: Any, xp: Any) -> Any:

@@ -90,9 +90,8 @@ def variational_logistic(
     code = never_falls(jnp.asarray(found.trace), jnp.asarray(int(ended)))
     last = found.state
     gaussian = Gaussian(jnp.asarray(last["mean"]), jnp.asarray(last["cov"]))
-    places = jnp.asarray(rows.centre), jnp.asarray(rows.scale)
-    numbers = jnp.asarray(last["bound"]), jnp.asarray(last["used"]), found.num_steps, code
-    return BayesianLogistic(gaussian, *places, *numbers, rows.intercept, "variational")
+    ended = (found.num_steps, code)
+    return BayesianLogistic.of(rows, last["bound"], last["used"], ended, False, gaussian, "variational")
 
 
 def _update(rows: StandardRows, pull: np.ndarray, prior: np.ndarray, xi: np.ndarray) -> dict:
