@@ -107,11 +107,8 @@ def _curved(target: Target, seed: int) -> tuple[Any, list]:
     if target.supports is None:
         start = start + 0.1 * jr.normal(jr.key(seed), start.shape)
     post = laplace(target.log_density, start, supports=target.supports)
-    if not post.ok:
-        return post.verdict, []
-    numbers = post.verdict.numbers
-    evidence = Estimate(post.log_evidence.value, jnp.asarray(numbers.get("log_evidence_error", 0.0)))
-    return post.verdict, [(evidence, target.log_mass)]
+    pairs = [(post.log_evidence, target.log_mass)] if post.ok else []
+    return post.verdict, pairs
 
 
 def _real(target: Target) -> tuple[Any, Any]:

@@ -81,10 +81,14 @@ def test_several_paths_reach_several_modes_and_keep_the_draws_of_both():
     assert (points < -2).any()
     assert (points > 2).any()
     drawn = np.asarray(post.resample(jr.key(5), 2000))[:, 0]
-    # weights per draw are in the ratio of the modes: 9 to 1 where both have as many paths
-    paths = (points > 0).mean()
-    share = 0.9 * paths / (0.9 * paths + 0.1 * (1 - paths))
-    assert abs((drawn > 0).mean() - share) < 0.03
+    # weights are taken under the mixture of the paths: 9 to 1 however many paths went where
+    found = post.expectation(lambda x: (x[0] > 0).astype(float))
+    assert abs(float(found.value) - 0.9) < 4 * float(found.standard_error) < 0.1
+    assert abs((drawn > 0).mean() - 0.9) < 0.03
+    assert abs(float(post.log_evidence.value) - 0.5 * np.log(2 * np.pi)) < 4 * float(
+        post.log_evidence.standard_error
+    )
+    assert not post.verdict.ok  # the one Gaussian of the best path has one mode
 
 
 def test_bad_input_is_refused_by_name():

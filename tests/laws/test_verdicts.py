@@ -24,3 +24,20 @@ def test_chains_are_trusted_where_they_are_right(name):
     found = outcome("mcmc", ZOO[name], 0)
     assert not found.false_trust, found.sentence
     assert not found.false_alarm, found.sentence
+
+
+APPROXIMATIONS = [
+    ("vi mean-field", "Cauchy"), ("vi mean-field", "correlation .9"), ("vi mean-field", "banana"),
+    ("pathfinder", "Student, 3 degrees"), ("pathfinder", "flat in one of two directions"),
+    ("pathfinder", "two modes of 5 dimensions, 22 apart"), ("pathfinder", "correlation .9"),
+    ("laplace", "funnel, width 3"), ("laplace", "two modes of 10 dimensions, 25 apart"),
+    ("laplace", "correlation .99"), ("importance", "Cauchy"), ("importance", "normal, 1 dimension"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("method", "name"), APPROXIMATIONS)
+def test_approximations_are_trusted_where_they_are_right(method, name):
+    found = outcome(method, ZOO[name], 0)
+    assert not found.false_trust, found.sentence
+    assert not found.false_alarm, found.sentence
+    assert found.trusted == found.easy, found.sentence

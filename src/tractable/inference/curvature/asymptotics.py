@@ -98,7 +98,7 @@ def posterior_limit(
 
     distances = []
     for n in counts.tolist():
-        limit = laplace(log_likelihood, start, args=(jnp.asarray(n),)).gaussian
+        limit = laplace(log_likelihood, start, args=(jnp.asarray(n),), num_eval=0).gaussian
         deviations = jnp.sqrt(jnp.diag(limit.cov)).reshape(start.shape)
         centre = limit.mean.reshape(start.shape)
         ends = jnp.maximum(centre - _WIDTH * deviations, low), jnp.minimum(centre + _WIDTH * deviations, high)

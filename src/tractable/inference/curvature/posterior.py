@@ -5,8 +5,9 @@ Gaussian.    $N(u_0, A^{-1})$ in free coordinates $u$; a density of the paramete
 Evidence.    $\log Z \approx \log f(u_0) + \tfrac d2 \log 2\pi - \tfrac12 \log|A|$.
 Predictive.  $g(\theta) \approx N(g(\theta_0), J A^{-1} J^\top)$ with $J = \partial g/\partial u$ at the mode.
 Verdict.     $A$ must be positive definite; the remaining gradient is measured in posterior deviations,
-             $\sqrt{g^\top A^{-1} g}$; the skewness along each axis of the Gaussian is zero for a Gaussian,
-             and the error of $\log Z$ is about $5/24$ of its square.
+             $\sqrt{g^\top A^{-1} g}$; importance weights must say that next to no mass is missed
+             (`inference.weighted.second_look`), and agree on $\log Z$. The skewness along each axis of the
+             Gaussian is zero for a Gaussian, and the error of $\log Z$ about $5/24$ of its square.
 Cost.        One solve with $A$ per output or draw.
 References.  MacKay (1992); Tierney and Kadane (1986); Immer, Korzepa and Bauer (2021).
 """
@@ -34,10 +35,12 @@ from tractable.distributions.gaussian import Gaussian
 from tractable.inference.curvature.precision import Precision
 from tractable.inference.posterior import Posterior, as_one_chain
 from tractable.inference.trust.evidence import Evidence
+from tractable.inference.weighted.second_look import SecondLook
 
 __all__ = ["NEAR", "LaplacePosterior"]
 
 NEAR = 1e-3  # posterior deviations from the exact mode that still count as being there
+_FAR_OFF = 0.1  # of the log-evidence, by importance weights
 _SKEWED = 0.5  # at this skewness the log-evidence is off by about 0.05
 _DRAWS = 4000  # that stand for the Gaussian where draws are asked for
 _LOG_2PI = float(np.log(2 * np.pi))
@@ -62,6 +65,7 @@ class LaplacePosterior(Ended, Posterior):
     supports: Any
     code: Int[Array, ""]
     others: tuple["LaplacePosterior", ...] = ()
+    look: SecondLook | None = None
     _shown = ("mode", "log_evidence")
 
     @property
@@ -77,7 +81,12 @@ class LaplacePosterior(Ended, Posterior):
     @property
     def verdict(self) -> Verdict:
         """What a person should know before using the result."""
-        return Verdict(self.ok, self._sentence(), {"offset": self.offset, "log_height": self.log_height})
+        numbers = {"offset": self.offset, "log_height": self.log_height}
+        if not self.ok or self.look is None:
+            return Verdict(False, self._sentence(), numbers)
+        found, error = self.look.verdict, float(self.log_evidence.standard_error)
+        numbers |= found.numbers | {"log_evidence_error": error}
+        return Verdict(found.ok and error <= _FAR_OFF, self._sentence(), numbers)
 
     def _sentence(self) -> str:
         if not np.isfinite(float(self.log_height)):
@@ -99,10 +108,19 @@ class LaplacePosterior(Ended, Posterior):
                 f"Skewed: {worst:.2g} along one axis, so that the log-evidence {error}; "
                 "check it with importance sampling, or change coordinates."
             )
+        lines.append(self._certificate())
         if self.others:
             share = 1 - np.exp(float(_facts(self)[2]) - float(self.total_log_evidence))
             lines.append(f"{len(self.others)} separate mode(s) besides, with {share:.3g} of the mass found.")
         return " ".join(lines)
+
+    def _certificate(self) -> str:
+        if self.look is None:
+            return "Not certified: no importance weights were taken (`num_eval`)."
+        error = float(self.log_evidence.standard_error)
+        if self.look.verdict.ok and error > _FAR_OFF:
+            return f"Not certified: by importance weights the log-evidence is off by about {error:.2g}."
+        return self.look.verdict.sentence
 
     def _chains(self) -> PyTree:
         return as_one_chain(self.sample(jr.key(0), (_DRAWS,)))
@@ -111,11 +129,15 @@ class LaplacePosterior(Ended, Posterior):
     def log_evidence(self) -> Evidence:
         r"""$\log f(u_0) + \tfrac d2 \log 2\pi - \tfrac12\log|A|$ of this mode alone.
 
-        Its error is an estimate of the first term that is left out, $\tfrac5{24}$ of the squared skewness.
+        Its error is the distance to the importance estimate, with the error of that; where there is none, an
+        estimate of the first term that is left out, $\tfrac5{24}$ of the squared skewness.
         """
         self._require("log_evidence")
-        error = 5 / 24 * self._worst**2
-        return self._evidence(_facts(self)[2], error, "Laplace's approximation", self.code)
+        value, error = _facts(self)[2], 5 / 24 * self._worst**2
+        if self.look is not None:
+            better = self.look.log_evidence
+            error = jnp.hypot(value - better.value, better.standard_error)
+        return self._evidence(value, error, "Laplace's approximation", self.code)
 
     @property
     def total_log_evidence(self) -> Scalar:

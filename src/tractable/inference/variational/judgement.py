@@ -1,15 +1,22 @@
-r"""What the importance weights of its draws say about an approximation.
+r"""What a fitted approximation says of itself: draws with importance weights, and a verdict.
 
-Verdict.     Log-weights of draws from an approximation are Pareto-smoothed; their tail shape judges it.
-Cost.        One sort of the weights.
+Draws.       Those of the approximation and of stretched versions of it, with the weights of the mixture of
+             all (`inference.weighted.second_look`): expectations and their errors are importance-weighted,
+             and what stands for the posterior is resampled by the weights.
+Verdict.     Good where the approximation misses next to nothing of the mass and its own weights have a light
+             tail; "not certified" where that cannot be said.
+Cost.        That of the second look.
 References.  Yao, Vehtari, Simpson and Gelman (2018), "Yes, but did it work?".
 """
 
+import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import jax.random as jr
+import numpy as np
 
 from tractable.bijections.support import Rebuild
 from tractable.core.checks import check_count
@@ -20,14 +27,14 @@ from tractable.core.types import Array, Float, Key, PyTree, Scalar, Shape
 from tractable.core.verdict import Verdict
 from tractable.inference.posterior import Posterior, as_one_chain
 from tractable.inference.target import rebuilt
+from tractable.inference.trust.chain_report import ChainReport
 from tractable.inference.trust.evidence import Evidence
 from tractable.inference.variational.families import VariationalFamily
-from tractable.inference.weighted.pareto import k_threshold, k_verdict, smooth
-from tractable.inference.weighted.weights import effective_sample_size, log_mean_weight, resample
+from tractable.inference.weighted.importance import flattened
+from tractable.inference.weighted.second_look import SecondLook
+from tractable.inference.weighted.weights import resample, weighted_mean
 
-__all__ = ["JudgedDraws", "efficiency", "judge_weights", "structured_draws", "weights_verdict"]
-
-_NEARLY_EQUAL = 0.95  # the share of the draws that nearly equal weights are worth
+__all__ = ["JudgedDraws", "structured_draws"]
 
 
 class JudgedDraws(Ended, Posterior):
@@ -36,21 +43,41 @@ class JudgedDraws(Ended, Posterior):
     family: VariationalFamily
     rebuild: Rebuild
     elbo: Scalar
-    k_hat: Scalar
-    draws: Float[Array, "n d"]  # of the real vector, with which the answer was judged
-    log_weights: Float[Array, " n"]  # Pareto-smoothed where k_hat is finite
+    look: SecondLook
     num_steps: Any
     code: Any
 
+    @property
+    def k_hat(self) -> Scalar:
+        r"""The tail shape of the weights $p/q$ of the approximation's own draws."""
+        return self.look.k_hat
+
+    @property
+    def draws(self) -> Float[Array, "n d"]:
+        """Draws of the real vector, of the approximation and of stretched versions, that judged it."""
+        return self.look.draws
+
+    @property
+    def log_weights(self) -> Float[Array, " n"]:
+        """With which the `draws` stand for the posterior."""
+        return self.look.log_weights
+
     def _chains(self) -> PyTree:
-        return as_one_chain(rebuilt(self.rebuild, self.draws))
+        return as_one_chain(self.resample(jr.key(0), self.draws.shape[0]))
+
+    def _examined(self, probs: Any) -> ChainReport:
+        """Quantiles of resampled draws; means with the errors of the weighted ones."""
+        found, mean = super()._examined(probs), self.expectation(flattened)
+        return dataclasses.replace(found, mean=np.asarray(mean.value), mcse=np.asarray(mean.standard_error))
+
+    def expectation(self, function: Callable[[PyTree], Any]) -> Estimate:
+        """The mean of `function(draw)` under the posterior, by importance weights, with its error."""
+        return _weighted(function, self.rebuild, self.draws, self.log_weights)
 
     @property
     def log_evidence(self) -> Evidence:
-        r"""$\log\frac1n\sum_i w_i$: the importance estimate with the approximation as proposal."""
-        logs, k_hat = self.log_weights, self.k_hat
-        known = not bool(jnp.isnan(k_hat))  # else some weight is not a number, and neither is their mean
-        found = log_mean_weight(logs) if known else Estimate(k_hat, k_hat)
+        """The importance estimate, with the approximation and stretched versions of it as proposals."""
+        found = self.look.log_evidence
         return self._evidence(found.value, found.standard_error, "importance sampling", self.code)
 
     @property
@@ -60,13 +87,13 @@ class JudgedDraws(Ended, Posterior):
 
     @property
     def efficiency(self) -> float:
-        """The effective sample size of the weighted draws as a share of their number."""
-        return efficiency(self.log_weights, self.k_hat)
+        """The effective sample size of the approximation's own draws as a share of their number."""
+        return self.look.efficiency
 
     @property
     def verdict(self) -> Verdict:
         """What the weights say about the approximation, and how the search for it ended."""
-        found = weights_verdict(self.log_weights, self.k_hat)
+        found = self.look.verdict
         return Verdict(found.ok, f"{found.sentence} {self.status.sentence}", found.numbers)
 
     def sample(self, key: Key, shape: Shape | int = ()) -> PyTree:
@@ -75,41 +102,9 @@ class JudgedDraws(Ended, Posterior):
         return structured_draws(self.family, self.rebuild, key, shape)
 
     def resample(self, key: Key, num_draws: int) -> PyTree:
-        """Draws corrected by their smoothed importance weights, from those that judged the answer."""
+        """Draws corrected by their importance weights, from those that judged the answer."""
         chosen = resample(key, self.log_weights, check_count("num_draws", num_draws))
         return rebuilt(self.rebuild, self.draws[chosen])
-
-
-def judge_weights(log_weights: Float[Array, " n"]) -> tuple[Float[Array, " n"], Scalar]:
-    """The smoothed log-weights and `k_hat`; weights that cannot be smoothed stay, with a `k_hat` of NaN."""
-    usable = bool(jnp.all(log_weights < jnp.inf) & jnp.any(log_weights > -jnp.inf))  # NaN compares false
-    if not usable:
-        return log_weights, jnp.full((), jnp.nan, log_weights.dtype)
-    smoothed = smooth(log_weights)
-    return smoothed.log_weights, smoothed.k_hat
-
-
-def efficiency(log_weights: Float[Array, " n"], k_hat: Scalar) -> float:
-    """The effective sample size of the weights as a share of the draws; NaN where they are not numbers."""
-    if bool(jnp.isnan(k_hat)):
-        return float("nan")
-    return float(effective_sample_size(log_weights)) / log_weights.shape[0]
-
-
-def weights_verdict(log_weights: Float[Array, " n"], k_hat: Scalar) -> Verdict:
-    """What the weights say about the approximation.
-
-    The shape of a tail does not depend on its size: weights of $1 \\pm 0.05$ may have a heavy one. Where the
-    weights are nearly equal all the same, both are said.
-    """
-    num_draws, worth = log_weights.shape[0], efficiency(log_weights, k_hat)
-    if float(k_hat) > k_threshold(num_draws) and worth >= _NEARLY_EQUAL:
-        said = (
-            f"Close: the weights are nearly equal (the draws are worth {worth:.1%} of their number), though "
-            "the shape of their small tail is heavy: what was never drawn is not judged."
-        )
-        return Verdict(True, said, {"k_hat": k_hat, "efficiency": worth})
-    return k_verdict(float(k_hat), num_draws)
 
 
 @program
@@ -119,3 +114,9 @@ def structured_draws(family: VariationalFamily, rebuild: Rebuild, key: Key, shap
     points = jax.vmap(family.forward)(noise.reshape((-1, family.noise_dim)))
     draws = rebuilt(rebuild, points)
     return jax.tree.map(lambda leaf: leaf.reshape(shape + leaf.shape[1:]), draws)
+
+
+@program
+def _weighted(function: Callable, rebuild: Rebuild, draws: Array, log_weights: Array) -> Estimate:
+    values = jax.vmap(lambda free: jnp.asarray(function(rebuild(free)[0]), float))(draws)
+    return weighted_mean(values, log_weights)

@@ -6,8 +6,9 @@ Path.        L-BFGS climbs $\log p$; at every iterate $x_l$ its pairs $(s_i, y_i
              y_j$ for $i \le j$, $D = \mathrm{diag}(s_i^\top y_i)$.
 Member.      $N(x_l + H\nabla\log p(x_l),\ H)$, drawn through $QR = \mathrm{diag}(a)^{-1/2}B$ and the factor
              of $I + R\Gamma R^\top$; the ELBO of a few draws decides which iterate is best.
-Several.     Paths from several starts are pooled, and draws are resampled by their Pareto-smoothed weights
-             $p/q_{\mathrm{path}}$: paths that end in a minor mode count for little.
+Several.     Paths from several starts are pooled into a mixture, and draws are resampled by their weights
+             $p/q$: paths that end in a minor mode count for little.
+Verdict.     On the Gaussian of the best path, by a second look (`inference.weighted.second_look`).
 Cost.        One L-BFGS run, `num_elbo_draws` densities per iterate, $O(dj^2)$ per member; all paths in one
              program.
 References.  Zhang, Carpenter, Gelman and Vehtari (2022), "Pathfinder: parallel quasi-Newton variational
@@ -28,15 +29,14 @@ from tractable.core.iterate import Run, Status, run
 from tractable.core.keys import takes_key
 from tractable.core.linalg import psd_factor
 from tractable.core.module import Module
+from tractable.core.numerics import logsumexp
 from tractable.core.programs import program
 from tractable.core.types import Array, Float, Key, PyTree, Scalar
-from tractable.inference.posterior import as_one_chain, with_target
+from tractable.inference.posterior import with_target
 from tractable.inference.target import FlatTarget
 from tractable.inference.variational.families import VariationalFamily
-from tractable.inference.variational.judgement import (
-    JudgedDraws,
-    judge_weights,
-)
+from tractable.inference.variational.judgement import JudgedDraws
+from tractable.inference.weighted.second_look import second_look
 from tractable.optim.objective import Iterate, Objective
 from tractable.optim.quasi_newton import LBFGS, History
 
@@ -106,10 +106,6 @@ class PathfinderPosterior(JudgedDraws):
 
     elbos: Float[Array, " p"]  # of each path
 
-    def _chains(self) -> PyTree:
-        # draws of all paths, which stand for the density only with their weights
-        return as_one_chain(self.resample(jr.key(0), self.draws.shape[0]))
-
     _shown = ("family", "elbo", "elbos", "k_hat", "efficiency", "num_steps")
 
 
@@ -163,18 +159,30 @@ class _Path(Module):
     code: Any
 
 
+class _Pool(Module):
+    """The mixture of the members of all paths."""
+
+    members: InverseHessian  # stacked
+    log_shares: Float[Array, " p"]  # minus infinity for paths that found nothing
+
+    def log_prob(self, x: Array) -> Scalar:
+        return logsumexp(self.log_shares + jax.vmap(lambda member: member.log_prob(x))(self.members))
+
+
 def _pooled(target: FlatTarget, found: _Path) -> PathfinderPosterior:
     elbos = np.asarray(found.elbo)
     fix = "Start where the density is smooth and finite, or raise `num_elbo_draws`."
     check(bool((elbos > -np.inf).any()), "log_density", "finite along some path", "no finite ELBO", fix)
     best = int(np.nanargmax(np.where(np.isfinite(elbos), elbos, -np.inf)))
-    alive = jnp.isfinite(found.elbo)[:, None]
-    logs = jnp.where(alive, found.log_weights, -jnp.inf).reshape(-1)
-    smoothed, k_hat = judge_weights(logs)
-    draws = found.draws.reshape((-1, found.draws.shape[-1]))
+    paths = np.flatnonzero(np.isfinite(elbos))
+    whole = _Pool(found.family, jnp.where(jnp.isfinite(found.elbo), -np.log(len(paths)), -jnp.inf))
     family, num_steps, code = jax.tree.map(lambda a: a[best], (found.family, found.num_steps, found.code))
+    # each path that lives in turn, so that any stretch of the rows is a draw of the pool
+    rows = np.arange(elbos.size * found.draws.shape[1])
+    points = found.draws[paths[rows % len(paths)], (rows // len(paths)) % found.draws.shape[1]]
+    look = second_look(target, whole, points, family.loc, family)
     post = PathfinderPosterior(
-        family, target.rebuild, found.elbo[best], k_hat, draws, smoothed, num_steps, code, found.elbo,
+        family, target.rebuild, found.elbo[best], look, num_steps, code, found.elbo,
     )  # fmt: skip
     return with_target(post, target)
 

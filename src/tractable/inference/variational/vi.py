@@ -7,7 +7,8 @@ Methods.     `adam`: stochastic ascent with a ladder of step sizes; it has conve
              The answer is the average of the last iterates. `lbfgs`: fixed, moment-matched draws make the
              bound a deterministic function, exact for a Gaussian posterior. `natural`: precisions and means
              by the expected Hessian and gradient.
-Verdict.     $\hat k$, the tail shape of the importance weights $p/q$ of fresh draws.
+Verdict.     By the importance weights of fresh draws and of stretched versions of the answer
+             (`inference.weighted.second_look`): what mass it misses, the tail shape $\hat k$, other modes.
 Mini-batch.  With `batch` rows a time, the log-likelihood counts $N/|\mathrm{batch}|$ times, the prior once.
 Cost.        `num_draws` gradients per step, a block of steps per dispatch; one program per density, family,
              shapes.
@@ -36,12 +37,10 @@ from tractable.inference.posterior import with_target
 from tractable.inference.target import FlatTarget, freed
 from tractable.inference.variational.ascent import Ascent, climb, moment_matched, solve
 from tractable.inference.variational.families import Flow, FullRank, MeanField, VariationalFamily, make_family
-from tractable.inference.variational.judgement import (
-    JudgedDraws,
-    judge_weights,
-)
+from tractable.inference.variational.judgement import JudgedDraws
 from tractable.inference.variational.surrogates import check_gradient
 from tractable.inference.variational.variance_reduction import Factors
+from tractable.inference.weighted.second_look import second_look
 from tractable.inference.weighted.weights import mean_estimate
 
 __all__ = ["VariationalPosterior", "vi"]
@@ -214,27 +213,22 @@ def _check_batch(method: str, args: tuple, batch: int | None, log_prior: Any) ->
 def _judged(
     target: FlatTarget, member: VariationalFamily, key: Key, num_eval: int, ended: tuple
 ) -> VariationalPosterior:
-    draws, log_weights = _weights(target, member, key, num_eval)
-    bound = mean_estimate(log_weights)
-    log_weights, k_hat = judge_weights(log_weights)
+    points, centre = _points(member, key, num_eval + num_eval // 2)
+    look = second_look(target, member, points, centre)
+    bound = mean_estimate(look.own)
     trace, num_steps, refused, code = ended
     found = VariationalPosterior(
-        member, target.rebuild, bound.value, k_hat, draws, log_weights, num_steps, code,
+        member, target.rebuild, bound.value, look, num_steps, code,
         bound.standard_error, np.asarray(trace), refused,
     )  # fmt: skip
     return with_target(found, target)
 
 
 @program
-def _weights(target: FlatTarget, member: VariationalFamily, key: Key, n: int) -> tuple[Array, Array]:
-    """Log-weights of fresh draws, a hundred at a time: data of any size fit into memory."""
-
-    def weigh(noise):
-        x, log_prob = member.forward_and_log_prob(noise)
-        return x, target(x) - log_prob
-
+def _points(member: VariationalFamily, key: Key, n: int) -> tuple[Array, Array]:
+    """Fresh draws, and the centre about which some of them are stretched."""
     noise = jr.normal(key, (n, member.noise_dim))
-    return jax.lax.map(weigh, noise, batch_size=min(n, 100))
+    return jax.vmap(member.forward)(noise), member.forward(jnp.zeros(member.noise_dim))
 
 
 @program

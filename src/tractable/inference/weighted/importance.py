@@ -42,7 +42,7 @@ from tractable.inference.weighted.weights import (
 )
 
 __all__ = [
-    "Proposal", "Weighted", "as_log_density", "importance", "monte_carlo", "optimal_proposal",
+    "Proposal", "Weighted", "as_log_density", "flattened", "importance", "monte_carlo", "optimal_proposal",
     "relative_variance",
 ]  # fmt: skip
 
@@ -75,7 +75,7 @@ class Weighted(Posterior):
     def _examined(self, probs: Any) -> ChainReport:
         """Quantiles of resampled draws; means with the errors of the weighted ones."""
         found = super()._examined(probs)
-        mean = self.expectation(_flattened)
+        mean = self.expectation(flattened)
         return dataclasses.replace(found, mean=np.asarray(mean.value), mcse=np.asarray(mean.standard_error))
 
     @staticmethod
@@ -128,7 +128,8 @@ class Weighted(Posterior):
         return k_verdict(float(self.k_hat), self.num_draws)
 
 
-def _flattened(draw: Any) -> Array:
+def flattened(draw: Any) -> Array:
+    """All numbers of a draw in one vector."""
     return jnp.concatenate([_as_numbers(leaf).reshape(-1) for leaf in jax.tree.leaves(draw)])
 
 

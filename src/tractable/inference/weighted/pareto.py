@@ -6,7 +6,8 @@ Fit.         Zhang and Stephens: with $b_j = 1/x_{(M)} + (1 - \sqrt{m/(j - 1/2)}
              $k(b) = \frac1M\sum_i\log(1 - b x_i)$ and weigh $b_j$ by $(-b/k)^M e^{-M(k + 1)}$;
              $\sigma = -k/b$; then $\hat k \leftarrow (Mk + 5)/(M + 10)$, ten weak observations of $1/2$.
 Smoothing.   The $M$ largest weights become the quantiles $(i - 1/2)/M$ of the fit, none above the largest.
-Verdict.     Good up to $\min(1 - 1/\log_{10} S,\ 0.7)$; above 1 the weights have no mean.
+Verdict.     Good if $\hat k$ and its standard error $(1 + k)/\sqrt M$ are together at most
+             $\min(1 - 1/\log_{10} S,\ 0.7)$; above 1 the weights have no mean.
 Cost.        One sort; $O(M^{3/2})$ for the fit with $M = \min(S/5, 3\sqrt S)$.
 References.  Vehtari, Simpson, Gelman, Yao and Gabry (2024), JMLR 25(72); Zhang and Stephens (2009).
 """
@@ -25,7 +26,10 @@ from tractable.core.types import Array, ArrayLike, Float
 from tractable.core.verdict import Verdict
 from tractable.inference.weighted.weights import as_log_weights
 
-__all__ = ["Smoothed", "fit_generalised_pareto", "k_threshold", "k_verdict", "smooth", "tail_length"]
+__all__ = [
+    "Smoothed", "fit_generalised_pareto", "k_error", "k_threshold", "k_verdict", "smooth", "tail_length",
+    "tail_shape",
+]  # fmt: skip
 
 _FEWEST = 5  # tails shorter than this cannot be fitted
 # weights that differ by no more than this are constant up to the rounding of their logarithms
@@ -60,6 +64,15 @@ def smooth(log_weights: ArrayLike, *, tail: int | None = None) -> Smoothed:
     return _smooth(logs, min(length, size - 1))
 
 
+def tail_shape(log_weights: np.ndarray) -> float:
+    """`smooth(log_weights).k_hat` of one set of weights on the host: only the tail is worth a program."""
+    length = tail_length(log_weights.size)
+    if np.isnan(log_weights).any() or length < _FEWEST:
+        return math.nan if np.isnan(log_weights).any() else math.inf
+    ranked = np.sort(log_weights)
+    return float(_shape(ranked[-length:] - ranked[-1], ranked[-length - 1] - ranked[-1]))
+
+
 def tail_length(num_draws: int, relative_efficiency: float | int = 1.0) -> int:
     r"""$M = \lceil\min(S/5,\ 3\sqrt{S / r})\rceil$ for $S$ draws of relative efficiency $r$.
 
@@ -76,11 +89,18 @@ def k_threshold(num_draws: int) -> float:
     return min(1 - 1 / math.log10(max(num_draws, 2)), 0.7)
 
 
+def k_error(k_hat: float | int, num_draws: int) -> float:
+    r"""The standard error $(1 + k)/\sqrt M$ of a shape fitted to $M$ of so many draws; of bounded tails, that
+    of $k = 0$."""
+    return (1 + max(k_hat, 0.0)) / math.sqrt(tail_length(num_draws)) if math.isfinite(k_hat) else 0.0
+
+
 def k_verdict(k_hat: float | int, num_draws: int) -> Verdict:
     """The verdict that belongs to a `k_hat` from `num_draws` weights."""
     limit = k_threshold(num_draws)
-    numbers = {"k_hat": k_hat, "limit": limit, "num_draws": num_draws}
-    ok = tail_length(num_draws) >= _FEWEST and k_hat <= limit
+    error = k_error(k_hat, num_draws)
+    numbers = {"k_hat": k_hat, "k_error": error, "limit": limit, "num_draws": num_draws}
+    ok = tail_length(num_draws) >= _FEWEST and k_hat + error <= limit
     return Verdict(ok, _words(k_hat, num_draws, limit), numbers)
 
 
@@ -89,6 +109,8 @@ def _words(k_hat: float | int, num_draws: int, limit: float) -> str:
         return "Unknown: the weights are not numbers."
     if tail_length(num_draws) < _FEWEST:
         return f"Unknown: {num_draws} draws are too few to judge the tail of the weights; take 25 or more."
+    if limit - k_error(k_hat, num_draws) < k_hat <= limit:
+        return "Not certified: the weights' tail may be too heavy, as far as so few of them say. Draw more."
     if k_hat <= limit:
         return "Good: the weights' tail is light enough for the estimates and their standard errors."
     if k_hat <= 0.7:
@@ -125,6 +147,11 @@ def _profile(b: Array, x: Array) -> tuple[Array, Array]:
     return k, jnp.log(rate) - k - 1
 
 
+@jax.jit
+def _shape(tail: Array, threshold: Array) -> Array:
+    return _tail(tail, threshold)[1]
+
+
 @partial(jax.jit, static_argnums=1)
 def _smooth(logs: Array, length: int) -> Smoothed:
     flat = logs.reshape((-1, logs.shape[-1]))
@@ -137,21 +164,25 @@ def _smooth(logs: Array, length: int) -> Smoothed:
 def _smooth_one(logs: Array, length: int) -> tuple[Array, Array]:
     order = jnp.argsort(logs)
     top = logs[order[-1]]
-    tail = logs[order[-length:]] - top
-    threshold = logs[order[-length - 1]] - top
+    places = order[-length:]
+    smoothed, k_hat = _tail(logs[places] - top, logs[order[-length - 1]] - top)
+    k_hat = jnp.where(jnp.isnan(logs).any(), jnp.nan, k_hat)
+    return logs.at[places].set(jnp.where(jnp.isfinite(k_hat), smoothed + top, logs[places])), k_hat
+
+
+def _tail(tail: Array, threshold: Array) -> tuple[Array, Array]:
+    """The smoothed tail and its shape, from log-weights in rising order, the largest zero, and the next."""
+    length = tail.shape[0]
     base = jnp.exp(threshold)
     # e^t - e^u without cancellation where there is a threshold above zero
     rise = jnp.where(base > 0, tail - jnp.where(base > 0, threshold, 0.0), 0.0)
     excess = jnp.where(base > 0, base * jnp.expm1(rise), jnp.exp(tail))
     constant = tail[-1] - tail[0] <= _CONSTANT
     fitted = (excess[max(int(length / 4 + 0.5) - 1, 0)] > 0) & ~constant
-    safe = jnp.where(fitted, excess, jnp.arange(1.0, length + 1, dtype=logs.dtype))
+    safe = jnp.where(fitted, excess, jnp.arange(1.0, length + 1, dtype=tail.dtype))
     k, sigma = fit_generalised_pareto(safe)
-    log_survival = jnp.log1p(-(jnp.arange(length, dtype=logs.dtype) + 0.5) / length)
+    log_survival = jnp.log1p(-(jnp.arange(length, dtype=tail.dtype) + 0.5) / length)
     zero = k == 0
     quantile = jnp.where(zero, -log_survival, jnp.expm1(-k * log_survival) / jnp.where(zero, 1.0, k))
-    smoothed = jnp.minimum(jnp.log(base + sigma * quantile), 0.0) + top
-    k_hat = jnp.where(fitted, k, jnp.where(constant, -jnp.inf, jnp.inf))
-    k_hat = jnp.where(jnp.isnan(logs).any(), jnp.nan, k_hat)
-    replaced = logs.at[order[-length:]].set(jnp.where(fitted, smoothed, logs[order[-length:]]))
-    return replaced, k_hat
+    smoothed = jnp.minimum(jnp.log(base + sigma * quantile), 0.0)
+    return smoothed, jnp.where(fitted, k, jnp.where(constant, -jnp.inf, jnp.inf))
