@@ -165,6 +165,9 @@ SLIPS = [
         ValueError,
         r"`supports` must be keyed by leaves .*\(mu, tau\); got 'sigma'",
     ),
+    Slip(
+        "integrand", lambda: I.monte_carlo(with_numpy, D.Normal(), key=1, num_draws=9), TypeError, "with JAX"
+    ),
     Slip("args", lambda: tr.mcmc(of_data, 0.0, key=KEY), TypeError, "'y'. .* those of `args`"),
     Slip(
         "no return", lambda: tr.mcmc(without_return, 0.0, key=KEY), ValueError, "got None. Has it a `return`"
@@ -242,6 +245,12 @@ SLIPS = [
         lambda: O.minimise(with_numpy, 1.0),
         TypeError,
         "`fun` must be .*" + _line(with_numpy, 1),
+    ),
+    Slip(
+        "NumPy constraint",
+        lambda: O.minimise_constrained(quadratic, 1.0, inequality=with_numpy),
+        TypeError,
+        "must be written with JAX; .*" + _line(with_numpy, 1),
     ),
     # --- estimators
     Slip("unfitted", lambda: E.RidgeRegressor().predict(ROWS), ValueError, "not fitted yet. Call 'fit'"),

@@ -21,6 +21,8 @@ from typing import Any, ParamSpec, TypeVar
 import jax
 import numpy as np
 
+from tractable.core.user_code import TRACED, traced_words
+
 __all__ = ["MOST", "num_programs", "program"]
 
 MOST = 512  # programs: some ten mappings and half a megabyte each
@@ -96,7 +98,13 @@ def _compiled(function: Callable, tree: Any, fixed: tuple) -> Callable:
         supply = iter(arrays)
         leaves = [next(supply) if entry is _ARRAY else _value(entry) for entry in fixed]
         args, options = jax.tree.unflatten(tree, leaves)
-        return _Answered(function(*args, **options))
+        try:
+            return _Answered(function(*args, **options))
+        except TRACED as error:
+            said = traced_words("function", error)  # of the user, if its code is at fault
+            if said is None:
+                raise
+            raise TypeError(said) from error
 
     run.__name__, run.__qualname__ = function.__name__, function.__qualname__
     return jax.jit(run)

@@ -18,7 +18,9 @@ from jax.errors import (
     TracerIntegerConversionError,
 )
 
-__all__ = ["call_user", "user_line"]
+__all__ = ["TRACED", "call_user", "traced_words", "user_line"]
+
+TRACED = (TracerArrayConversionError, TracerIntegerConversionError, ConcretizationTypeError)
 
 _LIBRARIES = {"equinox", "jax", "jaxlib", "jaxtyping", "numpy", "optax", "scipy", "tractable"}
 _MISFIT = re.compile(r"missing \d+ required|takes .* positional argument|unexpected keyword argument")
@@ -28,13 +30,11 @@ def call_user(name: str, function: Callable[..., Any], *args: Any) -> Any:
     """`function(*args)`; `name` is the argument by which the user gave it."""
     try:
         return function(*args)
-    except TracerBoolConversionError as error:
-        must = f"free of `if`, `while`, `and` and `or` on traced values; got one{_at(error)}"
-        raise TypeError(f"`{name}` must be {must}. Use `jax.numpy.where(condition, a, b)`.") from error
-    except (TracerArrayConversionError, TracerIntegerConversionError, ConcretizationTypeError) as error:
-        got = f"NumPy, SciPy, `math` or `float` on a traced value{_at(error)}"
-        fix = "Use `jax.numpy`, `jax.scipy` or `tractable.distributions` there."
-        raise TypeError(f"`{name}` must be written with JAX; got {got}. {fix}") from error
+    except TRACED as error:
+        said = traced_words(name, error)
+        if said is None:
+            raise
+        raise TypeError(said) from error
     except TypeError as error:
         inside = error.__traceback__ is not None and error.__traceback__.tb_next is not None
         if inside or not _MISFIT.search(str(error)):
@@ -42,6 +42,19 @@ def call_user(name: str, function: Callable[..., Any], *args: Any) -> Any:
         got = f"{len(args)} positional arguments, and the function says: {error}"
         fix = "The first is the point; the others are those of `args`, in their order."
         raise TypeError(f"`{name}` must take what it is called with; got {got}. {fix}") from error
+
+
+def traced_words(name: str, error: BaseException) -> str | None:
+    """What to say of a function whose code cannot be traced, with its line; nothing if no user's code ran."""
+    where = user_line(error)
+    if not where:
+        return None
+    if isinstance(error, TracerBoolConversionError):
+        must = "free of `if`, `while`, `and` and `or` on traced values"
+        return f"`{name}` must be {must}; got one at {where}. Use `jax.numpy.where(condition, a, b)`."
+    got = f"NumPy, SciPy, `math` or `float` on a traced value at {where}"
+    fix = "Use `jax.numpy`, `jax.scipy` or `tractable.distributions` there."
+    return f"`{name}` must be written with JAX; got {got}. {fix}"
 
 
 def user_line(error: BaseException) -> str:
@@ -54,11 +67,6 @@ def user_line(error: BaseException) -> str:
             found = f"{file}:{number}" + (f", `{code}`" if code else "")
         trace = trace.tb_next
     return found
-
-
-def _at(error: BaseException) -> str:
-    line = user_line(error)
-    return f" at {line}" if line else ""
 
 
 def _is_library(trace: TracebackType) -> bool:
