@@ -12,6 +12,8 @@ Cost.        About one kernel row per support vector; prediction is one matrix p
 References.  Cortes and Vapnik (1995); Schölkopf and Smola (2002) chapter 7.
 """
 
+from typing import Any
+
 import jax.numpy as jnp
 import numpy as np
 
@@ -28,7 +30,7 @@ from tractable.supervised.perceptrons.separability import separability
 from tractable.supervised.svm.gram import expand_kernel, kernel_matrix
 from tractable.supervised.svm.smo import DualSolution, solve_dual
 
-__all__ = ["MarginRoles", "SupportVectorMachine", "prefer_dual"]
+__all__ = ["Expansion", "MarginRoles", "SupportVectorMachine", "prefer_dual"]
 
 
 class MarginRoles(Module):
@@ -45,13 +47,12 @@ class MarginRoles(Module):
         return np.sort(np.concatenate([self.margin, self.inside, self.wrong]))
 
 
-class SupportVectorMachine(Ended, Module):
-    """A fitted machine of two classes: a kernel expansion over its support vectors, and its certificate."""
+class Expansion(Ended, Module):
+    """A kernel expansion over the rows that a solved dual needs, with its certificate."""
 
     kernel: Kernel
     support_vectors: np.ndarray
-    coefficients: np.ndarray  # alpha_i y_i of the support vectors
-    bounds: np.ndarray  # C_i of the support vectors
+    coefficients: np.ndarray
     support: np.ndarray  # their rows in the training data
     bias: float
     value: float  # of the primal
@@ -59,8 +60,50 @@ class SupportVectorMachine(Ended, Module):
     violation: float
     num_steps: int
     num_rows: int
-    has_bias: bool = field(static=True)
     code: int = field(static=True)
+
+    @classmethod
+    def of(
+        cls, kernel: Kernel, X: Values, found: DualSolution, bias: float, value: float, **more: Any
+    ) -> Any:
+        """The expansion over the rows whose coefficients are not zero."""
+        held = np.flatnonzero(found.coefficients)
+        return cls(
+            kernel, X[held], found.coefficients[held], held, bias + 0.0, float(value), -found.objective,
+            found.violation, found.num_steps, len(X), found.code, **more,
+        )  # fmt: skip
+
+    @property
+    def gap(self) -> float:
+        """Primal minus dual value: how far the primal value can be from the least one."""
+        return self.value - self.dual_value
+
+    @property
+    def primal_weights(self) -> Values:
+        """$w = \\sum_i\\beta_i x_i$ of the linear kernel."""
+        fix = "Other kernels have no weights on the columns."
+        check(type(self.kernel) is Linear, "kernel", "linear to have weights", repr(self.kernel), fix)
+        return np.asarray(self.coefficients) @ np.asarray(self.support_vectors)
+
+    def values(self, X: ArrayLike | Rows) -> Values:
+        """$f(x) = \\sum_i\\beta_i k(x_i, x) + b$ of each row."""
+        rows = points(X, self.support_vectors.shape[1])
+        return expand_kernel(self.kernel, rows, self.support_vectors, self.coefficients) + self.bias
+
+    @property
+    def verdict(self) -> Verdict:
+        """How many rows support it, and how near it is to the minimum."""
+        count = len(np.asarray(self.support))
+        how = f"gap={float(self.gap):.1e}. {self.status.sentence}"
+        sentence = f"{count} of {self.num_rows} rows support it, {how}"
+        return Verdict(self.status.ok, sentence, {"support": count, "gap": float(self.gap)})
+
+
+class SupportVectorMachine(Expansion):
+    """A fitted machine of two classes; its coefficients are $\\alpha_i y_i$."""
+
+    bounds: np.ndarray  # C_i of the support vectors
+    has_bias: bool = field(static=True)
 
     @classmethod
     def fit(
@@ -115,16 +158,7 @@ class SupportVectorMachine(Ended, Module):
         slack = np.maximum(1.0 - signs * decisions, 0.0)
         charged = (slack > 0) & (bounds > 0) & ~(np.isinf(bounds) & (slack <= 2 * found.violation + 1e-9))
         value = 0.5 * norm + float((bounds[charged] * slack[charged]).sum())
-        held = np.flatnonzero(beta)
-        return cls(
-            kernel, X[held], beta[held], bounds[held], held, bias + 0.0, value, -found.objective,
-            found.violation, found.num_steps, len(signs), has_bias, found.code,
-        )  # fmt: skip
-
-    @property
-    def gap(self) -> float:
-        """Primal minus dual value: how far the primal value can be from the least one."""
-        return self.value - self.dual_value
+        return cls.of(kernel, X, found, bias, value, bounds=bounds[beta != 0], has_bias=has_bias)
 
     @property
     def multipliers(self) -> Values:
@@ -144,17 +178,7 @@ class SupportVectorMachine(Ended, Module):
         """$2/\\|w\\|$: the distance between $f = -1$ and $f = 1$ among the features."""
         return 2.0 / self.norm if self.norm > 0 else np.inf
 
-    @property
-    def primal_weights(self) -> Values:
-        """$w = \\sum_i\\alpha_i y_i x_i$ of the linear kernel."""
-        fix = "Other kernels have no weights on the columns."
-        check(type(self.kernel) is Linear, "kernel", "linear to have weights", repr(self.kernel), fix)
-        return np.asarray(self.coefficients) @ np.asarray(self.support_vectors)
-
-    def decision(self, X: ArrayLike | Rows) -> Values:
-        """$f(x) = \\sum_i\\alpha_i y_i k(x_i, x) + b$ of each row."""
-        rows = points(X, self.support_vectors.shape[1])
-        return expand_kernel(self.kernel, rows, self.support_vectors, self.coefficients) + self.bias
+    decision = Expansion.values
 
     def predict(self, X: ArrayLike | Rows) -> Values:
         """$+1$ where $f(x) \\ge 0$, and $-1$."""
@@ -202,14 +226,6 @@ class SupportVectorMachine(Ended, Module):
         complementarity = max(first.max(), second.max())
         parts = (0.0, total / (1.0 + alpha.sum()), 0.0, excess.max(initial=0.0), complementarity)
         return KKTReport(*[jnp.asarray(float(part)) for part in parts], slater=jnp.asarray(1.0), tol=tol)
-
-    @property
-    def verdict(self) -> Verdict:
-        """How many rows support it, and how near it is to the minimum."""
-        count = len(np.asarray(self.support))
-        how = f"gap={float(self.gap):.1e}. {self.status.sentence}"
-        sentence = f"{count} of {self.num_rows} rows support it, {how}"
-        return Verdict(self.status.ok, sentence, {"support": count, "gap": float(self.gap)})
 
 
 def prefer_dual(num_rows: int, dim: int, kernel: Kernel | None = None) -> bool:

@@ -17,36 +17,22 @@ from dataclasses import replace
 import numpy as np
 
 from tractable.core.checks import check
-from tractable.core.iterate import Ended
-from tractable.core.module import Module, field
-from tractable.core.rows import Rows, points
+from tractable.core.rows import Rows
 from tractable.core.types import ArrayLike, Values
 from tractable.kernels.base import Kernel
 from tractable.kernels.nonstationary import Linear
 from tractable.optim.quadratic_program import quadratic_program
 from tractable.supervised.perceptrons.separability import augmented
-from tractable.supervised.svm.gram import expand_kernel
-from tractable.supervised.svm.machine import SupportVectorMachine
+from tractable.supervised.svm.machine import Expansion, SupportVectorMachine
 from tractable.supervised.svm.smo import DualSolution, solve_dual
 
 __all__ = ["SupportVectorRegression", "fit_nu_classes", "fit_nu_regression", "tube_loss", "tube_program"]
 
 
-class SupportVectorRegression(Ended, Module):
+class SupportVectorRegression(Expansion):
     """A fitted tube: a kernel expansion over the rows on its border and outside of it."""
 
-    kernel: Kernel
-    support_vectors: np.ndarray
-    coefficients: np.ndarray
-    support: np.ndarray
-    bias: float
     epsilon: float
-    value: float
-    dual_value: float
-    violation: float
-    num_steps: int
-    num_rows: int
-    code: int = field(static=True)
 
     @classmethod
     def fit(
@@ -90,29 +76,9 @@ class SupportVectorRegression(Ended, Module):
         plain = found.gradient + rows.y
         outside = tube_loss(plain + bias - rows.y, epsilon)
         value = 0.5 * beta @ plain + bounds @ outside
-        held = np.flatnonzero(beta)
-        return cls(
-            kernel, rows.X[held], beta[held], held, bias + 0.0, float(epsilon), float(value),
-            -found.objective, found.violation, found.num_steps, rows.num_rows, found.code,
-        )  # fmt: skip
+        return cls.of(kernel, rows.X, found, bias, value, epsilon=float(epsilon))
 
-    @property
-    def gap(self) -> float:
-        """Primal minus dual value."""
-        return self.value - self.dual_value
-
-    @property
-    def primal_weights(self) -> Values:
-        """$w = \\sum_i\\beta_i x_i$ of the linear kernel."""
-        check(type(self.kernel) is Linear, "kernel", "linear to have weights", repr(self.kernel))
-        return np.asarray(self.coefficients) @ np.asarray(self.support_vectors)
-
-    def predict(self, X: ArrayLike | Rows) -> Values:
-        """$\\sum_i\\beta_i k(x_i, x) + b$."""
-        rows = points(X, self.support_vectors.shape[1])
-        return expand_kernel(self.kernel, rows, self.support_vectors, self.coefficients) + self.bias
-
-    verdict = SupportVectorMachine.verdict
+    predict = Expansion.values
 
 
 def tube_loss(residuals: ArrayLike, epsilon: float) -> np.ndarray:
