@@ -124,6 +124,8 @@ def test_a_process_estimator_is_drawn_in_the_units_of_its_targets():
     assert places.max() > 4
     for path in ax.get_lines()[:2]:
         assert 50 < np.mean(path.get_ydata()) < 150
+    sampled = tr.plot(GaussianProcessRegressor(method="mcmc", random_state=0).fit(X[::2], Y[::2]))
+    assert 80 < sampled.get_lines()[0].get_ydata().mean() < 120
     # the kernel in the units of the targets predicts what the estimator does
     noise = model.model_.process.noise.variance * model.y_scale_**2
     gram = np.asarray(model.kernel_.gram(X)) + float(noise) * np.eye(15)

@@ -104,6 +104,11 @@ class GaussianProcessClassifier(Classifier):
         steps = np.linspace(0, rows.num_rows - 1, min(rows.num_rows, max(self.learning_rows, 1)))
         return rows.take(np.sort(np.argsort(rows.y, kind="stable")[np.unique(steps.astype(int))]))
 
+    @property
+    def kernel_(self) -> Kernel:
+        """The learnt kernel of the latent functions."""
+        return self.model_.process.kernel if len(self.classes_) == 2 else self.model_.kernel
+
     def predict_proba(self, X):
         """The probability of each class, averaged over what is not known of the functions."""
         rows = self._new_table(X).X

@@ -88,7 +88,7 @@ def sample_hyperparameters(
     )
     flat = np.stack([np.asarray(found.draws[name]).reshape(-1) for name in rebuild.names], axis=1)
     places = np.linspace(0, len(flat) - 1, min(check_count("num_kept", num_kept), len(flat))).astype(int)
-    processes = program(eqx.filter_vmap(lambda row: rebuild(row)[0]))(jnp.asarray(flat[places]))
+    processes = _stacked(rebuild, jnp.asarray(flat[places]))
     return HyperparameterPosterior(found, processes, observed)
 
 
@@ -109,6 +109,11 @@ def _completed(free: Array, rebuild: Rebuild, priors: dict[str, Distribution]) -
             priors[slot.path] = Normal(jnp.asarray(centre), jnp.asarray(_WIDE))
         start += slot.size
     return priors
+
+
+@program
+def _stacked(rebuild: Rebuild, rows: Array) -> GaussianProcess:
+    return eqx.filter_vmap(lambda row: rebuild(row)[0])(rows)
 
 
 @program
