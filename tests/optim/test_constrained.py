@@ -1,5 +1,6 @@
 """Lagrange multipliers, active and inactive inequalities, and the KKT report."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -149,3 +150,44 @@ def test_bad_input_is_named():
         kkt_report(lambda x: x, 0.0, inequality=lambda x: x, inequality_multipliers=[1.0, 2.0])
     with pytest.raises(ValueError, match="`counts` must be zero or positive, finite and not all zero"):
         proportions([0.0, 0.0])
+
+
+def bump(x, factor, constant, sign):
+    return factor * (sign * jnp.sum((x - 0.3) ** 2) + jnp.sum((x - 0.3) ** 4) + constant)
+
+
+def below(x, *_):
+    return x - 5.0
+
+
+UNITS = [(1.0, 0.0), (1.0, 1e10), (1e-10, 0.0), (1e10, -1e10)]
+
+
+@pytest.mark.parametrize("sign", [-1.0, 1.0], ids=["maximum", "minimum"])
+def test_an_interior_maximum_is_no_minimum_in_any_units(sign):
+    for factor, constant in UNITS:
+        args = tuple(jnp.asarray(number) for number in (factor, constant, sign))
+        found = minimise_constrained(bump, np.full(2, 0.3), inequality=below, args=args)
+        assert found.report.ok
+        assert found.status is (Status.converged if sign > 0 else Status.saddle)
+        away = minimise_constrained(bump, np.array([0.9, -0.7]), inequality=below, args=args)
+        slope = np.abs(jax.grad(bump)(away.state, 1.0, 0.0, sign)).max()
+        assert away.status is not Status.converged or slope < 1e-4
+        assert constant or away.status is Status.converged
+
+
+def test_saddles_along_constraints_are_found_and_those_across_them_are_held():
+    along = minimise_constrained(lambda x: x[0] * x[1], [0.0, 0.0], equality=lambda x: x[0] + x[1])
+    assert along.status is Status.saddle  # on the line the objective is minus a square
+    across = minimise_constrained(lambda x: x[0] * x[1], [0.0, 0.0], equality=lambda x: x[0] - x[1])
+    assert across.status is Status.converged
+    corner = minimise_constrained(lambda x: -(x @ x), [0.5, 0.4], inequality=lambda x: x - 1.0)
+    assert corner.status is Status.converged  # held on both sides: a local minimum, and no more is said
+    assert "A local minimum" in corner.verdict.sentence
+
+
+def test_only_a_fall_that_does_not_end_is_called_unbounded():
+    below = minimise_constrained(lambda x: jnp.exp(-x), 0.0, inequality=lambda x: -x)
+    assert below.status is not Status.unbounded
+    line = minimise_constrained(lambda x: -x, 0.0, inequality=lambda x: -x)
+    assert line.status is Status.unbounded

@@ -104,3 +104,24 @@ def test_newton_direction_scales_and_leaves_silent_directions_alone():
 def test_options_are_checked(options, message):
     with pytest.raises(ValueError, match=message):
         minimise_on_host(curved, [0.0, 0.0], **options)
+
+
+def test_a_maximum_with_its_hessian_is_no_minimum():
+    """Steps by the size of the curvature would otherwise stop at a saddle and say so of a minimum."""
+    signs = np.array([2.0, -4.0])
+    found = minimise_on_host(lambda x: (0.5 * (signs * x**2).sum(), signs * x, np.diag(signs)), np.zeros(2))
+    assert found.status is Status.saddle
+    learnt = minimise_on_host(lambda x: (0.5 * (x**2).sum(), x), np.ones(2))
+    assert "a stationary point" in learnt.verdict.sentence
+
+
+@pytest.mark.parametrize("factor", [1e-10, 1.0, 1e10])
+@pytest.mark.parametrize("constant", [0.0, 1e10])
+def test_constants_and_units_change_no_verdict_on_the_host(factor, constant):
+    def moved(x):
+        value, slope = bowl(x)
+        return factor * (value + constant), factor * slope
+
+    run = minimise_on_host(moved, np.array([8.0, -5.0]), max_steps=80)
+    assert run.status is Status.converged
+    np.testing.assert_allclose(run.state, [-1.0, 2.0], atol=1e-6)

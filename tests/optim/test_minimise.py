@@ -61,10 +61,25 @@ def height(x):
     return 0.5 * np.sum(SCALES * x**2)
 
 
+def length(x):
+    return max(np.abs(x).max(), np.abs(x - START).max())
+
+
+def fallen(x):
+    return min(height(START) - height(x), 1 + height(x))
+
+
+def is_flat(x, before):
+    """The step and the fall that are left, by the secant of the last step."""
+    slope = np.abs(SCALES * x).max()
+    secant = np.linalg.norm(SCALES * (x - before)) / np.linalg.norm(x - before)
+    return slope <= 1e-4 * secant * length(x) or slope**2 <= 2e-8 * secant * fallen(x)
+
+
 RULES = {
-    "gradient": lambda x, _: np.abs(SCALES * x).max() <= 1e-4 * (1 + min(height(x), height(START))),
-    "step": lambda x, before: np.abs(x - before).max() <= 1e-4 * (1 + np.abs(x).max()),
-    "value": lambda x, before: abs(height(x) - height(before)) <= 1e-4 * (1 + height(x)),
+    "gradient": is_flat,
+    "step": lambda x, before: np.abs(x - before).max() <= 1e-4 * length(x),
+    "value": lambda x, before: abs(height(x) - height(before)) <= 1e-4 * fallen(x),
 }
 
 
@@ -225,3 +240,64 @@ def test_bad_inputs_are_refused_by_name():
         Adam(-0.1)
     with pytest.raises(ValueError, match="`search` must be one of 'backtracking', 'wolfe'; got 'exact'"):
         LineSearchDescent(search="exact")
+
+
+def wells(x, target=1.0):
+    """Four minima at plus and minus `target` in each coordinate, a maximum between them, saddles beside."""
+    return jnp.sum((x**2 - target**2) ** 2)
+
+
+METHODS = [LBFGS(), BFGS(), Newton(), LineSearchDescent("wolfe")]
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda m: type(m).__name__)
+@pytest.mark.parametrize("start", [[0.0, 0.0], [0.3, 0.0], [1.0, 0.0]], ids=["maximum", "ridge", "saddle"])
+def test_maxima_and_saddles_are_not_called_minima(method, start):
+    run = minimise(wells, np.array(start), method)
+    assert run.status is Status.saddle
+    assert not run.verdict.ok
+    assert "no minimum" in repr(run)
+    assert run.least_curvature < 0
+    beside = minimise(wells, np.array(start) + 1e-3, method)
+    assert beside.status is Status.converged
+    assert "a local minimum" in beside.verdict.sentence
+    np.testing.assert_allclose(np.abs(beside.state), 1.0, atol=1e-6)
+
+
+def test_without_a_look_at_the_curvature_nothing_is_said_about_it():
+    run = minimise(wells, np.zeros(2), curvature=False)
+    assert run.status is Status.converged
+    assert "a stationary point; the curvature was not looked at" in run.verdict.sentence
+    assert run.least_curvature is None
+
+
+def hanging(x, factor, constant, unit):
+    z = x / unit
+    return factor * (jnp.sum(jnp.cosh(z - 1.0)) + 0.5 * (z[0] - z[1]) ** 2 + constant)
+
+
+UNITS = [(1, 1e10, 1), (1, 0, 1), (1e-10, 0, 1e6), (1e10, -1e10, 1e-6), (1e-10, 1e10, 1), (1, 1e20, 1)]
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda m: type(m).__name__)
+def test_constants_and_units_change_no_verdict(method):
+    """The gradient is small beside the curvature, whatever is added to the objective or multiplied."""
+    for factor, constant, unit in UNITS:
+        args = tuple(jnp.asarray(float(number)) for number in (factor, constant, unit))
+        run = minimise(hanging, unit * np.array([3.0, -1.0]), method, args=args)
+        away = np.abs(np.asarray(run.state) / unit - 1.0).max()
+        assert (run.status is Status.converged) == (away < 1e-5)
+        assert run.status is Status.converged or constant == 1e20
+
+
+def test_many_unknowns_are_judged_by_a_few_products():
+    signs = np.ones(60).astype(float)
+    signs[17] = -1.0
+
+    def hills(x, signs):
+        return jnp.sum(signs * x**2 + 0.1 * x**4)
+
+    assert minimise(hills, np.zeros(60), args=(signs,)).status is Status.saddle
+    bowl_run = minimise(hills, np.ones(60), args=(np.ones(60),))
+    assert bowl_run.status is Status.converged
+    assert bowl_run.least_curvature > 0

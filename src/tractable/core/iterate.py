@@ -34,6 +34,7 @@ class Status(enum.IntEnum):
     decreased = 6
     infeasible = 7
     unbounded = 8
+    saddle = 9
 
     @property
     def sentence(self) -> str:
@@ -59,6 +60,8 @@ _SENTENCES = {
     Status.infeasible: "Infeasible: no point that meets all constraints was found; "
     "in a convex problem there is none.",
     Status.unbounded: "Unbounded: the objective falls without end where the constraints hold.",
+    Status.saddle: "Stationary, but no minimum: the objective curves downwards there. "
+    "Start elsewhere, or a little beside.",
     Status.interrupted: "Interrupted: the state is that after the last whole step or block; resume to go on.",
 }
 

@@ -151,7 +151,7 @@ def fit_hyperparameters(
         spread = whitening(at, best.state, observed.num_rows / small.num_rows)
         best = minimise_on_host(
             lambda free: _value_and_slope(jnp.asarray(free), rebuild, observed, prior, probes),
-            best.state, spread, max_steps=max_steps, tol=tol, stop=stop,
+            best.state, spread, max_steps=max_steps, tol=100 * tol, stop=stop,  # of a posterior deviation
         )  # fmt: skip
     found, evidence = _finished(best.state, best.value, rebuild, observed, prior, probes)
     reached = jnp.stack([-run.value for run in runs])

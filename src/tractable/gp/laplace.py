@@ -60,6 +60,7 @@ def find_mode(gram: Float[Array, "n n"], labels: Likelihood, start: Sites, *, ma
     precisions are not zero.
     """
     data, options = (gram, labels, start), {"max_steps": max_steps, "tol": tol, "stop": "step"}
+    options["curvature"] = False  # the posterior has one mode
     found = minimise(_depth, jnp.zeros_like(start.shift), _NEWTON, args=data, **options)
     return Run(found.state, found.trace, found.num_steps, found.code)
 

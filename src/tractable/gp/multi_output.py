@@ -112,7 +112,7 @@ def fit_multi_output(
     """Kernel, coregionalisation, noise and means by evidence, from the values of `process`."""
     free, rebuild = unconstrain(process)
     data = _prepared(X, y, weights, len(process.noise))
-    run = minimise(_negative, free, args=(rebuild, *data), max_steps=max_steps, tol=tol)
+    run = minimise(_negative, free, args=(rebuild, *data), max_steps=max_steps, tol=tol, curvature=False)
     return ProcessFit(rebuilt(rebuild, run.state), -run.value, run)
 
 

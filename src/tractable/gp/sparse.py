@@ -170,7 +170,7 @@ def fit_sparse(
     that `gp.points.observe` prepared."""
     observed = observe(X, y, weights, num_columns=process.inducing.shape[1])
     free, rebuild = unconstrain(process)
-    run = minimise(_negative, free, args=(rebuild, observed), max_steps=max_steps, tol=tol)
+    run = minimise(_negative, free, args=(rebuild, observed), max_steps=max_steps, tol=tol, curvature=False)
     return ProcessFit(rebuilt(rebuild, run.state), -run.value, run)
 
 

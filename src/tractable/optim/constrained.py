@@ -24,14 +24,17 @@ from jax.core import Tracer
 from jax.flatten_util import ravel_pytree
 
 from tractable.core.checks import as_float, check, check_count, check_finite
-from tractable.core.iterate import Status, run, run_until
+from tractable.core.iterate import run, run_until
 from tractable.core.module import Module
 from tractable.core.programs import program
 from tractable.core.types import Array, ArrayLike, Bool, Float, Int, PyTree, Scalar
 from tractable.core.user_code import call_user
+from tractable.core.verdict import Verdict
+from tractable.optim.constrained_verdict import outcome, place_of
 from tractable.optim.kkt import KKTReport, Solved, constraint_values, kkt_report, kkt_residual
 from tractable.optim.objective import Objective
 from tractable.optim.quasi_newton import LBFGS
+from tractable.optim.stopping import Course
 
 __all__ = ["ConstrainedMinimum", "minimise_constrained", "proportions", "unconstrained_minimum"]
 
@@ -53,6 +56,13 @@ class ConstrainedMinimum(Solved, Module):
     report: KKTReport
     num_steps: Int[Array, ""]
     code: Int[Array, ""]
+
+    @property
+    def verdict(self) -> Verdict:
+        """How the search ended: at a local minimum, by the conditions of first and second order."""
+        status = self.status
+        found = "A local minimum: the conditions hold, and nothing along the constraints curves downwards."
+        return Verdict(status.ok, found if status.ok else status.sentence)
 
     @property
     def active(self) -> Bool[Array, " m"]:
@@ -95,7 +105,7 @@ def minimise_constrained(
     check(bool(np.isfinite(before)), "fun", "finite at `start`", float(before), fix)
     x, lam, nu, steps = _solve(fun, constraints, start, args, jnp.asarray(tol), max_steps)
     value, g, _ = _values(fun, constraints, x, args)
-    size = 1 + min(abs(float(value)), abs(float(before)))  # running away must not look small for its size
+    place = place_of(fun, constraints, x, start, args, lam, nu)
     report = kkt_report(
         fun,
         x,
@@ -104,9 +114,15 @@ def minimise_constrained(
         inequality_multipliers=lam,
         equality_multipliers=nu,
         args=args,
-        tol=100 * tol * size,
+        tol=100 * tol,
+        sizes=place.sizes,
     )
-    code = _outcome(float(value), size, report)
+    unravel = ravel_pytree(x)[1]
+
+    def look(points: np.ndarray) -> list:
+        return [_values(fun, constraints, unravel(jnp.asarray(p)), args) for p in points]
+
+    code = outcome(float(value), report, place, look)
     return ConstrainedMinimum(x, value, lam, nu, g, report, steps, jnp.asarray(int(code)))
 
 
@@ -131,22 +147,24 @@ def unconstrained_minimum(
     """The point, the value and whether the gradient vanishes there: L-BFGS inside a compiled program."""
     objective, method = Objective(fun, lambda x: x), LBFGS()
 
-    def step(iterate):
+    def step(state):
+        iterate, course = state
         moved = method.step(objective, iterate)
-        return moved, moved.value
+        change = moved.point - iterate.point, moved.gradient - iterate.gradient
+        return (moved, course.after(*change, moved.gradient)), moved.value
+
+    def flat(state, slack=1.0):
+        iterate, course = state
+        return course.flat(iterate.point, iterate.value, iterate.gradient, slack * tol)
+
+    def settled(state, value, before):
+        return flat(state) | state[0].stalled
 
     first = method.init(objective, start)
-
-    def flat(iterate, slack=1.0):
-        # the smaller of the two values: an objective that runs away must not look flat for its size
-        size = jnp.minimum(jnp.abs(iterate.value), jnp.abs(first.value))
-        return method.residual(objective, iterate) <= slack * tol * (1 + size)
-
-    def settled(iterate, value, before):
-        return flat(iterate) | iterate.stalled
-
-    last = run_until(step, first, max_steps=_INNER_STEPS, tol=tol, settled=settled).state
-    return last.point, last.value, flat(last, slack=1e4)  # rounding may stop the search just before `tol`
+    begun = first, Course.begin(first.point, first.value, first.gradient)
+    ended = run_until(step, begun, max_steps=_INNER_STEPS, tol=tol, settled=settled).state
+    last = ended[0]
+    return last.point, last.value, flat(ended, slack=1e4)  # rounding may stop the search just before `tol`
 
 
 class _Round(Module):
@@ -225,14 +243,3 @@ def _polish(objective: Callable, values: Callable, start: tuple) -> tuple[Array,
 @program
 def _values(fun: Function, constraints: tuple, x: PyTree, args: tuple) -> tuple[Scalar, Array, Array]:
     return fun(x, *args), *constraint_values(constraints, x, args)
-
-
-def _outcome(value: float, size: float, report: KKTReport) -> Status:
-    violation = max(float(report.inequality), float(report.equality))
-    if not (np.isfinite(value) and np.isfinite(violation)):
-        return Status.not_finite
-    if report.ok:
-        return Status.converged
-    if violation > 1e-4:
-        return Status.infeasible
-    return Status.unbounded if value < -1e6 * size else Status.exhausted

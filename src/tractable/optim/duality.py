@@ -25,6 +25,7 @@ from tractable.core.iterate import Status, run_until
 from tractable.core.module import Module
 from tractable.core.programs import program
 from tractable.core.types import Array, Float, Int, PyTree, Scalar
+from tractable.optim.constrained_verdict import place_of
 from tractable.optim.convex import ConvexProgram
 from tractable.optim.kkt import KKTReport, Solved, constraint_counts, constraint_values, kkt_report
 from tractable.optim.minimise import minimise
@@ -69,7 +70,7 @@ def dual_ascent(
     found = minimise(_negative_dual, first, onto, args=data, max_steps=max_steps, tol=tol)
     lam, nu = (jnp.asarray(part) for part in np.split(np.asarray(found.state), [count]))
     best = program.dual(lam, nu, start=start)
-    return _certified(program, best.minimiser, lam, nu, best.value, found.num_steps, tol)
+    return _certified(program, best.minimiser, start, lam, nu, best.value, found.num_steps, tol)
 
 
 def saddle_point(
@@ -87,7 +88,7 @@ def saddle_point(
     start = jax.tree.map(lambda leaf: as_float("start", leaf), start)
     steps = check_count("max_steps", max_steps)
     x, lam, nu, taken = _extragradient(program, start, jnp.asarray(step), jnp.asarray(tol), steps)
-    return _certified(program, x, lam, nu, _values(program, x, lam, nu)[1], taken, tol)
+    return _certified(program, x, start, lam, nu, _values(program, x, lam, nu)[1], taken, tol)
 
 
 def _negative_dual(multipliers: Array, program: ConvexProgram, start: PyTree, count: int) -> Scalar:
@@ -137,9 +138,11 @@ def _values(program: ConvexProgram, x: PyTree, lam: Array, nu: Array) -> tuple[S
 
 
 def _certified(
-    program: ConvexProgram, x: PyTree, lam: Array, nu: Array, dual: Scalar, steps: Array, tol: float
-) -> DualSolution:
+    program: ConvexProgram, x: PyTree, start: PyTree, lam: Array, nu: Array, dual: Scalar, steps: Array,
+    tol: float,
+) -> DualSolution:  # fmt: skip
     primal, _ = _values(program, x, lam, nu)
+    place = place_of(program.objective, program.constraints, x, start, program.args, lam, nu)
     report = kkt_report(
         program.objective,
         x,
@@ -148,7 +151,8 @@ def _certified(
         inequality_multipliers=lam,
         equality_multipliers=nu,
         args=program.args,
-        tol=100 * max(tol, 1e-10) * (1 + abs(float(primal))),
+        tol=100 * max(tol, 1e-10),
+        sizes=place.sizes,
     )
     finite = np.isfinite(float(primal)) and np.isfinite(float(dual))
     outcome = Status.converged if report.ok else Status.exhausted if finite else Status.not_finite

@@ -10,7 +10,8 @@ Coordinates. The search is in $z$ with $x = x_0 + A z$; `whitening` gives the $A
              point is one.
 Stopping.    `"gradient"` and `"value"` as in `minimise`; `"decrement"` when $\sqrt{g^\top B^{-1} g} \le
              \mathrm{tol}$ and the Newton step moves no coordinate by more than $10^{-3}$: that last step is
-             taken, which squares the error.
+             taken, which squares the error. Where the function gives its curvature, a point from which it
+             falls is called a saddle; else the verdict says "stationary".
 Cost.        One evaluation per step, and $p^2$ for $p$ unknowns ($p^3$ for a Newton direction).
 References.  Nocedal and Wright (2006) chapters 3 and 6; Hager and Zhang (2005).
 """
@@ -25,10 +26,12 @@ from tractable.core.blocks import run_in_blocks
 from tractable.core.checks import check, check_count, check_option, to_device
 from tractable.core.iterate import Status
 from tractable.core.types import Array
+from tractable.optim.curvature import least_eigenvalue
 from tractable.optim.linesearch import falls_enough
 from tractable.optim.minimise import Minimum
 from tractable.optim.newton import newton_direction
 from tractable.optim.quasi_newton import inverse_update, is_curved
+from tractable.optim.stopping import fall_in_units, is_flat
 
 __all__ = ["HostMinimum", "Walk", "minimise_on_host", "whitening"]
 
@@ -62,6 +65,8 @@ class Walk(NamedTuple):
     first: Any  # the value at the start
     change: Any  # of the value, if the last move was taken
     misses: Any  # trials since the value fell
+    steepest: Any  # the largest slope seen
+    secant: Any  # the change of the gradient per length of the last move that was taken
 
     @property
     def decrement(self) -> float:
@@ -102,8 +107,11 @@ def minimise_on_host(
     def place(z: np.ndarray) -> np.ndarray:
         return np.asarray(origin + (z if turn is None else turn @ z), origin.dtype)
 
+    exact: list[bool] = []  # not empty: the function gives its curvature
+
     def look(z: np.ndarray) -> tuple:
         value, slope, *curvature = function(place(z))
+        exact.extend([True] * len(curvature))
         seen = float(value), np.asarray(slope, float), *(np.asarray(c, float) for c in curvature)
         return seen if turn is None else (seen[0], turn.T @ seen[1], *(turn.T @ c @ turn for c in seen[2:]))
 
@@ -114,10 +122,13 @@ def minimise_on_host(
 
     def ended(walk: Walk, _: Any = None) -> Status | None:
         own = None if judge is None or np.isnan(walk.value) else judge(walk)
-        return _verdict(walk, tol, stop) if own is None else own
+        return _verdict(walk, tol, stop, size) if own is None else own
 
     zeros = np.zeros(origin.size)
-    blank = Walk(zeros, np.nan, zeros, np.eye(origin.size), turn is not None, zeros, zeros, np.nan, np.inf, 0)
+    white, ones = turn is not None, np.eye(origin.size)  # `axes` say what one is, in space and in slope
+    seen = (np.inf, 1.0) if white else (0.0, 0.0)
+    blank = Walk(zeros, np.nan, zeros, ones, white, zeros, zeros, np.nan, np.inf, 0, *seen)
+    size = 1.0 if white else np.abs(origin).max(initial=0.0)
     run = run_in_blocks(step, blank, num_steps=max_steps, judge=ended, compiled=False)
     last = Walk(*map(np.asarray, run.state))
     fix = "Choose a start at which the function and its gradient exist."
@@ -127,10 +138,12 @@ def minimise_on_host(
     if stop == "decrement" and status is Status.converged:
         point = point + last.direction
     norm = np.abs(last.gradient).max(initial=0.0)
-    value, size = (to_device(np.asarray(v, origin.dtype)) for v in (last.value, norm))
+    least = least_eigenvalue(last.curvature) if exact and status.ok else None
+    status = Status.saddle if least is not None and least < 0 else status
+    value, norm = (to_device(np.asarray(v, origin.dtype)) for v in (last.value, norm))
     state, direction, curvature = map(to_device, (place(point), last.direction, last.curvature))
     trace, count, code = to_device(np.asarray(run.trace)), run.num_steps, jnp.asarray(int(status))
-    return HostMinimum(state, trace, count, code, value, size, count, stop, direction, curvature)
+    return HostMinimum(state, trace, count, code, value, norm, count, stop, least, direction, curvature)
 
 
 def whitening(function: Evaluate, point: Any, ratio: float) -> np.ndarray:
@@ -151,7 +164,10 @@ def _tried(walk: Walk, value: float, gradient: np.ndarray, curvature: np.ndarray
     """What the value and gradient at the trial make of the walk."""
     known = np.isfinite(value) and np.isfinite(gradient).all()
     if np.isnan(walk.value):
-        begun = walk._replace(value=value if known else np.nan, gradient=gradient, first=value)
+        steepest = max(walk.steepest, np.abs(gradient).max(initial=0.0))
+        begun = walk._replace(
+            value=value if known else np.nan, gradient=gradient, first=value, steepest=steepest
+        )
         return _aimed(begun, curvature) if known else begun
     if not known:
         return walk._replace(move=0.1 * walk.move, change=np.inf, misses=walk.misses + 1)
@@ -162,9 +178,12 @@ def _tried(walk: Walk, value: float, gradient: np.ndarray, curvature: np.ndarray
         return walk._replace(move=shrunk, change=np.inf, misses=walk.misses + 1)
     if curvature is None:
         walk = _learnt(walk, gradient - walk.gradient)
+    length = np.linalg.norm(walk.move)
+    secant = np.linalg.norm(gradient - walk.gradient) / length if length else walk.secant
     moved = walk._replace(
         point=walk.point + walk.move, value=value, gradient=gradient,
         change=abs(rise), misses=0 if rise < -rounding else walk.misses + 1,
+        steepest=max(walk.steepest, np.abs(gradient).max(initial=0.0)), secant=secant,
     )  # fmt: skip
     return _aimed(moved, curvature)
 
@@ -192,13 +211,14 @@ def _learnt(walk: Walk, change: np.ndarray) -> Walk:
     return walk._replace(curvature=inverse_update(inverse, s, y), scaled=True)
 
 
-def _verdict(walk: Walk, tol: float, stop: str) -> Status | None:
+def _verdict(walk: Walk, tol: float, stop: str, size: float) -> Status | None:
     if np.isnan(walk.value):
         return Status.not_finite
-    size = 1 + min(abs(walk.value), abs(walk.first))
+    norm, fall = np.abs(walk.gradient).max(initial=0.0), fall_in_units(walk.first, walk.value)
+    length = max(size, np.abs(walk.point).max(initial=0.0))
     met = {
-        "gradient": np.abs(walk.gradient).max(initial=0.0) <= tol * size,
-        "value": walk.change <= tol * (1 + abs(walk.value)),
+        "gradient": bool(is_flat(norm, walk.steepest, walk.secant, length, fall, tol)),
+        "value": walk.change <= tol * fall,
         "decrement": walk.decrement <= tol and walk.longest <= _LAST,
     }
     if met[stop] or (stop == "value" and met["gradient"]):

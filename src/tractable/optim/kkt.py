@@ -61,6 +61,7 @@ class KKTReport(Module):
     complementarity: Scalar
     slater: Scalar
     tol: float = field(static=True, default=1e-6)
+    sizes: tuple[float, ...] = field(static=True, show=False, default=(1.0,) * 5)  # in which `tol` counts
 
     @property
     def rows(self) -> dict[str, Scalar]:
@@ -74,14 +75,20 @@ class KKTReport(Module):
         }
 
     @property
+    def failed(self) -> list[str]:
+        """The conditions whose residuals are not within the tolerance."""
+        pairs = zip(self.rows.items(), self.sizes)
+        return [name for (name, value), size in pairs if not float(value) <= self.tol * size]
+
+    @property
     def ok(self) -> bool:
         """Whether every residual is within the tolerance."""
-        return all(float(value) <= self.tol for value in self.rows.values())
+        return not self.failed
 
     @property
     def verdict(self) -> Verdict:
         """What follows from the residuals."""
-        failed = [name for name, value in self.rows.items() if not float(value) <= self.tol]
+        failed = self.failed
         margin = float(self.slater)
         if failed:
             sentence = f"Not a KKT point: {', '.join(failed)} above {self.tol:.1g}."
@@ -98,7 +105,7 @@ class KKTReport(Module):
     def _columns(self) -> dict[str, Any]:
         margin = float(self.slater)
         values = [*map(float, self.rows.values()), margin]
-        holds = ["holds" if value <= self.tol else "FAILS" for value in values[:-1]]
+        holds = ["FAILS" if name in self.failed else "holds" for name in self.rows]
         holds.append("not tested" if np.isnan(margin) else "holds" if margin > 0 else "FAILS")
         sizes = [f"{value:.2e}" for value in values]
         return {"condition": [*self.rows, "Slater margin"], "residual": sizes, "": holds}
@@ -115,8 +122,11 @@ def kkt_report(
     args: tuple = (),
     slater: ArrayLike = jnp.nan,
     tol: float = 1e-6,
+    sizes: tuple[float, ...] = (1.0,) * 5,
 ) -> KKTReport:
     r"""The residuals of a candidate: `inequality(x, *args)` $\le 0$, `equality(x, *args)` $= 0$, arrays.
+
+    `sizes` are the units in which the tolerance counts, for each of the five conditions.
 
     >>> report = kkt_report(lambda x: x**2, 2.0, inequality=lambda x: 2.0 - x, inequality_multipliers=4.0)
     >>> report.ok
@@ -129,7 +139,7 @@ def kkt_report(
     names = ("inequality_multipliers", "equality_multipliers")
     multipliers = [_multipliers(*item) for item in zip(names, given, counts)]
     found = _report(fun, constraints, point, args, *multipliers)
-    return KKTReport(*found, slater=as_float("slater", slater), tol=tol)
+    return KKTReport(*found, slater=as_float("slater", slater), tol=tol, sizes=sizes)
 
 
 def constraint_values(

@@ -205,7 +205,7 @@ def _multipliers(data: tuple[Array, Array], start: Array, count: int, max_steps:
     if start.size == 0:
         return Run(start, jnp.zeros(0), jnp.asarray(0), jnp.asarray(int(Status.converged)))
     if count == start.size:
-        return minimise(_dual, start, Newton(), args=data, max_steps=max_steps, tol=1e-15)
+        return minimise(_dual, start, Newton(), args=data, max_steps=max_steps, tol=1e-15, curvature=False)
     below = lambda multipliers, *_: multipliers[count:]  # noqa: E731
     found = minimise_constrained(_dual, start, inequality=below, args=data, max_steps=max_steps, tol=1e-10)
     held = jnp.where(found.active, 0.0, jnp.minimum(found.state[count:], 0.0))

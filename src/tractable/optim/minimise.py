@@ -1,41 +1,50 @@
 r"""`minimise`: one entry to every method, one result with its verdict.
 
 Problem.     $\min_x f(x; \mathrm{args})$ for any pytree $x$ of floats.
-Stopping.    `stop="gradient"`: converged when
-             $\max_i |\partial_i f| \le \mathrm{tol}\,(1 + \min(|f|, |f_0|))$ (for constrained methods, the
-             projected or proximal gradient); `stalled` when rounding prevents any decrease before that.
-             `"step"`: when $\max_i |\Delta x_i| \le \mathrm{tol}\,(1 + \max_i |x_i|)$;
-             `"value"`: when $|\Delta f| \le \mathrm{tol}\,(1 + |f|)$. The last two also stop a method that
-             creeps: look at `gradient_norm`.
+Stopping.    `stop="gradient"`: converged when the gradient (with constraints, the projected or proximal one)
+             is zero within `tol`, by a rule that a constant added to $f$ and the units of $f$ and $x$ do not
+             change (`optim.stopping`); `stalled` when rounding prevents any decrease before that.
+             `"step"`: when $\max_i |\Delta x_i| \le \mathrm{tol}\,\max(\|x\|, \|x - x_0\|)$;
+             `"value"`: when $|\Delta f| \le \mathrm{tol}\,\min(f_0 - f, 1 + |f|, 1 + |f_0|)$. The last two
+             also stop a method that creeps: look at `gradient_norm`.
+Curvature.   At the end of a smooth search the least curvature tells a minimum from a saddle or a maximum
+             (`optim.curvature`); with `curvature=False`, and for constrained methods, the verdict says
+             "stationary".
 Cost.        One compiled program per function, method and shapes; data in `args` may change without compiling
              again.
 """
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from tractable.core.checks import as_float, check, check_count, check_option, is_concrete
-from tractable.core.iterate import Run, Status, is_close, run, run_until
+from tractable.core.iterate import Run, Status, run, run_until
 from tractable.core.module import Module, field
 from tractable.core.programs import program
 from tractable.core.types import Array, Float, Int, Scalar
 from tractable.core.verdict import Verdict
-from tractable.optim.objective import Iterate, Method, Objective
+from tractable.optim.curvature import least_curvature
+from tractable.optim.objective import Method, Objective
 from tractable.optim.quasi_newton import LBFGS
+from tractable.optim.stopping import Course, fall_in_units
 
 __all__ = ["Minimum", "Trajectory", "minimise", "trajectory"]
 
 Gradient = Callable[..., Any] | str | None
 
 _CONVERGED = {
-    "gradient": "Converged: the gradient is below the tolerance.",
-    "step": "Converged: the point moved by less than the tolerance.",
-    "value": Status.converged.sentence,
+    "gradient": "Converged: the gradient is below the tolerance",
+    "step": "Converged: the point moved by less than the tolerance",
+    "value": "Converged: the objective changed by less than the tolerance",
 }
+_MINIMUM = ", and no direction curves downwards: a local minimum."
+_STATIONARY = ": a stationary point; the curvature was not looked at."
 
 
 class Minimum(Run):
@@ -45,13 +54,19 @@ class Minimum(Run):
     gradient_norm: Scalar
     evaluations: Int[Array, ""]
     stop: str = field(static=True, default="gradient")
+    least_curvature: float | None = field(static=True, show=False, default=None)
 
     @property
     def verdict(self) -> Verdict:
-        """How the search ended, and by which rule where it converged."""
+        """How the search ended, by which rule where it converged, and at what kind of point.
+
+        `least_curvature` is relative to the largest; None where it was not looked at.
+        """
         status = self.status
-        sentence = _CONVERGED[self.stop] if status is Status.converged else status.sentence
-        return Verdict(status.ok, sentence, {"value": self.value, "gradient_norm": self.gradient_norm})
+        kind = _STATIONARY if self.least_curvature is None else _MINIMUM
+        sentence = _CONVERGED[self.stop] + kind if status is Status.converged else status.sentence
+        names = ("value", "gradient_norm", "least_curvature")
+        return Verdict(status.ok, sentence, {name: getattr(self, name) for name in names})
 
 
 def minimise(
@@ -64,10 +79,12 @@ def minimise(
     tol: float | Scalar = 1e-8,
     stop: str = "gradient",
     gradient: Gradient = None,
+    curvature: bool = True,
 ) -> Minimum:
     r"""Minimise `fun(x, *args)` from `start`, until the rule named by `stop` holds.
 
-    The gradient is automatic, or `gradient(x, *args)`, or for black boxes `gradient="numeric"`.
+    The gradient is automatic, or `gradient(x, *args)`, or for black boxes `gradient="numeric"`. Without
+    `curvature` the last point is not tested for being a minimum.
 
     >>> minimise(lambda x: (x - 3.0) ** 2, 0.0).state
     Array(3., dtype=float64)
@@ -80,7 +97,20 @@ def minimise(
     if is_concrete(found.value):
         fix = "Choose a start at which the objective and its gradient exist."
         check(bool(jnp.isfinite(found.value)), "fun", "finite at `start`", float(found.value), fix)
-    return found
+    known = all(map(is_concrete, jax.tree.leaves((found, args))))
+    if not (curvature and method.smooth and known and np.ndim(found.code) == 0 and found.status.ok):
+        return found
+    return _judged(found, fun, start, args, gradient)
+
+
+def _judged(found: Minimum, fun: Callable[..., Any], start: Any, args: tuple, gradient: Gradient) -> Minimum:
+    """With the least curvature, and called a saddle where that is negative."""
+    here, there = (np.asarray(ravel_pytree(tree)[0]) for tree in (found.state, start))
+    least = least_curvature(
+        lambda rows: _slopes(fun, start, args, gradient, jnp.asarray(rows)), here, here - there
+    )
+    code = jnp.asarray(int(Status.saddle)) if least is not None and least < 0 else found.code
+    return dataclasses.replace(found, code=code, least_curvature=least)
 
 
 class Trajectory(Module):
@@ -136,6 +166,13 @@ def _path(fun, method: Method, start: Any, args: tuple, num_steps: int, gradient
 
 
 @program
+def _slopes(fun, like: Any, args: tuple, gradient: Gradient, points: Array) -> Array:
+    """The gradients at rows of points, one after another."""
+    objective = Objective(fun, ravel_pytree(like)[1], args, gradient)
+    return jax.lax.map(lambda x: objective.value_and_grad(x)[1], points)
+
+
+@program
 def _search(
     fun,
     method: Method,
@@ -149,36 +186,35 @@ def _search(
     flat, unravel = ravel_pytree(start)
     objective = Objective(fun, unravel, args, gradient)
     first = method.init(objective, flat)
+    slope = method.slope(first.point, first.gradient, first.memory)
+    course = Course.begin(first.point, first.value, slope)
 
     def step(state):
-        iterate, _ = state
+        iterate, course, _ = state
         moved = method.step(objective, iterate)
-        return (moved, _relative_change(moved, iterate)), moved.value
+        before, after = (method.slope(i.point, i.gradient, moved.memory) for i in (iterate, moved))
+        change = moved.point - iterate.point
+        return (moved, course.after(change, after - before, after), jnp.abs(change).max()), moved.value
 
-    def flat_enough(iterate):
-        # The smaller of the two values: an objective that runs away must not look flat for its size.
-        size = jnp.minimum(jnp.abs(iterate.value), jnp.abs(first.value))
-        return method.residual(objective, iterate) <= tol * (1 + size)
+    def flat_enough(iterate, course):
+        slope = method.slope(iterate.point, iterate.gradient, iterate.memory)
+        return course.flat(iterate.point, iterate.value, slope, tol)
 
     def settled(state, value, before):
-        iterate, change = state
+        iterate, course, change = state
         met = {
-            "gradient": lambda: flat_enough(iterate),
-            "step": lambda: change <= tol,
-            "value": lambda: is_close(value, before, tol),
+            "gradient": lambda: flat_enough(iterate, course),
+            "step": lambda: change <= tol * course.length(iterate.point),
+            "value": lambda: jnp.abs(value - before) <= tol * fall_in_units(first.value, value),
         }[stop]()
         return met | iterate.stalled
 
     never = jnp.asarray(jnp.inf, flat.dtype)
-    found = run_until(step, (first, never), max_steps=max_steps, tol=tol, settled=settled)
-    last = found.state[0]
+    found = run_until(step, (first, course, never), max_steps=max_steps, tol=tol, settled=settled)
+    last, course, _ = found.state
     finished = found.code == int(Status.converged)
-    stalled = finished & last.stalled & ~flat_enough(last)
+    stalled = finished & last.stalled & ~flat_enough(last, course)
     code = jnp.where(stalled, int(Status.stalled), found.code)
-    norm = method.residual(objective, last)
+    norm = jnp.abs(method.slope(last.point, last.gradient, last.memory)).max()
     point, count = unravel(last.point), found.num_steps
     return Minimum(point, found.trace, count, code, last.value, norm, last.evaluations, stop)
-
-
-def _relative_change(moved: Iterate, before: Iterate) -> Scalar:
-    return jnp.abs(moved.point - before.point).max() / (1 + jnp.abs(moved.point).max())

@@ -102,6 +102,11 @@ class Method(Module):
     def step(self, objective: Objective, iterate: Iterate) -> Iterate:
         """The next iterate."""
 
-    def residual(self, objective: Objective, iterate: Iterate) -> Scalar:
-        """How far the iterate is from satisfying the first-order condition: zero at a solution."""
-        return jnp.abs(iterate.gradient).max()
+    @property
+    def smooth(self) -> bool:
+        """Whether a minimum of what is minimised has no negative curvature: no constraint, no penalty."""
+        return True
+
+    def slope(self, point: Float[Array, " n"], gradient: Float[Array, " n"], memory: Any) -> Array:
+        """What vanishes exactly where the first-order condition holds, in the units of the gradient."""
+        return gradient

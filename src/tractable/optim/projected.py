@@ -119,6 +119,10 @@ class ProjectedGradient(Method):
 
         return majorised_step(objective, iterate, project, lambda x: jnp.zeros((), x.dtype), self.shrink)
 
-    def residual(self, objective: Objective, iterate: Iterate) -> Scalar:
-        """The projected gradient: how far a unit step moves the point after projection."""
-        return jnp.abs(self.onto.project(iterate.point - iterate.gradient) - iterate.point).max()
+    @property
+    def smooth(self) -> bool:
+        return False
+
+    def slope(self, point: Array, gradient: Array, memory: Array) -> Array:
+        """The projected gradient: the move of the last step's length after projection, per unit of it."""
+        return (point - self.onto.project(point - memory * gradient)) / memory

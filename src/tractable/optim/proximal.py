@@ -111,10 +111,13 @@ class ProximalGradient(Method):
     def step(self, objective: Objective, iterate: Iterate) -> Iterate:
         return majorised_step(objective, iterate, self.penalty.proximal, self.penalty.value, self.shrink)
 
-    def residual(self, objective: Objective, iterate: Iterate) -> Scalar:
-        """The proximal gradient with unit step: zero exactly where a subgradient vanishes."""
-        one = jnp.ones_like(iterate.value)
-        return jnp.abs(self.penalty.proximal(iterate.point - iterate.gradient, one) - iterate.point).max()
+    @property
+    def smooth(self) -> bool:
+        return False
+
+    def slope(self, point: Array, gradient: Array, memory: Array) -> Array:
+        """The proximal gradient with the last step's length: zero exactly where a subgradient vanishes."""
+        return (point - self.penalty.proximal(point - memory * gradient, memory)) / memory
 
 
 def coordinate_descent(

@@ -123,7 +123,9 @@ def _at_mode(
     fix = "Choose a start inside the support of the density."
     height = float(_value(target, start))
     check(bool(np.isfinite(height)), "log_density", "finite at the start", height, fix)
-    search = minimise(_negative, start, LBFGS(), args=(target,), max_steps=max_steps, tol=tol)
+    search = minimise(
+        _negative, start, LBFGS(), args=(target,), max_steps=max_steps, tol=tol, curvature=False
+    )
     mode, value, precision, offset, skewness = _inspect(target, search.state, curvature, rank, prior)
     fix = "A curvature function returns a `Precision` over the flattened start."
     sized = precision.size == start.size

@@ -44,7 +44,9 @@ class EvidenceAscent(Module):
         rows, weights = pad_rows(jnp.asarray(data), weights)
         real, rebuild = unconstrain(model)
         args = (rebuild, rows, weights)
-        found = minimise(_loss, real, self.method, args=args, max_steps=self.max_steps, tol=self.tol)
+        found = minimise(
+            _loss, real, self.method, args=args, max_steps=self.max_steps, tol=self.tol, curvature=False
+        )
         return Run(rebuild(found.state)[0], -found.trace * weights.sum(), found.num_steps, found.code)
 
 

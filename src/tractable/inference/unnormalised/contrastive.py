@@ -160,7 +160,9 @@ def optimal_ratio(probs: ArrayLike, noise_probs: ArrayLike, k: ArrayLike = 1) ->
     p, q = as_float("probs", probs), as_float("noise_probs", noise_probs)
     _finite("probs", p, p, q)
     check_noise_support(p, q)
-    run = minimise(_negative_exact, jnp.zeros_like(p), args=(p, q, jnp.asarray(k, p.dtype)), tol=1e-10)
+    run = minimise(
+        _negative_exact, jnp.zeros_like(p), args=(p, q, jnp.asarray(k, p.dtype)), tol=1e-10, curvature=False
+    )
     return jnp.exp(jnp.log(q) + jnp.log(k) - run.state), run
 
 
@@ -192,7 +194,7 @@ def noise_contrastive_fit(
     drawn = noise.sample(key, (k * len(log_noise),))
     args = (log_score, rows, log_noise, drawn, noise.log_prob(drawn), jnp.asarray(float(k)))
     first = (start, jnp.zeros(()) if normaliser == "learnt" else None)
-    run = minimise(_negative_objective, first, args=args, max_steps=max_steps, tol=tol)
+    run = minimise(_negative_objective, first, args=args, max_steps=max_steps, tol=tol, curvature=False)
     parameters, log_z = run.state
     return NoiseContrastiveFit(parameters, jnp.zeros(()) if log_z is None else log_z, -run.value, run)
 
@@ -217,7 +219,7 @@ def density_ratio(
     check(same, "denominator", f"rows of shape {top.shape[1:]}", f"shape {bottom.shape}")
     check(ridge >= 0, "ridge", "zero or positive", ridge)
     args = (log_ratio, top, bottom, jnp.asarray(ridge))
-    run = minimise(_negative_ratio, start, args=args, max_steps=max_steps, tol=tol)
+    run = minimise(_negative_ratio, start, args=args, max_steps=max_steps, tol=tol, curvature=False)
     return DensityRatio(log_ratio, run.state, run)
 
 

@@ -164,7 +164,9 @@ def fit_score(
 
     For densities on the whole space: at a boundary where $p\\,s$ does not vanish the loss is another one.
     """
-    return minimise(_fitted_loss, start, args=(log_density, _rows(xs)), max_steps=max_steps, tol=tol)
+    return minimise(
+        _fitted_loss, start, args=(log_density, _rows(xs)), max_steps=max_steps, tol=tol, curvature=False
+    )
 
 
 def _fitted_loss(parameters: PyTree, log_density: Callable[..., Any], rows: Array) -> Scalar:

@@ -268,7 +268,14 @@ def solve(
     tol: float,
 ) -> Minimum:
     """Maximise the bound over fixed draws by L-BFGS (the result minimises minus the bound)."""
-    return minimise(_negative_bound, free, args=(target, family, noise, alpha), max_steps=max_steps, tol=tol)
+    return minimise(
+        _negative_bound,
+        free,
+        args=(target, family, noise, alpha),
+        max_steps=max_steps,
+        tol=tol,
+        curvature=False,
+    )
 
 
 @program

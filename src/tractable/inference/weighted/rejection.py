@@ -142,7 +142,10 @@ def find_envelope(
     points, values = _scan(ratio, key, num_draws, args)
     best = jnp.argsort(-values)[:num_starts]
     runs = [
-        minimise(_negative_ratio, points[i], args=(ratio, args), max_steps=max_steps, tol=1e-9) for i in best
+        minimise(
+            _negative_ratio, points[i], args=(ratio, args), max_steps=max_steps, tol=1e-9, curvature=False
+        )
+        for i in best
     ]
     top = min(runs, key=lambda found: float(found.value))
     return Envelope(-top.value, top.state, top.code)

@@ -171,7 +171,9 @@ def _iterate(terms: EvidenceTerms, start: tuple, tol: Array, max_steps: int) -> 
 
 def _by_gradient(spectrum: Spectrum, start: tuple[float, float], *, max_steps: int, tol: float) -> Run:
     logs = jnp.log(jnp.asarray(start, jnp.float64))
-    found = minimise(_negative, logs, args=(_padded(spectrum),), max_steps=max_steps, tol=tol)
+    found = minimise(
+        _negative, logs, args=(_padded(spectrum),), max_steps=max_steps, tol=tol, curvature=False
+    )
     values = np.exp(np.asarray(found.state))
     # rounding may end the search before so small a tolerance: a flat point is a maximum all the same
     flat = float(found.gradient_norm) <= 1e-6 * (1 + abs(float(found.value)))

@@ -261,7 +261,7 @@ def _search(problem: _Problem, strength: float, ridge: float, method: str, tol: 
         return coordinate_descent(problem.gram, problem.shift, penalty, tol=tol, max_steps=max_steps)
     start, method_ = np.zeros_like(problem.shift), ProximalGradient(penalty=penalty)
     args = (jnp.asarray(problem.gram), jnp.asarray(problem.shift))
-    found = minimise(_quadratic, start, method_, args=args, max_steps=max_steps, tol=tol)
+    found = minimise(_quadratic, start, method_, args=args, max_steps=max_steps, tol=tol, curvature=False)
     return Run(found.state, found.trace, found.num_steps, found.code)
 
 

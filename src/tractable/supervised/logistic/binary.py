@@ -248,7 +248,9 @@ def _by_method(
         method = _METHODS[solver] if isinstance(solver, str) else solver
         (z, y), w = pad_rows((rows.design(), rows.y), rows.weights)
         args = (z, y, w / total, jnp.asarray(prior / total), jnp.asarray(steps))
-        run = minimise(_mean_loss, np.zeros(rows.size), method, args=args, max_steps=max_steps, tol=tol)
+        run = minimise(
+            _mean_loss, np.zeros(rows.size), method, args=args, max_steps=max_steps, tol=tol, curvature=False
+        )
         beta, status, count = np.asarray(run.state) * steps, run.status, int(run.num_steps)
     loss, gradient, hessian = rows.logistic(beta)
     full, slope = hessian + np.diag(prior), gradient + prior * beta

@@ -141,7 +141,15 @@ def fit_maxent(
         start = np.zeros(len(table.names))
         size = (bucket_size(table.num_rows), len(table.labels))
         extra = (jnp.asarray(penalty / total), jnp.zeros(size))
-        run = minimise(_negative, start, _METHODS[solver], args=(*args, *extra), max_steps=max_steps, tol=tol)
+        run = minimise(
+            _negative,
+            start,
+            _METHODS[solver],
+            args=(*args, *extra),
+            max_steps=max_steps,
+            tol=tol,
+            curvature=False,
+        )
         state, count, status = np.asarray(run.state), int(run.num_steps), run.status
     logs = _log_probs(table.matrix(), state, len(table.labels))
     fit = float(w @ logs[np.arange(len(codes)), codes]) / total

@@ -204,7 +204,9 @@ def _by_method(rows: StandardRows, codes: np.ndarray, basis: np.ndarray, prior: 
     steps = 1 / np.sqrt(1 / k + prior / total)
     (z, y), w = pad_rows((rows.design(), codes), rows.weights)
     args = (z, y, w / total, *map(jnp.asarray, (prior / total, steps, basis)))
-    run = minimise(_mean_loss, np.zeros(prior.size), method, args=args, max_steps=max_steps, tol=tol)
+    run = minimise(
+        _mean_loss, np.zeros(prior.size), method, args=args, max_steps=max_steps, tol=tol, curvature=False
+    )
     flat, status = np.asarray(run.state) * steps, run.status
     logs = log_softmax_of(rows.predictor(flat.reshape(rows.size, -1) @ basis.T), axis=1)
     own = logs[np.arange(len(codes)), codes]
