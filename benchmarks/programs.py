@@ -1,21 +1,29 @@
 """Claims of the solvers against random problems whose answers are known: `python -m benchmarks programs`.
 
 Quadratic and linear programs that are solvable, infeasible or unbounded by construction; every claim must be
-the right one, and every claim that there is no solution must carry its proof. The counts are printed, with
-each failure by its number, which gives the problem back.
+the right one, and every claim that there is no solution must carry its proof. Smooth functions with a known
+minimum, saddle or maximum in random units, with random constants added; every "converged" must be near a
+minimum, and no other point may be called one. The counts are printed, with each failure by its number, which
+gives the problem back.
 """
 
 import argparse
 import collections
 
+import jax.numpy as jnp
 import numpy as np
 
 from tests.oracles.programs import KINDS, SHAPES, proves_infeasible, proves_unbounded, random_program
 from tractable.core.iterate import Status
 from tractable.optim.linear_program import linear_program
+from tractable.optim.minimise import minimise
+from tractable.optim.newton import Newton
 from tractable.optim.quadratic_program import quadratic_program
+from tractable.optim.quasi_newton import BFGS, LBFGS
 
-__all__ = ["judge_linear", "judge_quadratic", "main"]
+__all__ = ["judge_linear", "judge_quadratic", "judge_smooth", "main"]
+
+_METHODS = (LBFGS(), BFGS(), Newton())
 
 _CLAIMS = dict(zip(KINDS, (Status.converged, Status.infeasible, Status.unbounded)))
 
@@ -38,6 +46,30 @@ def judge_linear(number):
     return _judged(kind, program, found, np.asarray(found.dual), np.asarray(found.equality_dual), found.gap)
 
 
+def judge_smooth(number):
+    """What was wrong with the verdict on one smooth function; nothing if it was right."""
+    rng, method = np.random.default_rng(number), _METHODS[number % 3]
+    turn = np.linalg.qr(rng.normal(size=(4, 4)))[0]
+    units, factor = 10.0 ** rng.uniform(-2, 2, 4), 10.0 ** rng.uniform(-8, 8)
+    constant = rng.choice([0.0, 1e3, -1e10, 1e16])
+    signs = np.ones(4) if number % 2 else np.where(np.arange(4) < rng.integers(1, 5), -1.0, 1.0)
+    centre = units * rng.normal(size=4)
+    start = centre + units * (rng.normal(size=4) if number % 2 else np.zeros(4))
+    data = tuple(map(jnp.asarray, (turn, units, centre, signs, factor, constant)))
+    found = minimise(_hills, start, method, args=data)
+    away = np.abs((np.asarray(found.state) - centre) / units).max()
+    if not number % 2:
+        return "a maximum or saddle called a minimum" if found.status is Status.converged else None
+    if found.status is not Status.converged:
+        return None if constant == 1e16 else f"a minimum called {found.status.name}"
+    return None if away < 1e-3 else "convergence far from the minimum"
+
+
+def _hills(x, turn, units, centre, signs, factor, constant):
+    z = turn @ ((x - centre) / units)
+    return factor * (jnp.sum(signs * z**2) + jnp.sum(z**4) + constant)
+
+
 def _judged(kind, program, found, z, y, gap):
     P, q, G, h, A, b = program
     if found.status is not _CLAIMS[kind]:
@@ -58,8 +90,10 @@ def main(options):
     parser = argparse.ArgumentParser(prog="python -m benchmarks programs", description=__doc__)
     parser.add_argument("--count", type=int, default=1200, help="problems of each kind of program")
     count = parser.parse_args(options).count
-    for name, judge in (("quadratic", judge_quadratic), ("linear", judge_linear)):
+    programs = {"quadratic programs": judge_quadratic, "linear programs": judge_linear}
+    judges = programs | {"smooth functions": judge_smooth}
+    for name, judge in judges.items():
         faults = {number: fault for number in range(count) if (fault := judge(number))}
-        print(f"{name} programs: {count} solved, {len(faults)} wrong")
+        print(f"{name}: {count} judged, {len(faults)} wrong")
         for fault, times in collections.Counter(faults.values()).items():
             print(f"  {fault}: {times} ({', '.join(str(n) for n in faults if faults[n] == fault)})")

@@ -97,3 +97,11 @@ def test_bad_inputs_are_refused():
         coordinate_descent(GRAM[:7], SHIFT, L1Penalty(1.0))
     with pytest.raises(ValueError, match="`strength` must be"):
         L1Penalty(-1.0)
+
+
+def test_coordinate_descent_does_not_take_small_units_for_convergence():
+    gram, shift = np.array([[2.0, 1.9], [1.9, 2.0]]), np.array([1.0, -1.0])
+    plain = coordinate_descent(gram, shift, L1Penalty(0.0), max_steps=5000)
+    small = coordinate_descent(gram, 1e-12 * shift, L1Penalty(0.0), max_steps=5000)
+    assert small.status is Status.converged
+    np.testing.assert_allclose(1e12 * np.asarray(small.state), plain.state, rtol=1e-7)

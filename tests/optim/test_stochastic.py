@@ -274,6 +274,11 @@ def test_verdicts():
     assert settled.status is Status.converged
     assert int(settled.num_steps) < 200
     assert fitted(tol=0.0, epochs=3).status is Status.exhausted
+    lifted = minimise_batches(
+        lambda w, row: squared(w, row) + 1e8, np.zeros(3), (FEATURES, TARGETS), DECAY, key=jr.key(0),
+        batch=16, epochs=200, tol=1e-3,
+    )  # fmt: skip
+    assert abs(int(lifted.num_steps) - int(settled.num_steps)) <= 1  # a constant settles nothing
     diverged = fitted(method=GradientDescent(constant(1e3)), epochs=40)
     assert diverged.status is Status.not_finite
     assert np.isfinite(diverged.state).all()

@@ -158,6 +158,6 @@ def _sweeps(gram: Array, shift: Array, penalty: L1Penalty, start: Array, tol: Ar
         return moved, jnp.abs(moved - x).max()
 
     def settled(x, change, before):
-        return (change >= 0) & (change <= tol * (1 + jnp.abs(x).max()))
+        return (change >= 0) & (change <= tol * jnp.maximum(jnp.abs(x).max(), jnp.abs(start).max()))
 
     return run_until(sweep, start, max_steps=max_steps, tol=tol, settled=settled)

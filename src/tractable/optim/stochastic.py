@@ -28,13 +28,14 @@ from tractable.core.blocks import run_in_blocks
 from tractable.core.checks import as_float, check, check_count, check_finite
 from tractable.core.chunks import Chunks, bucket_size, chunks, pad_rows
 from tractable.core.fingerprint import digest
-from tractable.core.iterate import Run, Status, is_close, run
+from tractable.core.iterate import Run, Status, run
 from tractable.core.keys import takes_key
 from tractable.core.module import Module, field
 from tractable.core.programs import program
 from tractable.core.types import Array, ArrayLike, Float, Int, Key, Scalar
 from tractable.optim.gradient import Adam, FirstOrder
 from tractable.optim.objective import Method
+from tractable.optim.stopping import fall_in_units
 
 __all__ = ["batch_gradient", "minimise_batches"]
 
@@ -69,7 +70,8 @@ def minimise_batches(
     mean loss of each epoch, as met on the way: each batch before its step. `data` is an array or a tuple of
     arrays in memory; with `chunk`, or if it is a `Chunks`, it is streamed. Any first-order `method` gives the
     update, its `learning_rate` may be a schedule in the number of steps. With `tol`, epochs end when the mean
-    loss changes by less; Ctrl-C keeps the last whole block of epochs, and `checkpoint` resumes bit for bit.
+    loss changes by less than that part of its fall since the first epoch; Ctrl-C keeps the last whole block
+    of epochs, and `checkpoint` resumes bit for bit.
     """
     batch, epochs = check_count("batch", batch), check_count("epochs", epochs)
     check(tol is None or tol >= 0, "tol", "zero or positive, or None", tol)
@@ -82,7 +84,7 @@ def minimise_batches(
     else:
         step, compiled = _in_memory(rule, data, weights, batch), True
     mark = _fingerprint(step if compiled else rule) if checkpoint is not None else np.zeros(8, np.uint32)
-    first = _Epoch(params, _memory(method, params), nothing, nothing, jnp.asarray(mark))
+    first = _Epoch(params, _memory(method, params), nothing, nothing, nothing, jnp.asarray(mark))
     found = run_in_blocks(
         step, first, jr.split(key, epochs), block=block, judge=_judge(tol), report=_report,
         checkpoint=checkpoint, progress=progress, label="Epochs", compiled=compiled,
@@ -127,11 +129,14 @@ class _Epoch(Module):
     memory: Any
     value: Array
     before: Array
+    first: Array  # the mean of the first epoch: what later ones have fallen from
     mark: Array  # of the data and the options, so that a checkpoint of others is refused
 
     def after(self, carry: tuple[Any, Any], value: Array) -> "_Epoch":
         """The state one epoch later."""
-        return _Epoch(carry[0], carry[1], value.astype(self.value.dtype), self.value, self.mark)
+        value = value.astype(self.value.dtype)
+        first = jnp.where(jnp.isfinite(self.first), self.first, value)
+        return _Epoch(carry[0], carry[1], value, self.value, first, self.mark)
 
 
 class _Rule(Module):
@@ -280,7 +285,9 @@ def _judge(tol: float | None) -> Callable[[_Epoch, Any], Status | None]:
             return Status.not_finite
         if tol is None:
             return None
-        return Status.converged if bool(is_close(state.value, state.before, tol)) else None
+        change = abs(float(state.value) - float(state.before))
+        fallen = float(fall_in_units(float(state.first), float(state.value)))
+        return Status.converged if change <= tol * fallen else None
 
     return judge
 
