@@ -107,7 +107,8 @@ class GaussianProcessClassifier(Classifier):
     @property
     def kernel_(self) -> Kernel:
         """The learnt kernel of the latent functions."""
-        return self.model_.process.kernel if len(self.classes_) == 2 else self.model_.kernel
+        model: Any = self.model_
+        return model.process.kernel if len(self.classes_) == 2 else model.kernel
 
     def predict_proba(self, X):
         """The probability of each class, averaged over what is not known of the functions."""
