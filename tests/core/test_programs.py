@@ -13,7 +13,7 @@ import pytest
 from tractable.core import programs
 from tractable.core.iterate import count_traces
 from tractable.core.module import Module
-from tractable.core.programs import num_programs, program
+from tractable.core.programs import as_data, num_programs, program
 
 
 class Line(Module):
@@ -43,6 +43,17 @@ def test_new_arrays_use_the_program_and_new_options_make_another():
     before = counted.count
     applied(counted, jnp.asarray(0.3), power=3)
     assert counted.count == before + 1
+
+
+def test_numbers_in_args_are_data():
+    counted = count_traces(lambda x, scale: scale * x)
+    held = program(lambda function, x, args: function(x, *args))
+    for scale in (0.5, 1.5, 2.5):
+        assert float(held(counted, jnp.asarray(2.0), as_data((scale,)))) == 2 * scale
+    assert counted.count == 1
+    line = Line(jnp.asarray(2.0), "a")
+    assert as_data((line, jnp.sin))[0] is line
+    assert as_data((line, jnp.sin))[1] is jnp.sin
 
 
 def test_equal_values_of_other_types_are_other_programs():

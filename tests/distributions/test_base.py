@@ -6,7 +6,8 @@ import jax.random as jr
 import numpy as np
 import pytest
 
-from tractable.distributions import Normal
+from tractable.core.iterate import count_traces
+from tractable.distributions import Gamma, Normal
 
 
 def test_independent_coordinates_sum():
@@ -28,3 +29,23 @@ def test_nan_point_stays_nan():
 def test_gradient_with_respect_to_parameters():
     slope = jax.grad(lambda scale: Normal(0.0, scale).log_prob(1.0))(2.0)
     np.testing.assert_allclose(slope, -1 / 2 + 1 / 8, rtol=1e-14)
+
+
+def test_new_numbers_of_draws_use_the_program_of_their_bucket():
+    """A rejection loop takes a second to compile; fewer draws of one bucket are the first of more."""
+    counted = count_traces(Gamma._sample)
+
+    class Counted(Gamma):
+        def _sample(self, key, n):
+            return counted(self, key, n)
+
+    gamma = Counted(jnp.array([2.0, 0.5]), 1.0)
+    whole = gamma.sample(jr.key(0), (64,))
+    for shape in ((33,), (5, 8), (64,), (2, 4, 6)):
+        draws = gamma.sample(jr.key(0), shape)
+        assert draws.shape == (*shape, 2)
+        np.testing.assert_array_equal(draws.reshape(-1, 2), whole[: np.prod(shape)])
+    assert counted.count == 1
+    inside = jax.jit(lambda key: gamma.sample(key, (5, 8)))(jr.key(0))
+    np.testing.assert_allclose(inside, gamma.sample(jr.key(0), (5, 8)), rtol=1e-12)
+    assert gamma.sample(jr.key(0), (0,)).shape == (0, 2)

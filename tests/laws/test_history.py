@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.laws.history import ENGINES, digest
-from tractable.inference.chains import threads
+from tractable.core import interrupts
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -36,5 +36,5 @@ def test_bits_do_not_depend_on_what_the_process_did_before(name, fresh):
 @pytest.mark.parametrize("name", ENGINES)
 @pytest.mark.parametrize("workers", [1, 2])
 def test_bits_do_not_depend_on_the_number_of_threads(name, workers, fresh, monkeypatch):
-    monkeypatch.setattr(threads, "ThreadPoolExecutor", lambda _: ThreadPoolExecutor(workers))
+    monkeypatch.setattr(interrupts, "ThreadPoolExecutor", lambda _: ThreadPoolExecutor(workers))
     assert digest(name) == fresh[name]

@@ -45,10 +45,12 @@ def run_in_blocks(
     checkpoint: str | os.PathLike | None = None,
     seconds: float | int = 30.0,
     compiled: bool = True,
+    partial: bool = True,
 ) -> Run[State]:
     """`run`, driven from Python in compiled blocks of `block` steps, for work that takes minutes or days.
 
-    - Ctrl-C ends it with the state after the last whole block and the status `interrupted`.
+    - Ctrl-C ends it with the state after the last whole block and the status `interrupted`; with
+      `partial=False`, for a search that is a part of something larger, it is raised.
     - After each block, `judge(state, records)` may end it by returning a `Status` (see `settles`), and
       `report(state, records)` gives the fields shown beside the progress bar.
     - With a path in `checkpoint`, the state is saved there every so many `seconds` and at the end. The same
@@ -88,6 +90,8 @@ def run_in_blocks(
                     _save(checkpoint, mark, point)
                     saved = time.monotonic()
     except KeyboardInterrupt:
+        if not partial:
+            raise
         point = point._replace(status=Status.interrupted)
     if checkpoint is not None:
         _save(checkpoint, mark, point)

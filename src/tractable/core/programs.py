@@ -6,26 +6,35 @@ Memory.      `jax.jit` keeps each static argument, and the code compiled for it,
              a hundred densities written on the spot fill the table of memory mappings. Here the functions
              among the arguments are held weakly, so that a program dies with its function, and of the others
              only the `MOST` that were used last are kept.
+Ctrl-C.      The first call of a program, and any after one that took long, is made on a thread of its own
+             (`core.interrupts`): neither the compiler nor a loop of an hour keeps the keyboard waiting.
 Cost.        A call flattens its arguments and looks one key up, about ten microseconds.
 """
 
 import atexit
 import functools
 import threading
+import time
 import types
 import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
+import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 
+from tractable.core.checks import has_values
+from tractable.core.interrupts import heard
 from tractable.core.user_code import TRACED, traced_words
 
-__all__ = ["MOST", "num_programs", "program"]
+__all__ = ["MOST", "as_data", "num_programs", "program"]
 
 MOST = 512  # programs: some ten mappings and half a megabyte each
+
+_LONG = 0.1  # seconds of a call: beyond, the next one is made on a thread of its own
 
 _Arguments = ParamSpec("_Arguments")
 _Answer = TypeVar("_Answer")
@@ -52,6 +61,21 @@ def program(function: Callable[_Arguments, _Answer]) -> Callable[_Arguments, _An
     return call
 
 
+def as_data(args: Any) -> Any:
+    """The further arguments of a user's function, with numbers as arrays: another number is no other program.
+
+    What belongs to the program (a size, an option, a model) is held by the function or by a module.
+
+    >>> as_data((2.0, {"rows": [1, 2]}))[0].shape
+    ()
+    """
+
+    def traced(leaf: Any) -> Any:
+        return jnp.asarray(leaf) if eqx.is_array_like(leaf) else leaf
+
+    return jax.tree.map(traced, args, is_leaf=lambda leaf: isinstance(leaf, eqx.Module))
+
+
 def num_programs() -> int:
     """How many programs are kept now."""
     with _lock:
@@ -60,7 +84,7 @@ def num_programs() -> int:
 
 
 _kept: "OrderedDict[tuple, Callable]" = OrderedDict()
-_dead: "deque[tuple]" = deque()  # keys of programs whose function is gone; the next call forgets them
+_dead: "deque[_Watched]" = deque()  # functions that are gone; the next call forgets their programs
 _lock = threading.Lock()
 atexit.register(_kept.clear)  # before the interpreter takes apart what the references call in the end
 
@@ -88,7 +112,7 @@ def _program(function: Callable, tree: Any, fixed: tuple) -> Callable:
 
 def _forget_the_dead() -> None:
     while _dead:
-        _kept.pop(_dead.popleft(), None)
+        _kept.pop(_dead.popleft().key, None)
 
 
 def _compiled(function: Callable, tree: Any, fixed: tuple) -> Callable:
@@ -107,7 +131,40 @@ def _compiled(function: Callable, tree: Any, fixed: tuple) -> Callable:
             raise TypeError(said) from error
 
     run.__name__, run.__qualname__ = function.__name__, function.__qualname__
-    return jax.jit(run)
+    return _Code(jax.jit(run))
+
+
+class _Code:
+    """What was compiled, and whether the next call may take long."""
+
+    __slots__ = ("compiled", "is_long")
+
+    def __init__(self, compiled: Any):
+        self.compiled, self.is_long = compiled, True
+
+    def __call__(self, arrays: list) -> "_Answered":
+        begun = time.monotonic()
+        if self.is_long and _is_concrete(arrays):
+            # traced here, where the settings of this thread hold; compiled and run elsewhere
+            answer, seconds = heard(_finish, self.compiled.lower(arrays), arrays)
+        else:
+            answer = self.compiled(arrays)
+            seconds = time.monotonic() - begun
+        self.is_long = seconds > _LONG
+        return answer
+
+
+def _finish(lowered: Any, arrays: list) -> tuple[Any, float]:
+    """The answer, and how long it took without the compiler."""
+    ready = lowered.compile()
+    begun = time.monotonic()
+    return jax.block_until_ready(ready(arrays)), time.monotonic() - begun
+
+
+def _is_concrete(arrays: list) -> bool:
+    """Whether a call computes now, rather than becoming part of a larger program."""
+    # an array made here is traced where everything is
+    return has_values((*arrays, jnp.zeros(()))) and not jax.config.jax_disable_jit  # pyright: ignore[reportAttributeAccessIssue]
 
 
 # --- what names a program ------------------------------------------------------------------------------
@@ -146,12 +203,8 @@ def _weak(function: Callable) -> Any:
 
 def _watched(entry: Any) -> Any:
     """A weak reference that forgets its program in the end; bound methods are left to `MOST`."""
-    return _Watched(entry(), _bury) if type(entry) is weakref.ref else entry
-
-
-def _bury(entry: _Watched) -> None:
-    """Called wherever the function dies, at times amid other work: it only takes a note."""
-    _dead.append(entry.key)
+    # a function of C takes the note: one of Python could swallow a Ctrl-C, wherever the function dies
+    return _Watched(entry(), _dead.append) if type(entry) is weakref.ref else entry
 
 
 def _value(entry: Any) -> Any:

@@ -19,7 +19,8 @@ import numpy as np
 
 from tractable._hints import method_hint
 from tractable.bijections.monotone import ends
-from tractable.core.checks import as_float, check, is_concrete, offender
+from tractable.core.checks import as_float, check, is_concrete, offender, to_device
+from tractable.core.chunks import bucket_size
 from tractable.core.keys import takes_key
 from tractable.core.module import Module, plates
 from tractable.core.numerics import safe_log
@@ -99,9 +100,18 @@ class Distribution(Module):
 
     @takes_key
     def sample(self, key: Key, shape: Shape = ()) -> Array:
-        """Independent draws, of shape `shape + self.shape`."""
+        """Independent draws, of shape `shape + self.shape`.
+
+        They are the first of a bucket of draws, whose program serves every number of draws in it.
+        """
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
-        return _sample(self, key, shape)
+        count = math.prod(shape)
+        if count <= 1:
+            return _sample(self, key, shape)
+        draws = _sample(self, key, (bucket_size(count) if count > 8 else 1 << (count - 1).bit_length(),))
+        if not is_concrete(draws):
+            return draws[:count].reshape(shape + self.shape)
+        return to_device(np.asarray(draws)[:count].reshape(shape + self.shape))  # compiles nothing
 
     @property
     def mean(self) -> Array:

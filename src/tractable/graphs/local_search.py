@@ -90,7 +90,7 @@ def _search(moves: "_Moves", graph: np.ndarray, tabu: bool, max_steps: int) -> R
     value = moves.value(graph)
     start = Walk(graph, value, graph, value, np.zeros(graph.shape, int), 0, 0)
     run = run_in_blocks(
-        step, start, num_steps=check_count("max_steps", max_steps), judge=judge, compiled=False
+        step, start, num_steps=check_count("max_steps", max_steps), judge=judge, compiled=False, partial=False
     )
     status = Status.exhausted if run.status is Status.completed else run.status
     return Run(run.state, run.trace, run.num_steps, jnp.asarray(int(status)))

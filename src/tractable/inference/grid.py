@@ -23,7 +23,7 @@ from tractable.core.checks import as_float, check, check_count, check_finite
 from tractable.core.estimate import Estimate
 from tractable.core.iterate import run
 from tractable.core.numerics import logsumexp
-from tractable.core.programs import program
+from tractable.core.programs import as_data, program
 from tractable.core.quadrature import panels
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
 from tractable.core.verdict import Verdict
@@ -139,6 +139,7 @@ def grid_posterior(
     edges = tuple(panels(a, b, parts=num_panels) for a, b in box)
     scalar = lows.ndim == 0
     points, weights = _product(edges, _ORDER)
+    args = as_data(args)
     log_p, log_z = _evaluate(log_density, points, weights, args, scalar)
     check(not bool(jnp.isnan(log_p).any()), "log_density", "a number or minus infinity in the box", "NaN")
     check(bool(log_z > -jnp.inf), "log_density", "above minus infinity somewhere in the box", "nowhere")

@@ -9,14 +9,13 @@ Cost.        That of the density.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 
 from tractable.bijections.support import Rebuild, unconstrain
 from tractable.core.checks import check, check_finite
 from tractable.core.module import Module
-from tractable.core.programs import program
+from tractable.core.programs import as_data, program
 from tractable.core.types import Array, Float, PyTree, Scalar
 from tractable.core.user_code import call_user, user_line
 
@@ -51,7 +50,7 @@ class FlatTarget(Module):
         fix = "Give it a float array, a dict of floats, or a module with float fields."
         check(free.size > 0, "start", "a pytree with free numbers", "none", fix)
         check_finite("start", free)
-        data = jax.tree.map(lambda leaf: jnp.asarray(leaf) if eqx.is_array_like(leaf) else leaf, args)
+        data = as_data(args)
         return free, FlatTarget(log_density, log_prior, rebuild, data)
 
     def __call__(self, free: Float[Array, " d"]) -> Scalar:

@@ -26,7 +26,7 @@ from jax.flatten_util import ravel_pytree
 from tractable.core.checks import as_float, check, check_count, check_finite
 from tractable.core.iterate import run, run_until
 from tractable.core.module import Module
-from tractable.core.programs import program
+from tractable.core.programs import as_data, program
 from tractable.core.types import Array, ArrayLike, Bool, Float, Int, PyTree, Scalar
 from tractable.core.user_code import call_user
 from tractable.core.verdict import Verdict
@@ -100,6 +100,7 @@ def minimise_constrained(
     jax.tree.map(lambda leaf: check_finite("start", leaf), start)
     max_steps = check_count("max_steps", max_steps)
     constraints = (inequality, equality)
+    args = as_data(args)
     before, *_ = _values(fun, constraints, start, args)
     fix = "Choose a start at which the objective exists."
     check(bool(np.isfinite(before)), "fun", "finite at `start`", float(before), fix)

@@ -24,7 +24,7 @@ from tractable.core.checks import as_float, check, check_count, check_finite
 from tractable.core.iterate import run
 from tractable.core.keys import takes_key
 from tractable.core.module import Module, field
-from tractable.core.programs import program
+from tractable.core.programs import as_data, program
 from tractable.core.types import Array, ArrayLike, Bool, Float, Key, Scalar
 from tractable.core.verdict import Verdict
 
@@ -123,7 +123,7 @@ def check_convexity(
     """
     low, high = _box(low, high)
     num_pairs = check_count("num_pairs", num_pairs)
-    gap, chord, eigenvalue, kink = _convexity(fun, args, low, high, key, num_pairs)
+    gap, chord, eigenvalue, kink = _convexity(fun, as_data(args), low, high, key, num_pairs)
     return ConvexityReport(gap, chord, eigenvalue, kink, num_pairs, tol)
 
 
@@ -138,7 +138,7 @@ def curvature(
 ) -> Curvature:
     r"""$L$ and $\mu$ from pairs of gradients and from Hessians in the box; exact for a quadratic."""
     low, high = _box(low, high)
-    return _curvature(fun, args, low, high, key, check_count("num_pairs", num_pairs))
+    return _curvature(fun, as_data(args), low, high, key, check_count("num_pairs", num_pairs))
 
 
 def check_inequalities(
@@ -159,7 +159,7 @@ def check_inequalities(
     low, high = _box(low, high)
     best = jnp.asarray(jnp.nan if minimum is None else minimum, low.dtype)
     constants = (jnp.asarray(smoothness, low.dtype), jnp.asarray(strong_convexity, low.dtype), best)
-    slack = _slacks(fun, args, low, high, key, check_count("num_pairs", num_pairs), constants)
+    slack = _slacks(fun, as_data(args), low, high, key, check_count("num_pairs", num_pairs), constants)
     if minimum is None:
         slack = {name: value for name, value in slack.items() if name != "gradient bound"}
     return InequalityReport(slack, tol)

@@ -92,7 +92,7 @@ def minimise_on_host(
     r"""The minimum of `function` from `start`, in the coordinates of `axes` (None: as they are).
 
     `function(x)` gives value and gradient, or value, gradient and Hessian; a value that is not finite is a
-    wall. `judge` may end the search by a status of its own.
+    wall. Ctrl-C is raised. `judge` may end the search by a status of its own.
 
     >>> found = minimise_on_host(lambda x: (((x - 3) ** 2).sum(), 2 * (x - 3)), [0.0, 1.0])
     >>> found.state.round(6).tolist(), found.status.name
@@ -129,7 +129,7 @@ def minimise_on_host(
     seen = (np.inf, 1.0) if white else (0.0, 0.0)
     blank = Walk(zeros, np.nan, zeros, ones, white, zeros, zeros, np.nan, np.inf, 0, *seen)
     size = 1.0 if white else np.abs(origin).max(initial=0.0)
-    run = run_in_blocks(step, blank, num_steps=max_steps, judge=ended, compiled=False)
+    run = run_in_blocks(step, blank, num_steps=max_steps, judge=ended, compiled=False, partial=False)
     last = Walk(*map(np.asarray, run.state))
     fix = "Choose a start at which the function and its gradient exist."
     check(bool(np.isfinite(last.value)), "function", "finite at `start`", float(run.trace[0]), fix)

@@ -22,7 +22,7 @@ from jax.flatten_util import ravel_pytree
 from tractable.core.checks import as_float, check
 from tractable.core.iterate import Ended
 from tractable.core.module import Module, field
-from tractable.core.programs import program
+from tractable.core.programs import as_data, program
 from tractable.core.types import Array, ArrayLike, Float, PyTree, Scalar
 from tractable.core.verdict import Verdict
 
@@ -134,6 +134,7 @@ def kkt_report(
     """
     point = jax.tree.map(lambda leaf: as_float("point", leaf), point)
     constraints = (inequality, equality)
+    args = as_data(args)
     counts = constraint_counts(constraints, point, args)
     given = (inequality_multipliers, equality_multipliers)
     names = ("inequality_multipliers", "equality_multipliers")

@@ -22,7 +22,7 @@ import numpy as np
 from tractable.core.checks import as_float, check, check_count, check_shape
 from tractable.core.keys import takes_key
 from tractable.core.module import Module, field
-from tractable.core.programs import program
+from tractable.core.programs import as_data, program
 from tractable.core.types import Array, ArrayLike, Key, Scalar
 from tractable.optim.convexity import box_points
 
@@ -83,7 +83,7 @@ def lipschitz(
     low, high = as_float("low", low), as_float("high", high)
     check_shape("high", high, low.shape)
     check(bool((np.asarray(low) < np.asarray(high)).all()), "low", "below `high`", f"{low} and {high}")
-    return _estimate(fun, args, low, high, key, check_count("num_points", num_points, least=2))
+    return _estimate(fun, as_data(args), low, high, key, check_count("num_points", num_points, least=2))
 
 
 def lipschitz_growth(

@@ -180,7 +180,9 @@ def entropy_newton(
         return Status.converged if sizes[-1] <= _PRIMAL * np.sqrt(each.size) else None
 
     inner = {"probs": start, "prices": np.zeros(len(wanted))}
-    return run_in_blocks(step, inner | {"scaled": inner}, num_steps=max_steps, judge=judge, compiled=False)
+    return run_in_blocks(
+        step, inner | {"scaled": inner}, num_steps=max_steps, judge=judge, compiled=False, partial=False
+    )
 
 
 def _solve(

@@ -26,7 +26,7 @@ from jax.flatten_util import ravel_pytree
 from tractable.core.checks import as_float, check, check_count, check_option, is_concrete
 from tractable.core.iterate import Run, Status, run, run_until
 from tractable.core.module import Module, field
-from tractable.core.programs import program
+from tractable.core.programs import as_data, program
 from tractable.core.types import Array, Float, Int, Scalar
 from tractable.core.verdict import Verdict
 from tractable.optim.curvature import least_curvature
@@ -93,7 +93,7 @@ def minimise(
     check(not is_concrete(tol) or bool(tol >= 0), "tol", "zero or positive", tol)
     check_option("stop", stop, tuple(_CONVERGED))
     start, method = _checked(start, method, gradient)
-    found = _search(fun, method, start, args, jnp.asarray(tol), max_steps, stop, gradient)
+    found = _search(fun, method, start, as_data(args), jnp.asarray(tol), max_steps, stop, gradient)
     if is_concrete(found.value):
         fix = "Choose a start at which the objective and its gradient exist."
         check(bool(jnp.isfinite(found.value)), "fun", "finite at `start`", float(found.value), fix)
@@ -133,7 +133,7 @@ def trajectory(
     """The path of `num_steps` steps without any stopping rule: for pictures and for checks of rates."""
     num_steps = check_count("num_steps", num_steps)
     start, method = _checked(start, method, gradient)
-    return _path(fun, method, start, args, num_steps, gradient)
+    return _path(fun, method, start, as_data(args), num_steps, gradient)
 
 
 def _checked(start: Any, method: Method | None, gradient: Gradient) -> tuple[Any, Method]:

@@ -12,7 +12,6 @@ References.  Beck and Teboulle (2009); Friedman, Hastie and Tibshirani (2010).
 
 from abc import abstractmethod
 from collections.abc import Callable
-from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +19,7 @@ import jax.numpy as jnp
 from tractable.core.checks import as_float, check_shape
 from tractable.core.iterate import Run, run_until
 from tractable.core.module import Module, field
+from tractable.core.programs import program
 from tractable.core.support import nonnegative
 from tractable.core.types import Array, ArrayLike, Float, Scalar
 from tractable.optim.objective import Iterate, Method, Objective
@@ -142,7 +142,7 @@ def coordinate_descent(
     return _sweeps(gram, shift, penalty, first, jnp.asarray(tol), max_steps)
 
 
-@partial(jax.jit, static_argnums=5)
+@program
 def _sweeps(gram: Array, shift: Array, penalty: L1Penalty, start: Array, tol: Array, max_steps: int) -> Run:
     strength = jnp.broadcast_to(penalty.strength, shift.shape)
     ridge = jnp.broadcast_to(penalty.ridge, shift.shape)

@@ -17,7 +17,7 @@ import jax.random as jr
 
 from tractable.core.checks import as_float, check, check_count, check_shape
 from tractable.core.module import Module
-from tractable.core.programs import program
+from tractable.core.programs import as_data, program
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
 
 __all__ = ["SteepestDirection", "distance_to_line", "steepest_direction"]
@@ -55,7 +55,7 @@ def steepest_direction(
     else:
         drawn = jr.normal(key, (num_directions, point.size))
         directions = drawn / jnp.linalg.norm(drawn, axis=1, keepdims=True)
-    return _search(fun, point, args, jnp.asarray(radius), directions)
+    return _search(fun, point, as_data(args), jnp.asarray(radius), directions)
 
 
 def distance_to_line(point: ArrayLike, direction: ArrayLike, target: ArrayLike) -> Scalar:

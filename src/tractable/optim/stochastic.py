@@ -31,7 +31,7 @@ from tractable.core.fingerprint import digest
 from tractable.core.iterate import Run, Status, run
 from tractable.core.keys import takes_key
 from tractable.core.module import Module, field
-from tractable.core.programs import program
+from tractable.core.programs import as_data, program
 from tractable.core.types import Array, ArrayLike, Float, Int, Key, Scalar
 from tractable.optim.gradient import Adam, FirstOrder
 from tractable.optim.objective import Method
@@ -77,7 +77,7 @@ def minimise_batches(
     check(tol is None or tol >= 0, "tol", "zero or positive, or None", tol)
     method = _first_order(method)
     params, rest = _split(start)
-    rule = _Rule(method, rest, args, loss, penalty, batch, shuffle)
+    rule = _Rule(method, rest, as_data(args), loss, penalty, batch, shuffle)
     nothing = jnp.asarray(jnp.nan)
     if chunk is not None or isinstance(data, Chunks):
         step, compiled = _streamed(rule, data, chunk, weights), False

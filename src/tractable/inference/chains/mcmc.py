@@ -23,7 +23,6 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from tractable.core import storage
@@ -32,6 +31,7 @@ from tractable.core.fingerprint import check_same_values, digest
 from tractable.core.host_random import key_words
 from tractable.core.iterate import Status
 from tractable.core.keys import takes_key
+from tractable.core.programs import as_data
 from tractable.core.progress import progress_bar
 from tractable.core.types import Key, PyTree
 from tractable.inference.chains.posterior import ChainPosterior
@@ -220,7 +220,7 @@ def _target(
 ) -> tuple[Any, Any]:
     """The density as the sampler wants it, and the start in that space."""
     if sampler.space == "native":
-        data = jax.tree.map(lambda leaf: jnp.asarray(leaf) if eqx.is_array_like(leaf) else leaf, args)
+        data = as_data(args)
         return NativeTarget(log_density, data), jax.tree.map(np.asarray, start)
     free, target = FlatTarget.of(log_density, start, args, supports=supports)
     return target, np.asarray(free)
@@ -238,8 +238,9 @@ def _begun(target: Any, sampler: Sampler, free: Any, words: np.ndarray, plan: Pl
     identity = identity_whitening(free, kind) if learns else None
     distinct = num_superchains(plan.num_chains) or plan.num_chains
     count, behind = max(distinct, _SCATTERED) if learns else distinct, Whitened(target, identity)
-    with ThreadPoolExecutor(2) as aside:  # the block compiles while the starts are looked at
-        lane = np.stack([free] * plan.num_chains) if sampler.ensemble else free
+    lane = np.stack([free] * plan.num_chains) if sampler.ensemble else free
+    aside = ThreadPoolExecutor(2)  # the block compiles while the starts are looked at
+    try:
         compiled = aside.submit(compile_block, behind, sampler, lane)
         aside.submit(importlib.import_module, "pandas")  # for the summary: half a second gained
         single = NUTS() if sampler.ensemble else sampler  # looks at one point
@@ -251,6 +252,8 @@ def _begun(target: Any, sampler: Sampler, free: Any, words: np.ndarray, plan: Pl
             moved = among_modes(round_, single, whitening.inverse(own), words, float(plan.spread))
             own = whitening.points(moved)
         compiled.result()
+    finally:
+        aside.shutdown(wait=False)  # after Ctrl-C nobody waits for the compiler
     positions = np.repeat(own, plan.num_chains // distinct, axis=0)
     if whitening is None:
         return Chains.at(target, sampler, words, positions)

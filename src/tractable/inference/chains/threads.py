@@ -14,8 +14,6 @@ Cost.        Nothing per step beyond the sampler's; one dispatch per block and c
 """
 
 import dataclasses
-import os
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import equinox as eqx
@@ -25,6 +23,7 @@ import jax.random as jr
 import numpy as np
 
 from tractable.core.host_random import seeds
+from tractable.core.interrupts import in_threads
 from tractable.core.iterate import run
 from tractable.core.module import Module
 from tractable.core.programs import program
@@ -147,7 +146,7 @@ class Chains(Module):
         """The chains after `steps` recorded steps, at most a block, and the records."""
         behind, lanes = Whitened(target, self.whitening), zip(self.states, self.tunings, self._keys(steps))
         work = [(behind, self.sampler, *lane, steps, self.adapting) for lane in lanes]
-        made = _in_threads(run_block, work)
+        made = list(in_threads(lambda lane: run_block(*lane), work))
         states, tunings, records = zip(*made)
         join = _turned if self.sampler.ensemble else lambda *leaves: np.stack(leaves)
         whole = jax.tree.map(lambda *leaves: join(*[np.asarray(leaf)[:steps] for leaf in leaves]), *records)
@@ -217,13 +216,6 @@ def run_block(
 
 def _turned(leaf: np.ndarray) -> np.ndarray:
     return np.swapaxes(leaf, 0, 1)  # (steps, chains, ...) of the one lane
-
-
-def _in_threads(work: Any, items: list[tuple]) -> list:
-    if len(items) == 1:
-        return [work(*items[0])]
-    with ThreadPoolExecutor(min(len(items), os.cpu_count() or 1)) as pool:
-        return list(pool.map(work, *zip(*items)))
 
 
 def as_arrays(tree: Any) -> Any:

@@ -23,7 +23,7 @@ from tractable.core.checks import as_float, check, check_count, check_entries, c
 from tractable.core.iterate import run_until
 from tractable.core.keys import takes_key
 from tractable.core.numerics import log_mean_exp
-from tractable.core.programs import program
+from tractable.core.programs import as_data, program
 from tractable.core.types import Array, ArrayLike, Key, Scalar
 from tractable.distributions.gaussian import Gaussian
 from tractable.inference.posterior import Posterior
@@ -76,7 +76,7 @@ def bridge_evidence(
     fitted = Gaussian.fit(first, ddof=1) if proposal is None else proposal
     count = second.shape[0] * second.shape[1]
     num = count if num_proposals is None else check_count("num_proposals", num_proposals, least=2)
-    ours, theirs = _log_ratios(log_density, second, fitted, key, num, args)
+    ours, theirs = _log_ratios(log_density, second, fitted, key, num, as_data(args))
     must = "finite at every draw of the posterior"
     check_entries("log_density", ours, np.isfinite, must, got="a log-ratio of {}")
     check(not bool(jnp.isnan(theirs).any()), "log_density", "not NaN at draws of the proposal", "NaN")

@@ -128,15 +128,24 @@ def em(
 
 
 def best_of(starts: Sequence[Any], data: Any, algorithm: Any = None, **options: Any) -> Run:
-    """Fit from each start and keep the run whose last objective is highest; a run that failed never wins."""
+    """Fit from each start and keep the run whose last objective is highest; a run that failed never wins.
+
+    Ctrl-C is raised: the best of a part of the starts is no answer.
+    """
     check(len(starts) > 0, "starts", "at least one model", "none")
-    runs = [(algorithm or EM()).fit(start, data, **options) for start in starts]
+    runs = [_whole((algorithm or EM()).fit(start, data, **options)) for start in starts]
 
     def height(run: Run) -> float:
         last = float(run.values[-1])
         return last if run.status not in (Status.not_finite, Status.decreased) else -jnp.inf
 
     return max(runs, key=height)
+
+
+def _whole(run: Run) -> Run:
+    if run.status is Status.interrupted:
+        raise KeyboardInterrupt
+    return run
 
 
 def objective(model: Any, data: Any, weights: ArrayLike | None = None) -> Scalar:

@@ -17,7 +17,6 @@ References.  Gordon, Salmond and Smith (1993); Doucet, Godsill and Andrieu (2000
 from collections.abc import Callable
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -26,7 +25,7 @@ import numpy as np
 from tractable.core.checks import as_float, check, check_count, check_option, is_concrete
 from tractable.core.keys import takes_key
 from tractable.core.module import Module, field
-from tractable.core.programs import program
+from tractable.core.programs import as_data, program
 from tractable.core.types import Array, ArrayLike, Bool, Float, Key, PyTree
 from tractable.core.verdict import Verdict
 from tractable.inference.particles.replicates import evidence_of_replicates, mean_of_replicates
@@ -129,7 +128,7 @@ def particle_filter(
     check_option("resampling", resampling, resampling_schemes)
     check(0 <= ess_threshold <= 1, "ess_threshold", "a share from 0 to 1", ess_threshold)
     ys, missing = _as_observations(observations)
-    args = jax.tree.map(lambda leaf: jnp.asarray(leaf) if eqx.is_array_like(leaf) else leaf, args)
+    args = as_data(args)
     model = StateSpace(initial, transition, observation_log_density, proposal, args)
     plan = (*sizes, resampling, history)
     return _replicate(model, ys, missing, jnp.asarray(ess_threshold, float), key, plan)

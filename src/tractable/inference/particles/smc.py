@@ -35,7 +35,7 @@ from tractable.core.estimate import Estimate
 from tractable.core.iterate import Ended, Run, Status
 from tractable.core.keys import takes_key
 from tractable.core.module import field
-from tractable.core.programs import program
+from tractable.core.programs import as_data, program
 from tractable.core.types import Array, ArrayLike, Float, Int, Key
 from tractable.core.verdict import Verdict
 from tractable.inference.joint import as_prior, state
@@ -132,7 +132,7 @@ def smc(
     plan = _as_plan(num_particles, num_groups, num_moves, waste_free, temperatures is None, tune, resampling)
     check(0 < ess_target < 1, "ess_target", "a share between 0 and 1", ess_target)
     source, found_supports = as_prior(prior, supports)
-    args = jax.tree.map(lambda leaf: jnp.asarray(leaf) if eqx.is_array_like(leaf) else leaf, args)
+    args = as_data(args)
     statement, _, args, _ = state(None, (), source, likelihood, args, observed, found_supports)
     pointwise = statement.pointwise
     key_start, key_run = jr.split(key)

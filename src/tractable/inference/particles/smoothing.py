@@ -12,7 +12,6 @@ References.  Kitagawa (1996); Godsill, Doucet and West (2004), "Monte Carlo smoo
 from collections.abc import Callable
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -22,7 +21,7 @@ from tractable.core.checks import check_count
 from tractable.core.iterate import run
 from tractable.core.keys import takes_key
 from tractable.core.module import Module, field
-from tractable.core.programs import program
+from tractable.core.programs import as_data, program
 from tractable.core.types import Array, Float, Int, Key, PyTree
 from tractable.core.verdict import Verdict
 from tractable.inference.particles.filter import Filtered
@@ -82,7 +81,7 @@ def backward_sample(
     """
     history = filtered.full_history()
     num_paths = check_count("num_paths", num_paths)
-    args = jax.tree.map(lambda leaf: jnp.asarray(leaf) if eqx.is_array_like(leaf) else leaf, args)
+    args = as_data(args)
     paths, distinct = _sample_back(transition, history, key, num_paths, args)
     weights = jnp.full((filtered.ess.shape[0], num_paths), -np.log(num_paths), history.log_weights.dtype)
     return SmoothedPaths(paths, weights, distinct, "backward sampling")

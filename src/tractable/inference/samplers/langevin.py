@@ -37,7 +37,7 @@ from tractable.core.estimate import Estimate
 from tractable.core.iterate import run
 from tractable.core.keys import takes_key
 from tractable.core.module import Module, field
-from tractable.core.programs import program
+from tractable.core.programs import as_data, program
 from tractable.core.support import positive
 from tractable.core.types import Array, ArrayLike, Float, Key
 from tractable.core.verdict import Verdict
@@ -151,7 +151,7 @@ def langevin(
     check_finite("start", start)
     num_steps = check_count("num_steps", num_steps, least=4)
     step_size = ULA(as_float("step_size", step_size)).step_size.astype(start.dtype)
-    draws, scores = _langevin(score, start, key, step_size, num_steps, args)
+    draws, scores = _langevin(score, start, key, step_size, num_steps, as_data(args))
     return LangevinDraws(draws, _stein(draws, scores, True), step_size[None], 0.0, num_steps)
 
 
@@ -189,7 +189,7 @@ def annealed_langevin(
         ULA(as_float("step_size", step_size)).step_size.astype(start.dtype) * sigmas.astype(start.dtype) ** 2
     )
     levels = (sigmas.astype(start.dtype), steps)
-    draws, scores = _anneal(score, start, key, levels, num_steps, args)
+    draws, scores = _anneal(score, start, key, levels, num_steps, as_data(args))
     stein = _stein(draws, scores, False)
     if denoise:
         draws = draws + levels[0][-1] ** 2 * scores

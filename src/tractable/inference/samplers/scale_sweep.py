@@ -18,7 +18,7 @@ from tractable.core.checks import as_float, check, check_count, is_concrete
 from tractable.core.iterate import run
 from tractable.core.keys import takes_key
 from tractable.core.module import Module, field
-from tractable.core.programs import program
+from tractable.core.programs import as_data, program
 from tractable.core.types import Array, ArrayLike, Bool, Float, Key, Scalar
 from tractable.core.verdict import Verdict
 from tractable.inference.samplers.metropolis import RandomWalkMetropolis
@@ -90,7 +90,9 @@ def scale_sweep(
     check(hasattr(sampler, "step_size"), "sampler", "a sampler with a `step_size`", type(sampler).__name__)
     counts = check_count("num_draws", num_draws, 4), check_count("num_warmup", num_warmup, 0)
     num_chains = check_count("num_chains", num_chains)
-    found = _sweep(log_density, sampler, as_float("start", start), sizes, key, (*counts, num_chains), args)
+    found = _sweep(
+        log_density, sampler, as_float("start", start), sizes, key, (*counts, num_chains), as_data(args)
+    )
     return ScaleSweep(sizes, *found, num_draws=num_chains * counts[0])
 
 

@@ -11,13 +11,13 @@ References.  Vehtari, Gelman, Simpson, Carpenter and Buerkner (2021).
 
 import os
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import jax
 import numpy as np
 
 from tractable.core.checks import check
+from tractable.core.interrupts import in_threads
 from tractable.core.module import Module, field
 from tractable.inference.trust.diagnostics import (
     as_chains,
@@ -67,8 +67,8 @@ def examine(draws: Any, probs: Sequence[float | int] = PROBS) -> ChainReport:
         return ChainReport(none, none, table, none, none, none, none, tuple(names), reasons, probs)
     flats = [leaf.reshape(leaf.shape[0], leaf.shape[1], -1) for _, leaf in leaves]
     tasks = [(flat, span) for flat in flats for span in spans_of(flat)]
-    with ThreadPoolExecutor(_THREADS) as pool:  # sorts and transforms leave the interpreter free
-        parts = list(pool.map(lambda task: _rows(block_of(*task), probs), tasks))
+    # sorts and transforms leave the interpreter free
+    parts = list(in_threads(lambda task: _rows(block_of(*task), probs), tasks, _THREADS))
     reasons = np.concatenate([part[0] for part in parts]).tolist()
     table = np.concatenate([part[1] for part in parts])
     mean, sd, mcse, bulk, tail, rhat = table[:, :6].T

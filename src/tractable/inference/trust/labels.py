@@ -197,7 +197,7 @@ def _settled_orders(points: np.ndarray, orders: np.ndarray) -> np.ndarray:
     def judge(_: Any, changed: Any) -> Status | None:
         return Status.converged if changed[-1] == 0 else None
 
-    found = run_in_blocks(step, orders, num_steps=_PASSES, judge=judge, compiled=False)
+    found = run_in_blocks(step, orders, num_steps=_PASSES, judge=judge, compiled=False, partial=False)
     return np.asarray(found.state)
 
 

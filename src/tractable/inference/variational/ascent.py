@@ -268,14 +268,8 @@ def solve(
     tol: float,
 ) -> Minimum:
     """Maximise the bound over fixed draws by L-BFGS (the result minimises minus the bound)."""
-    return minimise(
-        _negative_bound,
-        free,
-        args=(target, family, noise, alpha),
-        max_steps=max_steps,
-        tol=tol,
-        curvature=False,
-    )
+    down = _NegativeBound(target, family, float(alpha))
+    return minimise(down, free, args=(noise,), max_steps=max_steps, tol=tol, curvature=False)
 
 
 @program
@@ -290,8 +284,16 @@ def _gain(ascent: Ascent, landings: Float[Array, "2 p"], key: Key) -> tuple[Scal
     return gains.mean(), gains.std(ddof=1) / math.sqrt(_PAIRS)
 
 
-def _negative_bound(free: Array, target: FlatTarget, family: Rebuild, noise: Array, alpha: float) -> Scalar:
-    return -surrogate(target, family(free)[0], noise, gradient="pathwise", alpha=alpha)[0]
+class _NegativeBound(Module):
+    """Minus the bound for given noise."""
+
+    target: FlatTarget
+    family: Rebuild
+    alpha: float = field(static=True)
+
+    def __call__(self, free: Array, noise: Array) -> Scalar:
+        family = self.family(free)[0]
+        return -surrogate(self.target, family, noise, gradient="pathwise", alpha=self.alpha)[0]
 
 
 @jax.jit

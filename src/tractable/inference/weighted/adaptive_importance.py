@@ -25,7 +25,7 @@ from tractable.core.keys import takes_key
 from tractable.core.linalg import symmetrise
 from tractable.core.module import Module
 from tractable.core.numerics import log_mean_exp, log_softmax
-from tractable.core.programs import program
+from tractable.core.programs import as_data, program
 from tractable.core.types import Array, Float, Key, Scalar
 from tractable.core.user_code import call_user
 from tractable.core.verdict import Verdict
@@ -95,7 +95,9 @@ def adaptive_importance(
     )
     heavy = None if degrees is None else jnp.asarray(float(degrees))
     keys = jr.split(key, num_rounds)
-    draws, logs, mean, cov, trace = _amis(as_log_density(log_density), start, keys, num_draws, heavy, args)
+    draws, logs, mean, cov, trace = _amis(
+        as_log_density(log_density), start, keys, num_draws, heavy, as_data(args)
+    )
     found = Weighted.of(draws, logs)
     return Adapted(draws, found.log_weights, found.k_hat, False, _proposal(mean, cov, heavy), trace)
 

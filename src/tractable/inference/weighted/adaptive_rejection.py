@@ -24,7 +24,7 @@ from tractable.core.estimate import Estimate
 from tractable.core.iterate import Ended, run_until
 from tractable.core.module import Module
 from tractable.core.numerics import log1mexp, logsumexp
-from tractable.core.programs import program
+from tractable.core.programs import as_data, program
 from tractable.core.types import Array, ArrayLike, Float, Int, Key, Scalar
 from tractable.core.verdict import Verdict
 from tractable.distributions.base import Univariate
@@ -108,6 +108,7 @@ def adaptive_rejection(
     max_points = check_count("max_points", max_points, least=start.size)
     blocks = -(-check_count("max_proposals", max_proposals) // block)
     target = as_log_density(log_density)
+    args = as_data(args)
     _check_start(target, start, args, low, high)
     padded = jnp.concatenate([start, jnp.full(max_points - start.size, jnp.inf, start.dtype)])
     ends = jnp.asarray([float(low), float(high)], start.dtype)

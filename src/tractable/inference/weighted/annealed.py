@@ -22,7 +22,7 @@ from tractable.core.checks import as_float, check, check_count, check_entries, c
 from tractable.core.iterate import run
 from tractable.core.keys import takes_key
 from tractable.core.module import Module, field
-from tractable.core.programs import program
+from tractable.core.programs import as_data, program
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
 from tractable.core.user_code import call_user
 from tractable.distributions.base import Distribution
@@ -86,7 +86,9 @@ def annealed_importance(
     kernel = RandomWalk(base.std) if transition is None else transition
     num_moves = check_count("num_moves", num_moves)
     target = as_log_density(log_density)
-    draws, logs, acceptance = _anneal(target, base, kernel, ladder, key, (num_draws, num_moves), args)
+    draws, logs, acceptance = _anneal(
+        target, base, kernel, ladder, key, (num_draws, num_moves), as_data(args)
+    )
     check_entries("log_density", logs, lambda v: ~np.isnan(v), "not NaN on the way", got="log-weight {}")
     found = Weighted.of(draws, logs)
     return Annealed(draws, found.log_weights, found.k_hat, False, ladder, acceptance)

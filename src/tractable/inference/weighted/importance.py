@@ -22,7 +22,7 @@ from tractable.core.estimate import Estimate
 from tractable.core.keys import takes_key
 from tractable.core.module import field
 from tractable.core.numerics import safe_log
-from tractable.core.programs import program
+from tractable.core.programs import as_data, program
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
 from tractable.core.user_code import call_user
 from tractable.core.verdict import Verdict
@@ -172,7 +172,7 @@ def importance(
     """
     check_count("num_draws", num_draws, least=2)
     known = isinstance(log_density, Distribution) if normalised is None else normalised
-    draws, logs = _weigh(as_log_density(log_density), proposal, key, num_draws, args)
+    draws, logs = _weigh(as_log_density(log_density), proposal, key, num_draws, as_data(args))
     fix = "The density must be a number or minus infinity at every draw of the proposal."
     if is_concrete(logs):
         ok = ~np.isnan(np.asarray(logs))

@@ -24,7 +24,7 @@ from tractable.core.estimate import Estimate
 from tractable.core.iterate import Ended, Status, run_until
 from tractable.core.keys import takes_key
 from tractable.core.module import Module
-from tractable.core.programs import program
+from tractable.core.programs import as_data, program
 from tractable.core.types import Array, ArrayLike, Int, Key, Scalar
 from tractable.core.user_code import call_user
 from tractable.core.verdict import Verdict
@@ -119,7 +119,9 @@ def rejection(
     bound = as_float("log_bound", log_bound)
     check(bound.ndim == 0, "log_bound", "one number, log M", f"shape {bound.shape}")
     blocks = -(-check_count("max_proposals", max_proposals) // block)
-    return _reject(as_log_density(log_density), proposal, bound, key, (num_draws, block, blocks), args)
+    return _reject(
+        as_log_density(log_density), proposal, bound, key, (num_draws, block, blocks), as_data(args)
+    )
 
 
 def find_envelope(
@@ -139,6 +141,7 @@ def find_envelope(
     """
     check_count("num_starts", num_starts, most=check_count("num_draws", num_draws))
     ratio = _LogRatio(as_log_density(log_density), proposal)
+    args = as_data(args)
     points, values = _scan(ratio, key, num_draws, args)
     best = jnp.argsort(-values)[:num_starts]
     runs = [

@@ -14,10 +14,8 @@ Cost.        $O(n p^2)$ once, then $O(p^2)$ per sweep; the number of rows never 
 References.  Tibshirani (1996); Friedman, Hastie and Tibshirani (2010); Kim et al. (2007) for the gap.
 """
 
-from functools import partial
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy.linalg as sl
@@ -25,6 +23,7 @@ import scipy.linalg as sl
 from tractable.core.checks import check, check_count, check_nonnegative, check_option, namespace
 from tractable.core.iterate import Run, run
 from tractable.core.module import Module, field
+from tractable.core.programs import program
 from tractable.core.rows import Rows, points
 from tractable.core.types import Array, ArrayLike, Float, Scalar, Values
 from tractable.core.verdict import Verdict
@@ -269,7 +268,7 @@ def _quadratic(x: Array, gram: Array, shift: Array) -> Array:
     return 0.5 * x @ gram @ x - shift @ x
 
 
-@partial(jax.jit, static_argnums=(4, 5))
+@program
 def _follow(gram, shift, thresholds, ridges, tol, max_steps):
     def step(x, threshold):
         found = coordinate_descent(

@@ -8,14 +8,15 @@ Cost.        $O(n d^2)$ in one pass.
 References.  Chan, Golub and LeVeque (1983), algorithms for computing the sample variance.
 """
 
+import itertools
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from tractable.core.blas import one_blas_thread
+from tractable.core.interrupts import in_threads
 
 __all__ = ["Products", "over_rows", "products_of"]
 
@@ -88,5 +89,4 @@ def over_rows(part: Callable[[int, int], Any], num_rows: int) -> list[Any]:
     with one_blas_thread():
         if count == 1:
             return [part(0, num_rows)]
-        with ThreadPoolExecutor(count) as pool:
-            return list(pool.map(part, ends[:-1], ends[1:]))
+        return list(in_threads(lambda pair: part(*pair), itertools.pairwise(ends), count))

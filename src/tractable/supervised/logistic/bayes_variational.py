@@ -85,7 +85,7 @@ def variational_logistic(
         "before": np.asarray(-np.inf),
     }
     count = check_count("max_steps", max_steps)
-    found = run_in_blocks(step, first | blank, num_steps=count, judge=judge, compiled=False)
+    found = run_in_blocks(step, first | blank, num_steps=count, judge=judge, compiled=False, partial=False)
     ended = Status.exhausted if found.status is Status.completed else found.status
     code = never_falls(jnp.asarray(found.trace), jnp.asarray(int(ended)))
     last = found.state

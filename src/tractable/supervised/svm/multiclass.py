@@ -12,7 +12,6 @@ References.  Knerr, Personnaz and Dreyfus (1990); Hsu and Lin (2002).
 
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from itertools import combinations
 from typing import Any
 
@@ -20,6 +19,7 @@ import numpy as np
 
 from tractable.core.checks import check
 from tractable.core.host_random import generator
+from tractable.core.interrupts import heard, in_threads
 from tractable.core.iterate import Ended, Status
 from tractable.core.module import Module, field
 from tractable.core.rows import Rows, points
@@ -152,10 +152,10 @@ class _Pairs:
     def _spread(self, solve: Callable[[np.ndarray], Any], pairs: Values) -> None:
         """Pairs over threads: the loops release the interpreter's lock."""
         if self.workers == 1:
-            solve(pairs)
+            heard(solve, pairs)
             return
-        with ThreadPoolExecutor(self.workers) as pool:
-            list(pool.map(solve, [pairs[start :: self.workers].copy() for start in range(self.workers)]))
+        shares = [pairs[start :: self.workers].copy() for start in range(self.workers)]
+        list(in_threads(solve, shares, self.workers))
 
     def _together(self, coefficients: Values, report: Values) -> Values:
         """Pairs with views of one kernel matrix, in one call per thread; which are left to be finished."""

@@ -21,6 +21,7 @@ import numpy as np
 import scipy.linalg as sl
 
 from tractable.core.checks import check
+from tractable.core.interrupts import heard
 from tractable.core.iterate import Ended, Status
 from tractable.core.module import Module, field
 from tractable.core.types import Values
@@ -193,8 +194,9 @@ class _Work:
         from tractable.supervised.svm import loops  # numba: half a second, then what it compiles
 
         if len(spans) == 0:
-            return loops.step_singles(self.state, self.epsilon, self.form, self.store, tol, period)
-        return loops.step_pairs(self.state, self.epsilon, spans, False, self.form, self.store, tol, period)
+            return heard(loops.step_singles, self.state, self.epsilon, self.form, self.store, tol, period)
+        pairs = self.state, self.epsilon, spans, False, self.form, self.store
+        return heard(loops.step_pairs, *pairs, tol, period)
 
     def _serve(self, row: int) -> None:
         """Makes room in a full store, and fetches rows of a kernel from outside, the likeliest together."""

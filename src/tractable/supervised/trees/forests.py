@@ -12,9 +12,6 @@ Cost.        Trees in parallel threads, $O(m\,n)$ for each level of each with $m
 References.  Breiman (1996, 2001); Depeweg et al. (2018).
 """
 
-import os
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -22,6 +19,7 @@ import numpy as np
 from tractable.core.checks import check, check_count, check_option, namespace
 from tractable.core.chunks import bucket_size
 from tractable.core.host_random import seeds
+from tractable.core.interrupts import in_threads
 from tractable.core.keys import takes_key
 from tractable.core.module import field
 from tractable.core.rows import Rows, points
@@ -40,7 +38,7 @@ from tractable.supervised.trees.growth import (
 from tractable.supervised.trees.splits import CRITERIA
 from tractable.supervised.trees.tree import Nodes, Tree, answers, sum_leaf_values, walk
 
-__all__ = ["Forest", "canonical_order", "draw_rows", "fit_forest", "in_threads"]
+__all__ = ["Forest", "canonical_order", "draw_rows", "fit_forest"]
 
 _BLOCK = 8192
 _BATCH = 50_000  # rows of trees that are grown together
@@ -202,19 +200,6 @@ def draw_rows(weights: np.ndarray, seed: Any, share: float = 1.0) -> Float[Value
     generator = np.random.Generator(np.random.SFC64(int(seed)))
     places = np.sort(generator.random(max(1, round(share * total)))) * ends[-1]
     return np.diff(np.searchsorted(places, ends, side="left"), prepend=0).astype(np.float64)
-
-
-def in_threads(
-    function: Callable[[Any], Any], inputs: Iterable[Any], num_threads: int | None
-) -> Iterable[Any]:
-    """`function` of each input, in order, computed in threads (as many as there are processors)."""
-    inputs = list(inputs)
-    count = min(len(inputs), num_threads or os.cpu_count() or 1)
-    if count <= 1:
-        yield from map(function, inputs)
-        return
-    with ThreadPoolExecutor(count) as pool:
-        yield from pool.map(function, inputs)
 
 
 def _gather(

@@ -15,12 +15,13 @@ import numpy as np
 
 from tractable.core.checks import check_count, check_option, namespace
 from tractable.core.host_random import seeds
+from tractable.core.interrupts import in_threads
 from tractable.core.keys import takes_key
 from tractable.core.module import Module
 from tractable.core.rows import Rows, points
 from tractable.core.types import ArrayLike, Float, Key, Values
 from tractable.core.verdict import Verdict
-from tractable.supervised.trees.forests import canonical_order, draw_rows, in_threads
+from tractable.supervised.trees.forests import canonical_order, draw_rows
 from tractable.supervised.trees.growth import Growth, code_columns, grow_tree, sample_of
 from tractable.supervised.trees.splits import CRITERIA
 from tractable.supervised.trees.tree import Tree, answers
