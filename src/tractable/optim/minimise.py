@@ -93,7 +93,8 @@ def minimise(
     check(not is_concrete(tol) or bool(tol >= 0), "tol", "zero or positive", tol)
     check_option("stop", stop, tuple(_CONVERGED))
     start, method = _checked(start, method, gradient)
-    found = _search(fun, method, start, as_data(args), jnp.asarray(tol), max_steps, stop, gradient)
+    args = as_data(args)
+    found = _search(fun, method, start, args, jnp.asarray(tol), max_steps, stop, gradient)
     if is_concrete(found.value):
         fix = "Choose a start at which the objective and its gradient exist."
         check(bool(jnp.isfinite(found.value)), "fun", "finite at `start`", float(found.value), fix)

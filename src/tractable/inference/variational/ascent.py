@@ -268,8 +268,8 @@ def solve(
     tol: float,
 ) -> Minimum:
     """Maximise the bound over fixed draws by L-BFGS (the result minimises minus the bound)."""
-    down = _NegativeBound(target, family, float(alpha))
-    return minimise(down, free, args=(noise,), max_steps=max_steps, tol=tol, curvature=False)
+    options = {"max_steps": max_steps, "tol": tol, "curvature": False}
+    return minimise(_NegativeBound(float(alpha)), free, args=(target, family, noise), **options)
 
 
 @program
@@ -285,15 +285,12 @@ def _gain(ascent: Ascent, landings: Float[Array, "2 p"], key: Key) -> tuple[Scal
 
 
 class _NegativeBound(Module):
-    """Minus the bound for given noise."""
+    """Minus the bound of one order, for given noise."""
 
-    target: FlatTarget
-    family: Rebuild
     alpha: float = field(static=True)
 
-    def __call__(self, free: Array, noise: Array) -> Scalar:
-        family = self.family(free)[0]
-        return -surrogate(self.target, family, noise, gradient="pathwise", alpha=self.alpha)[0]
+    def __call__(self, free: Array, target: FlatTarget, family: Rebuild, noise: Array) -> Scalar:
+        return -surrogate(target, family(free)[0], noise, gradient="pathwise", alpha=self.alpha)[0]
 
 
 @jax.jit

@@ -234,7 +234,9 @@ def _reweighted(problem: _Problem, loss: Any, tol: float, max_steps: int) -> _Fo
 
     scale, steps, code = loss.scale(residual, w, None), 0, Status.converged
     if scale > _SMALLEST:
-        run = run_in_blocks(step, (theta, scale, residual), num_steps=max_steps, judge=judge, compiled=False)
+        run = run_in_blocks(
+            step, (theta, scale, residual), num_steps=max_steps, judge=judge, compiled=False, partial=False
+        )
         theta, residual, scale = np.asarray(run.state[0]), np.asarray(run.state[2]), float(run.state[1])
         steps, code = int(run.num_steps), run.status
     if type(loss) is _Absolute:
