@@ -63,7 +63,7 @@ def run_in_blocks(
     """
     total, block = num_steps_of(inputs, num_steps), check_count("block", block)
     start, rows = jax.tree.map(_strong, start), _Rows.of(inputs)
-    mark = _mark(step, start, rows, total)
+    mark = "" if checkpoint is None else _mark(step, start, rows, total)
 
     def shapes() -> Any:
         """Of one record; asked for only where there are none to look at, since it traces the step."""
