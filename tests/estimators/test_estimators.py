@@ -122,6 +122,16 @@ def test_what_is_no_number_is_refused_by_column_and_row(column, message):
         fitted.predict(frame.to_numpy(object))
 
 
+@pytest.mark.parametrize("size", [1e300, 1e-300])
+def test_sizes_whose_squares_are_no_numbers_are_refused_by_column(size):
+    X, y = data("RidgeRegressor", 12)
+    frame = pd.DataFrame(X * [1.0, size, 1.0], columns=["age", "height", "weight"])
+    with pytest.raises(ValueError, match=r"`X` must be zero, or of sizes.*in column 'height'"):
+        BayesianLinearRegressor().fit(frame, y)
+    with pytest.raises(ValueError, match=r"`y` must be zero, or of sizes"):
+        BayesianLinearRegressor().fit(X, y * size)
+
+
 @every
 def test_constant_columns_and_repeated_rows_are_harmless(name):
     X, y = data(name, 40)

@@ -31,10 +31,10 @@ ALL = [LinearRegressor, RidgeRegressor, LassoRegressor, RobustRegressor, Recursi
     [
         (LinearRegressor(), LinearRegression()),
         (LinearRegressor(fit_intercept=False), LinearRegression(fit_intercept=False)),
-        (RidgeRegressor(2.5), Ridge(2.5)),
-        (RidgeRegressor(0.1, fit_intercept=False), Ridge(0.1, fit_intercept=False)),
-        (LassoRegressor(0.2), Lasso(0.2, tol=1e-12)),
-        (LassoRegressor(0.1, l1_ratio=0.3), ElasticNet(0.1, l1_ratio=0.3, tol=1e-12)),
+        (RidgeRegressor(2.5, standardise=False), Ridge(2.5)),
+        (RidgeRegressor(0.1, fit_intercept=False, standardise=False), Ridge(0.1, fit_intercept=False)),
+        (LassoRegressor(0.2, standardise=False), Lasso(0.2, tol=1e-12)),
+        (LassoRegressor(0.1, l1_ratio=0.3, standardise=False), ElasticNet(0.1, l1_ratio=0.3, tol=1e-12)),
     ],
 )
 def test_scikit_learn_is_met(ours, theirs):
@@ -47,7 +47,10 @@ def test_scikit_learn_is_met(ours, theirs):
 
 def test_several_targets():
     both = np.stack([Y, 2 * Y - X[:, 0]], axis=1)
-    for ours, theirs in ((LinearRegressor(), LinearRegression()), (RidgeRegressor(), Ridge())):
+    for ours, theirs in (
+        (LinearRegressor(), LinearRegression()),
+        (RidgeRegressor(standardise=False), Ridge()),
+    ):
         a, b = ours.fit(X, both), theirs.fit(X, both)
         assert a.coef_.shape == (2, 5)
         np.testing.assert_allclose(a.coef_, b.coef_, atol=1e-10)
@@ -88,6 +91,28 @@ def test_recursion_in_parts_is_the_whole_and_nearly_ridge():
     # old rows fade: after a change of regime only the new one is left
     fading = RecursiveRegressor(forgetting=0.9).fit(X, Y).partial_fit(np.tile(X, (3, 1)), np.tile(-Y, 3))
     np.testing.assert_allclose(fading.coef_, -whole.coef_, atol=0.6)
+
+
+@pytest.mark.parametrize("shift", [2000.0, 1e6])
+def test_recursion_does_not_shrink_columns_that_are_far_from_zero(shift):
+    year = np.linspace(shift, shift + 20, 40)[:, None]
+    target = 3.01 * (year[:, 0] - shift) + 500 + 0.1 * GENERATOR.normal(size=40)
+    model = RecursiveRegressor().fit(year, target)
+    np.testing.assert_allclose(model.coef_, LinearRegression().fit(year, target).coef_, rtol=1e-4)
+    low, high = model.predict_interval(year)
+    assert (high - low).max() < 0.6
+
+
+def test_penalties_are_in_the_units_of_columns():
+    size = np.array([1e-3, 1.0, 100.0, 5.0, 1.0])
+    for made in (RidgeRegressor(3.0), LassoRegressor(0.2), LassoRegressor(0.2, l1_ratio=0.5)):
+        plain, scaled = clone(made).fit(X, Y), clone(made).fit(X * size, 7 * Y)
+        np.testing.assert_allclose(scaled.coef_ * size / 7, plain.coef_, rtol=1e-8, atol=1e-12)
+        ours, theirs = scaled.predict_dist(X * size), plain.predict_dist(X)
+        np.testing.assert_allclose(ours.scale / 7, theirs.scale, rtol=1e-8)
+    spread = X.std(0)
+    by_hand = Ridge(3.0).fit(X / spread, Y)
+    np.testing.assert_allclose(RidgeRegressor(3.0).fit(X, Y).coef_, by_hand.coef_ / spread, rtol=1e-9)
 
 
 @pytest.mark.parametrize("loss", ["huber", "absolute", "student"])

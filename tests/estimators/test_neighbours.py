@@ -15,10 +15,12 @@ from tractable.estimators.neighbours import NeighboursClassifier, NeighboursRegr
 def test_agrees_with_scikit_learn(weights):
     X = np.random.default_rng(0).normal(size=(300, 10))
     y, new = X[:, 0] ** 2, X[:40] + 0.1
-    ours, peer = NeighboursRegressor(6, weights=weights), KNeighborsRegressor(6, weights=weights)
+    ours = NeighboursRegressor(6, weights=weights, standardise=False)
+    peer = KNeighborsRegressor(6, weights=weights)
     np.testing.assert_allclose(ours.fit(X, y).predict(new), peer.fit(X, y).predict(new), rtol=1e-6)
     labels = np.digitize(y, [0.2, 1.0])
-    ours, peer = NeighboursClassifier(6, weights=weights), KNeighborsClassifier(6, weights=weights)
+    ours = NeighboursClassifier(6, weights=weights, standardise=False)
+    peer = KNeighborsClassifier(6, weights=weights)
     expected = peer.fit(X, labels).predict_proba(new)
     np.testing.assert_allclose(ours.fit(X, labels).predict_proba(new), expected, rtol=1e-6, atol=1e-12)
 

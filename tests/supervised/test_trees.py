@@ -8,8 +8,10 @@ from hypothesis import given
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from tests.oracles.greedy_tree import impurity, splits
+from tractable.core.rows import Rows
 from tractable.distributions.information import entropy
 from tractable.supervised.trees.growth import fit_tree
+from tractable.supervised.trees.held_out import held_out_ratio
 from tractable.supervised.trees.tree import gini, information_gain, prune, pruning_path, split_gain
 
 RNG = np.random.default_rng(0)
@@ -232,3 +234,21 @@ def test_bad_input_is_named():
         information_gain([1, 2], [1])
     with pytest.raises(ValueError, match="`criterion` must be one of"):
         fit_tree(ROWS, CODES, criterion="twoing")
+
+
+def test_held_out_rows_see_through_grown_trees_and_weights_are_copies():
+    generator = np.random.default_rng(0)
+    X, y = generator.normal(size=(200, 3)), generator.normal(size=200)
+
+    def grow(rows):
+        return fit_tree(rows, criterion="variance")
+
+    ratio, degrees = held_out_ratio(Rows.of(X, y, target="number"), grow)
+    # a leaf of one row: an error of 2 and a promise of 1/2, in units of the variance
+    assert abs(ratio - 4) < 5 * 4 * np.sqrt(2 / 200)
+    assert degrees == 199
+    counts = generator.integers(1, 3, 200)
+    once = held_out_ratio(Rows.of(X, y, counts.astype(float), target="number"), grow)
+    copies = Rows.of(np.repeat(X, counts, 0), np.repeat(y, counts), target="number")
+    order = generator.permutation(len(copies.y))
+    assert held_out_ratio(copies.take(order), grow)[0] == pytest.approx(once[0])

@@ -22,9 +22,10 @@ from tractable.core.checks import check, check_nonnegative, check_option, has_va
 from tractable.core.chunks import pad_rows
 from tractable.core.module import Module, field
 
-__all__ = ["Rows", "points", "refuse_text", "row_weights"]
+__all__ = ["Rows", "level_and_size", "points", "refuse_text", "row_weights"]
 
 _TARGETS = ("number", "numbers", "class", "label", "binary", "sign")
+_CONSTANT = 1e-13  # of the size of a column: below it a spread is rounding
 _LARGEST = int(np.finfo(np.float64).max)
 _ENCODE = "Encode names as numbers first, for example with scikit-learn's OneHotEncoder or OrdinalEncoder."
 _DATES = "Turn dates into numbers first, for example days since the earliest."
@@ -199,6 +200,16 @@ def points(
     _check_columns(name, table.shape[1], num_columns, found, names)
     _check_entries(name, table, found if names is None else tuple(names), gaps)
     return table
+
+
+def level_and_size(values: np.ndarray, weights: np.ndarray, centre: bool = True) -> tuple[Any, Any]:
+    """The mean of each column and its standard deviation, or zero and the root mean square."""
+    peak = np.abs(values).max(0)
+    unit = np.where(peak > 0, peak, 1.0)  # squares of sizes near one neither overflow nor vanish
+    scaled, shares = values / unit, weights / weights.sum()
+    level = shares @ scaled if centre else np.zeros(values.shape[1])
+    spread = np.sqrt(shares @ (scaled - level) ** 2)
+    return level * unit, np.where(spread > _CONSTANT, spread, 1.0) * unit
 
 
 def _as_table(name: str, X: Any) -> Any:

@@ -44,6 +44,9 @@ from tractable.estimators.svm import LeastSquaresSupportVectorRegressor as Least
 from tractable.estimators.svm import LinearSupportVectorClassifier as LinearSupportVectorClassifier
 from tractable.estimators.svm import SupportVectorClassifier as SupportVectorClassifier
 from tractable.estimators.svm import SupportVectorRegressor as SupportVectorRegressor
+from tractable.estimators.through import log_score as log_score
+from tractable.estimators.through import predict_dist as predict_dist
+from tractable.estimators.through import predict_interval as predict_interval
 from tractable.estimators.trees import AdaBoostClassifier as AdaBoostClassifier
 from tractable.estimators.trees import ForestClassifier as ForestClassifier
 from tractable.estimators.trees import ForestRegressor as ForestRegressor

@@ -21,13 +21,16 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tractable.core import storage
-from tractable.core.checks import check
+from tractable.core.checks import check, to_device
 from tractable.core.rows import Rows, refuse_text
 from tractable.core.types import Key
 from tractable.distributions.base import Distribution
 from tractable.distributions.categorical import Categorical
+from tractable.distributions.student import StudentT
 
-__all__ = ["Classifier", "Estimator", "Regressor", "key_from"]
+__all__ = ["Classifier", "Estimator", "Regressor", "key_from", "student_rows"]
+
+_SMALLEST = 1e-150  # its square is about the smallest number, and that of its inverse the largest
 
 
 def key_from(random_state: Any) -> Key:
@@ -35,9 +38,17 @@ def key_from(random_state: Any) -> Key:
     return jr.key(check_random_state(random_state).randint(2**31 - 1))
 
 
+def student_rows(degrees: float, centre: Any, scale: Any) -> StudentT:
+    """Student's t about the centre of each row, of one number of degrees of freedom."""
+    shape = np.shape(centre)
+    parts = np.full(shape, float(degrees)), np.asarray(centre), np.broadcast_to(scale, shape)
+    return StudentT(*(to_device(np.array(part)) for part in parts))
+
+
 class Estimator(BaseEstimator):
     """Validation by name, weights, and files."""
 
+    n_features_in_: int
     _accepts_missing: ClassVar[bool] = False
     expected_failed_checks: ClassVar[dict[str, str]] = {}
 
@@ -59,6 +70,8 @@ class Estimator(BaseEstimator):
         )
         if target == "label":
             check_classification_targets(checked[1])
+        for name, values in (("X", checked[0]), ("y", checked[1])):
+            _check_sizes(name, values, self._column_names() if name == "X" else None)
         given = sample_weight
         weights = np.full(len(checked[0]), float(given)) if isinstance(given, Real) else given
         gaps, names = self._accepts_missing, self._column_names()
@@ -70,10 +83,29 @@ class Estimator(BaseEstimator):
         check_is_fitted(self)
         refuse_text("X", X)
         rows: Any = validate_data(self, X, dtype=np.float64, order="C", ensure_all_finite=False, reset=False)
-        return Rows.of(rows, gaps=self._accepts_missing, names=self._column_names())
+        table = Rows.of(rows, gaps=self._accepts_missing, names=self._column_names())
+        units = getattr(self, "units_", None)  # those of a model of standardised columns
+        return table if units is None else units(table)
 
     def _column_names(self) -> tuple[str, ...] | None:
         return None if (names := getattr(self, "feature_names_in_", None)) is None else tuple(names)
+
+    def summary(self, level: float = 0.9) -> Any:
+        """A table of the coefficients with central intervals of the given level, the intercept first."""
+        import pandas as pd  # half a second, and only this needs it
+
+        check(0 < level < 1, "level", "between 0 and 1", level)
+        check_is_fitted(self)
+        values, lower, upper = (np.asarray(a, float) for a in self._coefficients(level))
+        names = self._column_names() or tuple(f"x{j}" for j in range(self.n_features_in_))
+        names = ("intercept", *names) if len(values) == len(names) + 1 else names
+        names = names if len(names) == len(values) else tuple(f"w{j}" for j in range(len(values)))
+        columns = {"coefficient": values, "lower": lower, "upper": upper}
+        return pd.DataFrame(columns, index=pd.Index(names, name="column"))
+
+    def _coefficients(self, level: float) -> tuple[Any, Any, Any]:
+        """Coefficients (the intercept first) and the ends of their intervals."""
+        raise AttributeError(f"{type(self).__name__} has no coefficients with intervals.")
 
     def save(self, path: str | os.PathLike) -> None:
         """Write parameters and fitted attributes to one file, which `load` reads back without pickle."""
@@ -176,6 +208,22 @@ class Classifier(ClassifierMixin, Estimator):
         rows = self.predict_log_proba(X)
         found = [codes.get(label, -1) for label in np.asarray(y).tolist()]
         return float(np.mean([rows[i, c] if c >= 0 else -np.inf for i, c in enumerate(found)]))
+
+
+def _check_sizes(name: str, values: np.ndarray, names: Any) -> None:
+    """Refuse numbers whose squares are no numbers, by their column: sums of squares would be infinite or
+    zero."""
+    if values.dtype.kind != "f":
+        return
+    table = values if values.ndim == 2 else values[:, None]
+    sizes = np.fmax(np.fmax.reduce(table, axis=0), -np.fmin.reduce(table, axis=0))
+    bad = np.isfinite(sizes) & ((sizes > 1 / _SMALLEST) | ((sizes > 0) & (sizes < _SMALLEST)))
+    if bad.any():
+        column = int(np.argmax(bad))
+        where = "" if name == "y" else f" in column {column if names is None else repr(names[column])}"
+        must = f"zero, or of sizes between {_SMALLEST:g} and {1 / _SMALLEST:g}, whose squares are numbers"
+        fix = "Give it in other units." if sizes[column] > 1 else "Give it in smaller units."
+        check(False, name, must, f"at most {sizes[column]:g}{where}", fix)
 
 
 def _encode(x: Any) -> Any:

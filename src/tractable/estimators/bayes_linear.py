@@ -7,10 +7,13 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.special import ndtri
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from tractable.core.checks import check
 from tractable.distributions.base import Distribution
-from tractable.estimators.base import Regressor
+from tractable.distributions.student import StudentT
+from tractable.estimators.base import Regressor, student_rows
 from tractable.inference.trust.uncertainty import UncertaintySplit
 from tractable.supervised.bayes_linear.evidence import maximise_evidence
 from tractable.supervised.bayes_linear.full import full_bayes_linear
@@ -59,6 +62,14 @@ class _LinearBayes(Regressor):
         self.log_evidence_ = float(model.log_evidence)
         return self
 
+    def _coefficients(self, level: float) -> tuple[Any, Any, Any]:
+        reach, errors = ndtri(0.5 + level / 2), np.sqrt(np.diag(self.sigma_))
+        values = self.coef_
+        if self.fit_intercept and self.basis is None:  # the intercept is the function at zero
+            spread = self.model_.split(np.zeros((1, len(values)))).epistemic
+            values, errors = np.r_[self.intercept_, values], np.r_[np.sqrt(np.asarray(spread)), errors]
+        return values, values - reach * errors, values + reach * errors
+
     def predict(self, X, return_std=False):
         """The predictive mean of each row; with `return_std` also the predictive standard deviation."""
         rows = self._new_table(X)
@@ -79,8 +90,8 @@ class _LinearBayes(Regressor):
 class BayesianLinearRegressor(_LinearBayes):
     r"""$y = b + w^\top\phi(x) + \epsilon$, $w \sim N(0, I/\alpha)$, $\epsilon \sim N(0, 1/\beta)$, flat $b$.
 
-    - `method="evidence"`: $\alpha, \beta$ of highest evidence; the predictive is normal.
-    - `"full"`: $\alpha, \beta$ integrated out on a grid; a mixture of normals.
+    - `method="full"`: $\alpha, \beta$ integrated out on a grid; a mixture of normals, true with few rows.
+    - `"evidence"`: $\alpha, \beta$ of highest evidence, taken for the truth; the predictive is normal.
     - `"conjugate"`: $w \mid \beta \sim N(0, (\beta r)^{-1}I)$ with $r$ = `prior_rows`; Student's t, exact.
     - `"variational"`: $q(w)\,q(\alpha)\,q(\beta)$; `log_evidence_` is a lower bound.
 
@@ -101,9 +112,7 @@ class BayesianLinearRegressor(_LinearBayes):
         "prior_rows": [Interval(Real, 0, None, closed="neither")],
     }
 
-    def __init__(
-        self, method="evidence", *, basis=None, fit_intercept=True, standardise=True, prior_rows=1.0
-    ):
+    def __init__(self, method="full", *, basis=None, fit_intercept=True, standardise=True, prior_rows=1.0):
         self.method = method
         self.basis = basis
         self.fit_intercept = fit_intercept
@@ -130,7 +139,8 @@ class RelevanceRegressor(_LinearBayes):
     r"""Sparse Bayesian regression: $w_j \sim N(0, 1/\alpha_j)$, each $\alpha_j$ and the noise by evidence.
 
     Columns whose $\alpha_j$ is best infinite are switched off: `kept_` says which remain. With a `basis` of
-    one bump per row this is the relevance vector machine.
+    one bump per row this is the relevance vector machine. The prediction is Student's t with the degrees of
+    freedom that the choice of columns leaves.
 
     >>> import numpy as np
     >>> from tractable.estimators.bayes_linear import RelevanceRegressor
@@ -155,3 +165,15 @@ class RelevanceRegressor(_LinearBayes):
         self.run_ = relevance_regression(self.statistics_, **options)
         self.alpha_, self.kept_ = np.asarray(self.run_.alpha), self.run_.kept
         return self._set(self.run_.model)
+
+    def predict_dist(self, X) -> StudentT:
+        """Student's t of each row; with too few rows for the columns that were chosen there is none."""
+        rows = self._new_table(X)
+        total, degrees = float(self.statistics_.degrees(self.fit_intercept)), float(self.run_.freedom)
+        must = "of more rows than the choice among its columns takes for a distribution"
+        kept = f"{len(self.kept_)} columns, of which {self.kept_.sum()} were kept, and {total:g} degrees"
+        fix = "Give more rows; `predict` has the mean, and BayesianLinearRegressor has intervals here."
+        check(degrees >= 0.5, "X", must, kept, fix)
+        found = self.model_.predict_dist(rows)
+        scale = np.asarray(found.scale) * np.sqrt(total / degrees)
+        return student_rows(degrees, found.loc, scale)

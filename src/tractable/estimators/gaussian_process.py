@@ -8,13 +8,15 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from tractable.core.blas import one_blas_thread
-from tractable.core.checks import check
+from tractable.core.checks import check, to_device
 from tractable.core.rows import Rows
 from tractable.distributions.base import Distribution
 from tractable.distributions.continuous import Normal
 from tractable.distributions.mixture import Mixture
+from tractable.distributions.normal_mixture import NormalMixture
 from tractable.estimators.base import Regressor, key_from
 from tractable.gp.columns import narrowed_fit, resized, wide_rows, width_of
+from tractable.gp.hyperparameter_average import average_hyperparameters, wide_priors
 from tractable.gp.hyperparameter_posterior import sample_hyperparameters
 from tractable.gp.hyperparameters import default_process, fit_hyperparameters, free_process
 from tractable.gp.noise import ConstantNoise, Noise, RowNoise
@@ -33,9 +35,11 @@ class GaussianProcessRegressor(Regressor):
 
     `kernel=None` is a scaled RBF with a length scale per column. `noise` is the variance of the noise, of
     `normalise_y` targets (mean 0, variance 1) where those are asked for; None learns it, above 1e-8.
-    `method="evidence"` (with `restarts`) or `"map"` (with `priors` of the logarithms of hyperparameters)
-    maximise, `"mcmc"` averages over draws, `"fixed"` takes kernel and noise as they are. Above 6000 distinct
-    rows conjugate gradients take over, and `model_` says so.
+    `method="full"` averages over the hyperparameters (`average_`, of up to 1024 distinct rows; more of them
+    determine their own), with `priors` of their logarithms, or log-normal ones about the scale of the data
+    with a factor $e^{1.5}$ either way; `model_` is the process at their mode. `"evidence"` (with `restarts`)
+    and `"map"` take a maximum for the truth, `"mcmc"` averages over chains, `"fixed"` takes kernel and noise
+    as they are. Above 6000 distinct rows conjugate gradients take over, and `model_` says so.
 
     >>> X = np.linspace(0, 6, 12)[:, None]
     >>> model = GaussianProcessRegressor().fit(X, np.sin(X[:, 0]))
@@ -47,13 +51,13 @@ class GaussianProcessRegressor(Regressor):
         "kernel": [None, Kernel],
         "noise": [None, Noise, "array-like", Interval(Real, 0, None, closed="left")],
         "normalise_y": ["boolean"],
-        "method": [StrOptions({"evidence", "map", "mcmc", "fixed"})],
+        "method": [StrOptions({"full", "evidence", "map", "mcmc", "fixed"})],
         "priors": [None, dict],
         "restarts": [Interval(Integral, 0, None, closed="left")],
         "random_state": ["random_state"],
     }
 
-    def __init__(self, kernel=None, *, noise=None, normalise_y=True, method="evidence", priors=None,
+    def __init__(self, kernel=None, *, noise=None, normalise_y=True, method="full", priors=None,
                  restarts=0, random_state=None):  # fmt: skip
         self.kernel = kernel
         self.noise = noise
@@ -88,17 +92,26 @@ class GaussianProcessRegressor(Regressor):
             self.run_ = sample_hyperparameters(process, observed, key=key, priors=priors, progress=False)
             return
         if self.method != "fixed":
-            check(self.method == "evidence" or bool(priors), "priors", "given for method='map'", priors)
-            used = priors if self.method == "map" else None
+            check(self.method != "map" or bool(priors), "priors", "given for method='map'", priors)
+            few = self.method == "full" and observed.num_rows <= _FEW
+            few = few and not isinstance(process.noise, RowNoise)  # which new rows do not have
+            used = wide_priors(process) | (priors or {}) if few else priors
+            used = None if self.method == "evidence" else used
             self.run_ = fit_hyperparameters(
                 process, observed, num_restarts=self.restarts, key=key, priors=used
             )
             process = self.run_.process
+            self.average_ = average_hyperparameters(self.run_, observed, used) if few and used else None
         self.model_ = process.posterior(observed, key=jr.fold_in(key_from(self.random_state), 1))
 
     def _width(self, num_rows: int, dim: int) -> int:
         """Columns of the programs: more than there are, where the kernel cannot tell and nothing is drawn."""
-        plain = self.kernel is None and self.method in ("evidence", "fixed") and self.restarts == 0
+        plain = (
+            self.kernel is None
+            and self.method in ("full", "evidence", "fixed")
+            and not self.priors
+            and self.restarts == 0
+        )
         return width_of(num_rows, dim) if plain else dim
 
     def _narrow(self, width: int, dim: int) -> None:
@@ -116,20 +129,31 @@ class GaussianProcessRegressor(Regressor):
         dim, width = rows.shape[1], self._width(model.observed.num_rows, rows.shape[1])
         return resized(model, dim, width), wide_rows(rows, width)
 
+    @property
+    def _averages(self) -> bool:
+        """Whether predictions are averages over hyperparameters."""
+        return self.method == "mcmc" or getattr(self, "average_", None) is not None
+
     def predict_dist(self, X) -> Distribution:
-        """A new target at each row: Normal, or a Mixture of normals after MCMC."""
+        """A new target at each row: Normal, or a mixture of normals where hyperparameters are averaged."""
         model, rows = self._model_and_rows(X)
-        found: Any = model.predict_dist(rows)
+        found: Any = (getattr(self, "average_", None) or model).predict_dist(rows)
+        if isinstance(found, NormalMixture):
+            return found.moved(self.y_mean_, self.y_scale_)
         if isinstance(found, Mixture):
-            return Mixture(found.weights, self._rescaled(found.components))
+            normal: Any = found.components
+            loc, scale = (to_device(np.asarray(a).T) for a in (normal.loc, normal.scale))
+            return NormalMixture(found.weights, loc, scale).moved(self.y_mean_, self.y_scale_)
         return self._rescaled(found)
 
     def predict(self, X, return_std: bool = False):
         """The predictive mean of each row, and the standard deviation of a new target if asked for."""
-        if self.method != "mcmc" and not return_std:
+        if not self._averages and not return_std:
             model, rows = self._model_and_rows(X)
             return np.asarray(model.mean(rows)) * self.y_scale_ + self.y_mean_
-        shown = self.predict_dist(X)
+        shown: Any = self.predict_dist(X)
+        if isinstance(shown, NormalMixture) and not return_std:  # on the host: nothing is compiled
+            return np.asarray(shown.loc) @ np.asarray(shown.weights)
         return (np.asarray(shown.mean), np.asarray(shown.std)) if return_std else np.asarray(shown.mean)
 
     @property
@@ -140,8 +164,9 @@ class GaussianProcessRegressor(Regressor):
         return in_data_units(self.model_.process.kernel, self.y_scale_)
 
     def sample_y(self, X, n_samples: int = 1, random_state=None) -> np.ndarray:
-        """Joint draws of the function at the rows, one column per draw; row by row after MCMC."""
-        if self.method == "mcmc":
+        """Joint draws of the function at the rows, one column per draw; of targets, row by row, where
+        hyperparameters are averaged."""
+        if self._averages:
             return super().sample_y(X, n_samples, random_state)
         model, rows = self._model_and_rows(X)
         paths = model.sample(key_from(random_state), rows, (n_samples,))

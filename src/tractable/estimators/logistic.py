@@ -5,13 +5,14 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import expit, ndtr
+from scipy.special import expit, ndtr, ndtri
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import type_of_target
 
 from tractable.core.checks import check
 from tractable.core.rows import Rows
 from tractable.estimators.base import Classifier, key_from
+from tractable.estimators.units import Units, unscaled
 from tractable.supervised.logistic.bayes import fit_bayes_logistic, sample_logistic
 from tractable.supervised.logistic.bayes_softmax import fit_bayes_softmax
 from tractable.supervised.logistic.bayes_variational import variational_logistic
@@ -24,6 +25,7 @@ __all__ = ["BayesianLogisticClassifier", "LogisticClassifier", "ProbitClassifier
 _STRENGTH = {
     "C": [Interval(Real, 0, None, closed="right")],
     "fit_intercept": ["boolean"],
+    "standardise": ["boolean"],
     "class_weight": [StrOptions({"balanced"}), dict, None],
     "max_iter": [Interval(Integral, 1, None, closed="left")],
 }
@@ -31,6 +33,11 @@ _STRENGTH = {
 
 class _Weighted(Classifier):
     """Weights per class, as factors of the weights of the rows."""
+
+    fit_intercept: Any
+    standardise: Any
+    coef_: np.ndarray
+    intercept_: np.ndarray
 
     def _weighted_classes(self, X, y, sample_weight) -> Rows:
         rows = self._training_classes(X, y, sample_weight)
@@ -46,6 +53,19 @@ class _Weighted(Classifier):
         keep = weights > 0
         return replace(rows.take(keep), weights=weights[keep])
 
+    def _unit_columns(self, rows: Rows) -> tuple[Rows, np.ndarray]:
+        """Columns of standard deviation one, and what they were divided by."""
+        size = Units.of(rows, standardise=self.standardise, centre=self.fit_intercept).size
+        return replace(rows, X=rows.X / size), size
+
+    def _coefficients(self, level: float) -> tuple[Any, Any, Any]:
+        cov = getattr(getattr(self, "model_", None), "covariance", None)
+        if cov is None:
+            return super()._coefficients(level)
+        values = np.r_[self.intercept_, self.coef_[0]] if self.fit_intercept else self.coef_[0]
+        reach = ndtri(0.5 + level / 2) * np.sqrt(np.diag(np.asarray(cov)))
+        return values, values - reach, values + reach
+
     @property
     def _names(self):
         names = getattr(self, "feature_names_in_", None)
@@ -55,7 +75,8 @@ class _Weighted(Classifier):
 class LogisticClassifier(_Weighted):
     r"""Logistic regression, softmax regression for more than two classes, with a penalty on coefficients.
 
-    Minimises $C\sum_i w_i\,(-\log p(y_i \mid x_i)) + \tfrac12\|W\|^2$; intercepts are not penalised. With
+    Minimises $C\sum_i w_i\,(-\log p(y_i \mid x_i)) + \tfrac12\|W\|^2$ over columns of unit standard deviation
+    (`standardise`; coefficients are in the units of the data either way); intercepts are not penalised. With
     `C=inf` there is no penalty, and classes that can be separated are an error that names the columns.
     Columns may have any scale; `solver` is "auto" (Newton while its Hessian is cheap), "newton", "lbfgs",
     "gradient", and for two classes also "sgd".
@@ -71,10 +92,11 @@ class LogisticClassifier(_Weighted):
         "random_state": ["random_state"],
     }
 
-    def __init__(self, C=1.0, *, fit_intercept=True, class_weight=None, solver="auto", max_iter=1000,
-                 tol=1e-9, random_state=None):  # fmt: skip
+    def __init__(self, C=1.0, *, fit_intercept=True, standardise=True, class_weight=None, solver="auto",
+                 max_iter=1000, tol=1e-9, random_state=None):  # fmt: skip
         self.C = C
         self.fit_intercept = fit_intercept
+        self.standardise = standardise
         self.class_weight = class_weight
         self.solver = solver
         self.max_iter = max_iter
@@ -83,18 +105,19 @@ class LogisticClassifier(_Weighted):
 
     def fit(self, X, y, sample_weight=None):
         """Fit the coefficients."""
-        rows = self._weighted_classes(X, y, sample_weight)
+        rows, size = self._unit_columns(self._weighted_classes(X, y, sample_weight))
         options = {"penalty": 1 / self.C, "intercept": self.fit_intercept, "names": self._names,
                    "max_steps": self.max_iter, "tol": self.tol}  # fmt: skip
         if len(self.classes_) == 2:
             solver = "newton" if self.solver == "auto" else self.solver
             key = key_from(self.random_state) if solver == "sgd" else None
-            self.model_ = fit_logistic(rows, solver=solver, key=key, **options)
+            self.model_ = unscaled(fit_logistic(rows, solver=solver, key=key, **options), size)
             self.coef_ = np.asarray(self.model_.coefficients)[None]
             self.intercept_ = np.asarray(self.model_.intercept).reshape(1)
         else:
             check(self.solver != "sgd", "solver", "another than 'sgd' for more than two classes", "'sgd'")
-            self.model_ = fit_softmax(rows, num_classes=len(self.classes_), solver=self.solver, **options)
+            found = fit_softmax(rows, num_classes=len(self.classes_), solver=self.solver, **options)
+            self.model_ = unscaled(found, size)
             self.coef_ = np.asarray(self.model_.coefficients)
             self.intercept_ = np.asarray(self.model_.intercepts)
         self.n_iter_ = max(1, int(self.model_.num_steps))
@@ -125,9 +148,10 @@ class ProbitClassifier(_Weighted):
 
     _parameter_constraints: ClassVar[dict] = _STRENGTH
 
-    def __init__(self, C=1.0, *, fit_intercept=True, class_weight=None, max_iter=100):
+    def __init__(self, C=1.0, *, fit_intercept=True, standardise=True, class_weight=None, max_iter=100):
         self.C = C
         self.fit_intercept = fit_intercept
+        self.standardise = standardise
         self.class_weight = class_weight
         self.max_iter = max_iter
 
@@ -138,12 +162,12 @@ class ProbitClassifier(_Weighted):
 
     def fit(self, X, y, sample_weight=None):
         """Fit the coefficients."""
-        rows = self._weighted_classes(X, y, sample_weight)
+        rows, size = self._unit_columns(self._weighted_classes(X, y, sample_weight))
         if len(self.classes_) > 2:
             kind = type_of_target(y, input_name="y")
             raise ValueError(f"Only binary classification is supported. The type of the target is {kind}.")
         options = {"intercept": self.fit_intercept, "names": self._names, "max_steps": self.max_iter}
-        self.model_ = fit_probit(rows, penalty=1 / self.C, **options)
+        self.model_ = unscaled(fit_probit(rows, penalty=1 / self.C, **options), size)
         self.coef_ = np.asarray(self.model_.coefficients)[None]
         self.intercept_ = np.asarray(self.model_.intercept).reshape(1)
         self.n_iter_ = max(1, int(self.model_.num_steps))

@@ -16,13 +16,16 @@ from tractable.core.checks import check
 from tractable.core.host_random import generator
 from tractable.core.rows import Rows
 from tractable.distributions.base import Distribution
-from tractable.distributions.continuous import Laplace, Normal
-from tractable.estimators.base import Classifier, Regressor
+from tractable.distributions.continuous import Laplace
+from tractable.estimators.base import Classifier, Regressor, student_rows
+from tractable.estimators.units import Units
 from tractable.kernels.base import Kernel
 from tractable.kernels.nonstationary import Linear, Polynomial
 from tractable.kernels.stationary import RBF
 from tractable.supervised.svm.calibration import fit_temperature, fit_two_sided
-from tractable.supervised.svm.gram import merge_rows, row_marks
+from tractable.supervised.svm.gram import merge_rows
+from tractable.supervised.trees.forests import canonical_order
+from tractable.supervised.trees.growth import code_columns
 
 __all__ = [
     "KERNEL_OPTIONS",
@@ -31,6 +34,7 @@ __all__ = [
     "ResidualRegressor",
     "chosen_kernel",
     "fold_of_rows",
+    "kernel_units",
     "merged",
 ]
 
@@ -40,6 +44,7 @@ KERNEL_OPTIONS: dict[str, list] = {
     "gamma": [StrOptions({"scale", "auto"}), POSITIVE],
     "degree": [Interval(Integral, 1, None, closed="left")],
     "coef0": [Interval(Real, 0, None, closed="left")],
+    "standardise": ["boolean"],
 }
 
 
@@ -86,16 +91,26 @@ class MarginClassifier(Classifier):
 
 
 class ResidualRegressor(Regressor):
-    """A prediction with the residuals that rows have when they are left out: Laplace or Normal around it."""
+    """A prediction with the residuals that rows have when they are left out: Laplace's or Student's around
+    it."""
 
+    model_: Any
+    units_: Units
     laplace_: bool
     residual_scale_: float
+    degrees_: float
+
+    def predict(self, X):
+        """The value of the expansion."""
+        rows = self._new_table(X)
+        return self.units_.back(self.model_.predict(rows))
 
     def predict_dist(self, X) -> Distribution:
-        """Laplace or Normal around the prediction, one per row."""
-        centre = jnp.asarray(self.predict(X))
-        scale = jnp.asarray(np.full(len(centre), self.residual_scale_))
-        return Laplace(centre, scale) if self.laplace_ else Normal(centre, scale)
+        """Laplace or Student's t around the prediction, one per row."""
+        centre = self.predict(X)
+        if self.laplace_:
+            return Laplace(jnp.asarray(centre), jnp.asarray(np.full(len(centre), self.residual_scale_)))
+        return student_rows(self.degrees_, centre, self.residual_scale_)
 
     def _model_residuals(self, residuals: np.ndarray, weights: np.ndarray) -> None:
         """The family of the larger likelihood; residuals that are all zero leave a scale next to zero."""
@@ -107,7 +122,14 @@ class ResidualRegressor(Regressor):
             np.log(max(deviation, least)) + 0.5 * (1 + np.log(2 * np.pi)),
         )
         self.laplace_ = bool(sharp < flat)
-        self.residual_scale_ = max(absolute if self.laplace_ else deviation, least)
+        self.residual_scale_ = max(absolute if self.laplace_ else deviation, least) * self.units_.target_size
+        self.degrees_ = max(len(residuals) - 1.0, 1.0)
+
+
+def kernel_units(made: Any, rows: Rows, *, target: bool = False) -> Units:
+    """The units in which an estimator with a kernel sees rows; a kernel object speaks of columns as they
+    are."""
+    return Units.of(rows, standardise=made.standardise and not isinstance(made.kernel, Kernel), target=target)
 
 
 def chosen_kernel(
@@ -135,12 +157,12 @@ def chosen_kernel(
 def merged(rows: Rows, *, arranged: bool = False) -> tuple[Rows, np.ndarray]:
     """Distinct rows with their summed weights, and where each first stood.
 
-    With `arranged` their order does not depend on that of the table: for methods that go through rows in
-    turn.
+    With `arranged` their order depends neither on that of the table nor on units: for methods that go
+    through rows in turn.
     """
     first, weights = merge_rows(rows.X, rows.y, rows.weights)
     if arranged:
-        order = np.argsort(row_marks(rows.X[first], rows.y[first]), kind="stable")
+        order = canonical_order(code_columns(rows.X[first]), np.asarray(rows.y[first], float))
         first, weights = first[order], weights[order]
     elif len(first) == len(rows.y):
         return rows, first

@@ -3,12 +3,12 @@
 
 from numbers import Integral
 
-import jax.numpy as jnp
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from tractable.distributions.continuous import Normal
-from tractable.estimators.base import Classifier, Regressor
+from tractable.distributions.student import StudentT
+from tractable.estimators.base import Classifier, Regressor, student_rows
+from tractable.estimators.units import Units
 from tractable.supervised.neighbours.search import NearestNeighbours
 
 __all__ = ["NeighboursClassifier", "NeighboursRegressor"]
@@ -16,6 +16,7 @@ __all__ = ["NeighboursClassifier", "NeighboursRegressor"]
 _CONSTRAINTS: dict = {
     "n_neighbors": [Interval(Integral, 1, None, closed="left")],
     "weights": [StrOptions({"uniform", "distance"})],
+    "standardise": ["boolean"],
 }
 
 
@@ -23,7 +24,7 @@ class NeighboursClassifier(Classifier):
     """The shares of the classes among the nearest rows; equal distances are ordered by index.
 
     A row of weight two is two neighbours: `n_neighbors` counts weights. With `weights="distance"` a vote is
-    worth one over its distance. Columns should be in comparable units.
+    worth one over its distance. Columns are measured in their standard deviations (`standardise`).
 
     >>> NeighboursClassifier(1).fit([[0.0], [1.0], [5.0]], ["a", "a", "b"]).predict([[3.1]]).item()
     'b'
@@ -32,14 +33,16 @@ class NeighboursClassifier(Classifier):
     _least_classes = 1
     _parameter_constraints = _CONSTRAINTS
 
-    def __init__(self, n_neighbors=5, *, weights="uniform"):
+    def __init__(self, n_neighbors=5, *, weights="uniform", standardise=True):
         self.n_neighbors = n_neighbors
         self.weights = weights
+        self.standardise = standardise
 
     def fit(self, X, y, sample_weight=None):
         """Keep the rows."""
         rows = self._training_classes(X, y, sample_weight)
-        self.model_ = NearestNeighbours.fit(rows, None, int(self.n_neighbors), self.weights)
+        self.units_ = Units.of(rows, standardise=self.standardise)
+        self.model_ = NearestNeighbours.fit(self.units_(rows), None, int(self.n_neighbors), self.weights)
         return self
 
     def predict_proba(self, X) -> np.ndarray:
@@ -51,8 +54,8 @@ class NeighboursClassifier(Classifier):
 class NeighboursRegressor(Regressor):
     """The average of the nearest rows' targets; equal distances are ordered by index.
 
-    `predict_dist` is a Normal about the average whose scale is the root mean square error of predicting each
-    training row from the others: what it promises is what it does on average, also with one neighbour.
+    `predict_dist` is Student's t about the average whose scale is the root mean square error of predicting
+    each training row from the others: what it promises is what it does on average, also with one neighbour.
 
     >>> NeighboursRegressor(1).fit([[0.0], [2.0], [4.0]], [0.0, 1.0, 5.0]).predict([[0.9], [1.1]]).tolist()
     [0.0, 1.0]
@@ -60,14 +63,16 @@ class NeighboursRegressor(Regressor):
 
     _parameter_constraints = _CONSTRAINTS
 
-    def __init__(self, n_neighbors=5, *, weights="uniform"):
+    def __init__(self, n_neighbors=5, *, weights="uniform", standardise=True):
         self.n_neighbors = n_neighbors
         self.weights = weights
+        self.standardise = standardise
 
     def fit(self, X, y, sample_weight=None):
         """Keep the rows."""
         rows = self._training_rows(X, y, sample_weight, y_numeric=True)
-        self.model_ = NearestNeighbours.fit(rows, None, int(self.n_neighbors), self.weights)
+        self.units_ = Units.of(rows, standardise=self.standardise)
+        self.model_ = NearestNeighbours.fit(self.units_(rows), None, int(self.n_neighbors), self.weights)
         return self
 
     def predict(self, X) -> np.ndarray:
@@ -75,8 +80,8 @@ class NeighboursRegressor(Regressor):
         rows = self._new_table(X)
         return self.model_.regression(rows)
 
-    def predict_dist(self, X) -> Normal:
-        """A Normal per row: the average, with the leave-one-out error of the training rows as its scale."""
+    def predict_dist(self, X) -> StudentT:
+        """Student's t per row: the average, with the leave-one-out error of the rows as its scale."""
         mean = self.predict(X)
-        scale = np.full(len(mean), self.model_.residual_scale())
-        return Normal(jnp.asarray(mean), jnp.asarray(scale))
+        degrees = max(float(self.model_.weights.sum()) - 1, 1.0)
+        return student_rows(degrees, mean, self.model_.residual_scale())

@@ -1,6 +1,5 @@
 """The perceptron as a scikit-learn estimator; the mathematics is in `supervised.perceptrons.perceptron`."""
 
-from dataclasses import replace
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -11,6 +10,7 @@ from tractable.core.rows import Rows
 from tractable.core.types import Key
 from tractable.estimators.base import key_from
 from tractable.estimators.margins import MarginClassifier, fold_of_rows, merged
+from tractable.estimators.units import Units
 from tractable.supervised.perceptrons.perceptron import Perceptron
 
 __all__ = ["PerceptronClassifier"]
@@ -42,11 +42,9 @@ class PerceptronClassifier(MarginClassifier):
 
     def fit(self, X, y, sample_weight=None):
         rows, _ = merged(self._training_classes(X, y, sample_weight), arranged=True)
-        self.mean_ = np.average(rows.X, axis=0, weights=rows.weights)
-        spread = np.sqrt(np.average((rows.X - self.mean_) ** 2, axis=0, weights=rows.weights))
-        self.scale_ = np.where(spread > 0, spread, 1.0)
+        self.units_ = Units.of(rows)
         key = key_from(self.random_state) if self.shuffle else None
-        points = self._scaled(rows)
+        points = self.units_(rows)
         self.model_ = self._planes(points, key)
         self.mistakes_ = [plane.mistakes for plane in self.model_]
         self.n_iter_ = max(len(plane.mistakes) for plane in self.model_)
@@ -59,15 +57,12 @@ class PerceptronClassifier(MarginClassifier):
         self._calibrate(left_out[:, 0] if len(self.classes_) == 2 else left_out, rows.y, rows.weights)
         return self
 
-    def _scaled(self, rows: Rows) -> Rows:
-        return replace(rows, X=(rows.X - self.mean_) / self.scale_)
-
     def _planes(self, points: Rows, key: Key | None) -> tuple[Perceptron, ...]:
         options: Any = {"max_epochs": self.max_iter, "key": key}
         return tuple(Perceptron.fit(table, **options) for table in self._one_against_rest(points))
 
     def _decisions(self, X):
-        values = _decided(self.model_, self._scaled(X))
+        values = _decided(self.model_, X)
         return values[:, 0] if len(self.classes_) == 2 else values
 
 

@@ -11,10 +11,12 @@ from tractable.bijections.support import unconstrain
 from tractable.core.checks import to_device
 from tractable.core.rows import Rows
 from tractable.distributions.continuous import Normal
+from tractable.distributions.normal_mixture import NormalMixture
 from tractable.estimators.base import Regressor, key_from
 from tractable.estimators.gaussian_process import in_data_units
 from tractable.gp.ascent import ProcessFit
 from tractable.gp.columns import narrowed_fit, resized, wide_rows, width_of
+from tractable.gp.hyperparameter_average import average_hyperparameters, wide_priors
 from tractable.gp.hyperparameters import HyperparameterFit, default_process, fit_hyperparameters
 from tractable.gp.points import Observed, observe
 from tractable.gp.regression import GaussianProcess
@@ -34,7 +36,8 @@ class SparseGaussianProcessRegressor(Regressor):
 
     Hyperparameters start at the evidence of 500 rows; then kernel, noise and inducing points rise on the
     lower bound of the evidence of all rows, by natural gradients on `batch_size` rows at a time above 5,000.
-    With no more distinct rows than `n_inducing`, they are the inducing points and the bound is the evidence.
+    With no more distinct rows than `n_inducing`, they are the inducing points, the bound is the evidence, and
+    predictions are averages over hyperparameters (`average_`) as those of `GaussianProcessRegressor`.
 
     >>> X = np.linspace(0, 6, 60)[:, None]
     >>> model = SparseGaussianProcessRegressor(10, random_state=0).fit(X, np.sin(X[:, 0]))
@@ -65,9 +68,12 @@ class SparseGaussianProcessRegressor(Regressor):
         few = _even(observed, _SUBSET)
         process = resized(self._process(few, dim), dim, width)
         level = np.asarray(few.y)[: few.num_rows].any()
-        learnt = fit_hyperparameters(process, few, tol=1e-2) if level else None
+        exact = observed.num_rows <= min(self.n_inducing, _SUBSET)
+        priors = wide_priors(process) if exact else None
+        learnt = fit_hyperparameters(process, few, tol=1e-2, priors=priors) if level else None
         found = process if learnt is None else learnt.process
-        if observed.num_rows <= min(self.n_inducing, _SUBSET):
+        self.average_ = average_hyperparameters(learnt, few, priors) if priors and learnt else None
+        if exact:
             self._stay(learnt, found, observed)
         else:
             self._ascend(found, observed)
@@ -129,11 +135,16 @@ class SparseGaussianProcessRegressor(Regressor):
     def predict(self, X):
         """The predictive mean of each row."""
         model, rows = self._model_and_rows(X)
+        if self.average_ is not None:
+            found = self.average_.predict_dist(rows)
+            return self.y_mean_ + self.y_scale_ * (np.asarray(found.loc) @ np.asarray(found.weights))
         return self.y_mean_ + self.y_scale_ * np.asarray(model.mean(rows))
 
-    def predict_dist(self, X) -> Normal:
-        """A normal distribution of a new target at each row."""
+    def predict_dist(self, X) -> Normal | NormalMixture:
+        """A normal distribution of a new target at each row, or a mixture over hyperparameters."""
         model, rows = self._model_and_rows(X)
+        if self.average_ is not None:
+            return self.average_.predict_dist(rows).moved(self.y_mean_, self.y_scale_)
         found = model.predict_dist(rows)
         return Normal(self.y_mean_ + self.y_scale_ * found.loc, self.y_scale_ * found.scale)
 

@@ -18,8 +18,10 @@ from tractable.estimators.margins import (
     ResidualRegressor,
     chosen_kernel,
     fold_of_rows,
+    kernel_units,
     merged,
 )
+from tractable.estimators.units import Units
 from tractable.kernels.base import Kernel
 from tractable.supervised.svm.bounds import leave_one_out_changes
 from tractable.supervised.svm.least_squares import LeastSquaresMachine
@@ -41,7 +43,8 @@ _FOLD_TOLERANCE = 1e-2  # of decisions that only calibrate
 class SupportVectorClassifier(MarginClassifier):
     r"""The widest street between classes: $\min\tfrac12\|w\|^2 + C\sum_i w_i[1 - y_i f(x_i)]_+$.
 
-    Any kernel; several classes by one machine per pair. Probabilities are slopes on leave-one-out decisions
+    Any kernel, over columns of mean zero and standard deviation one (`standardise`; a kernel object sees them
+    as they are); several classes by one machine per pair. Probabilities are slopes on leave-one-out decisions
     (the span rule, no refits), or, with `folds`, on decisions of that many folds; they agree with `predict`
     and `decision_function`. `probability=False` leaves them out.
 
@@ -67,6 +70,7 @@ class SupportVectorClassifier(MarginClassifier):
         gamma="scale",
         degree=3,
         coef0=0.0,
+        standardise=True,
         tol=1e-3,
         max_iter=None,
         probability=True,
@@ -77,6 +81,7 @@ class SupportVectorClassifier(MarginClassifier):
         self.gamma = gamma
         self.degree = degree
         self.coef0 = coef0
+        self.standardise = standardise
         self.tol = tol
         self.max_iter = max_iter
         self.probability = probability
@@ -84,6 +89,8 @@ class SupportVectorClassifier(MarginClassifier):
 
     def fit(self, X, y, sample_weight=None):
         rows, first = merged(self._training_classes(X, y, sample_weight))
+        self.units_ = kernel_units(self, rows)
+        rows = self.units_(rows)
         kernel = chosen_kernel(self.kernel, self.gamma, self.degree, self.coef0, rows.X, rows.weights)
         spanned = self.probability and self.folds is None
         with one_blas_thread(len(rows.X) <= _FEW):
@@ -121,8 +128,9 @@ class LinearSupportVectorClassifier(MarginClassifier):
     r"""The linear hinge machine by dual coordinate ascent, for many rows: $\min\tfrac12\|w\|^2 + \tfrac12b^2
     + C\sum_i w_i\xi_i$.
 
-    Several classes one against the rest. The bias is penalised like a weight. Probabilities are slopes on
-    decisions of planes that were fitted without the fold of a row.
+    Several classes one against the rest, over columns of mean zero and standard deviation one (`standardise`;
+    coefficients are in the units of the data either way). The bias is penalised like a weight. Probabilities
+    are slopes on decisions of planes that were fitted without the fold of a row.
 
     >>> fitted = LinearSupportVectorClassifier().fit([[0.0], [1.0], [3.0], [4.0]], [0, 0, 1, 1])
     >>> fitted.predict([[0.2], [3.9]]).tolist()
@@ -131,22 +139,26 @@ class LinearSupportVectorClassifier(MarginClassifier):
 
     _parameter_constraints: ClassVar[dict] = {
         "C": [POSITIVE],
+        "standardise": ["boolean"],
         "tol": [POSITIVE],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
     }
 
-    def __init__(self, C=1.0, *, tol=1e-4, max_iter=10000):
+    def __init__(self, C=1.0, *, standardise=True, tol=1e-4, max_iter=10000):
         self.C = C
+        self.standardise = standardise
         self.tol = tol
         self.max_iter = max_iter
 
     def fit(self, X, y, sample_weight=None):
         rows, _ = merged(self._training_classes(X, y, sample_weight), arranged=True)
+        units = Units.of(rows, standardise=self.standardise)
+        rows = units(rows)
         options = {"tol": self.tol, "max_epochs": self.max_iter}
         tables = self._one_against_rest(rows)
         self.model_ = tuple(ascend_dual(table, C=float(self.C), **options) for table in tables)
-        self.coef_ = np.array([plane.weights for plane in self.model_])
-        self.intercept_ = np.array([plane.bias for plane in self.model_])
+        self.coef_ = np.array([plane.weights / units.size for plane in self.model_])
+        self.intercept_ = np.array([plane.bias for plane in self.model_]) - self.coef_ @ units.centre
         self.n_iter_ = max(plane.num_steps for plane in self.model_)
         chosen = np.sort(generator(0).permutation(len(rows.y))[:_CALIBRATION_ROWS])
         left_out = self._left_out(rows, tables, chosen)
@@ -181,12 +193,13 @@ class SupportVectorRegressor(ResidualRegressor):
     r"""A tube that ignores errors below $\varepsilon$: $\min\tfrac12\|w\|^2 + C\sum_i w_i(|y_i - f(x_i)| -
     \varepsilon)_+$.
 
-    `predict_dist` puts around $f$ the residuals that rows have when left out (the span rule): Laplace or
-    Normal, whichever makes them more likely; `residual_scale_` is its scale.
+    Columns and targets have standard deviation one here (`standardise`; a kernel object sees columns as they
+    are). `predict_dist` puts around $f$ the residuals that rows have when left out (the span rule): Laplace
+    or Student's t, whichever makes them more likely; `residual_scale_` is its scale.
 
     >>> fitted = SupportVectorRegressor(C=100.0, epsilon=0.01).fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 0.0])
     >>> fitted.predict([[1.0]]).round(2).tolist()
-    [0.99]
+    [1.0]
     """
 
     _parameter_constraints: ClassVar[dict] = {
@@ -198,19 +211,23 @@ class SupportVectorRegressor(ResidualRegressor):
     }
 
     def __init__(
-        self, C=1.0, *, epsilon=0.1, kernel="rbf", gamma="scale", degree=3, coef0=0.0, tol=1e-3, max_iter=None
-    ):
+        self, C=1.0, *, epsilon=0.1, kernel="rbf", gamma="scale", degree=3, coef0=0.0, standardise=True,
+        tol=1e-3, max_iter=None
+    ):  # fmt: skip
         self.C = C
         self.epsilon = epsilon
         self.kernel = kernel
         self.gamma = gamma
         self.degree = degree
         self.coef0 = coef0
+        self.standardise = standardise
         self.tol = tol
         self.max_iter = max_iter
 
     def fit(self, X, y, sample_weight=None):
         rows, first = merged(self._training_rows(X, y, sample_weight, y_numeric=True))
+        self.units_ = kernel_units(self, rows, target=True)
+        rows = self.units_(rows)
         kernel = chosen_kernel(self.kernel, self.gamma, self.degree, self.coef0, rows.X, rows.weights)
         settings = {"kernel": kernel, "C": float(self.C), "epsilon": float(self.epsilon)}
         options: Any = {**settings, "tol": float(self.tol), "max_steps": self.max_iter}
@@ -234,23 +251,19 @@ class SupportVectorRegressor(ResidualRegressor):
         changes[chosen] = leave_one_out_changes(self.model_.kernel, rows.X, beta, free, chosen)
         return changes
 
-    def predict(self, X):
-        """The middle of the tube."""
-        rows = self._new_table(X)
-        return self.model_.predict(rows)
-
 
 class _LeastSquares:
     """The settings of the machines that a linear system gives."""
 
     _parameter_constraints: ClassVar[dict] = {"C": [POSITIVE], **KERNEL_OPTIONS}
 
-    def __init__(self, C=1.0, *, kernel="rbf", gamma="scale", degree=3, coef0=1.0):
+    def __init__(self, C=1.0, *, kernel="rbf", gamma="scale", degree=3, coef0=1.0, standardise=True):
         self.C = C
         self.kernel = kernel
         self.gamma = gamma
         self.degree = degree
         self.coef0 = coef0
+        self.standardise = standardise
 
     def _chosen_kernel(self, rows: Rows) -> Kernel:
         return chosen_kernel(self.kernel, self.gamma, self.degree, self.coef0, rows.X, rows.weights)
@@ -268,6 +281,8 @@ class LeastSquaresSupportVectorClassifier(_LeastSquares, MarginClassifier):
 
     def fit(self, X, y, sample_weight=None):
         rows, _ = merged(self._training_classes(X, y, sample_weight))
+        self.units_ = kernel_units(self, rows)
+        rows = self.units_(rows)
         kernel = self._chosen_kernel(rows)
         tables = (replace(table, y=table.signs, classes=None) for table in self._one_against_rest(rows))
         self.model_ = tuple(LeastSquaresMachine.fit(table, None, kernel, float(self.C)) for table in tables)
@@ -290,12 +305,9 @@ class LeastSquaresSupportVectorRegressor(_LeastSquares, ResidualRegressor):
 
     def fit(self, X, y, sample_weight=None):
         rows, _ = merged(self._training_rows(X, y, sample_weight, y_numeric=True))
+        self.units_ = kernel_units(self, rows, target=True)
+        rows = self.units_(rows)
         kernel = self._chosen_kernel(rows)
         self.model_ = LeastSquaresMachine.fit(rows, None, kernel, float(self.C))
         self._model_residuals(rows.y - self.model_.left_out, rows.weights)
         return self
-
-    def predict(self, X):
-        """The value of the expansion."""
-        rows = self._new_table(X)
-        return self.model_.predict(rows)

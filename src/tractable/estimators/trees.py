@@ -17,10 +17,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from tractable.core.checks import check
 from tractable.distributions.continuous import Normal
-from tractable.estimators.base import Classifier, Regressor, key_from
+from tractable.distributions.student import StudentT
+from tractable.estimators.base import Classifier, Regressor, key_from, student_rows
 from tractable.supervised.trees.boosting import fit_adaboost
 from tractable.supervised.trees.forests import fit_forest
 from tractable.supervised.trees.growth import fit_tree
+from tractable.supervised.trees.held_out import held_out_ratio
 from tractable.supervised.trees.rotation import fit_rotation_forest
 
 __all__ = [
@@ -119,8 +121,9 @@ class TreeClassifier(_Grown, Classifier):
 class TreeRegressor(_Grown, Regressor):
     r"""CART for numbers: splits that decrease the sum of squares; a leaf answers with its mean.
 
-    `predict_dist` is $N(\bar y, (W v + v_0)/(W + 1))$ with the leaf's weight $W$ and variance $v$, and one
-    pseudo-row with the variance $v_0$ of all targets.
+    `predict_dist` is Student's t about $\bar y$ with variance in proportion to $(W v + v_0)/(W + 1)$: the
+    leaf's weight $W$ and variance $v$, and one pseudo-row with the variance $v_0$ of all targets. How far off
+    that is, trees grown without a fifth of the rows tell (`held_out_ratio_`).
 
     >>> X, y = [[1.0], [2.0], [3.0]], [0.0, 0.0, 6.0]
     >>> TreeRegressor(max_depth=1).fit(X, y).predict([[0.0], [9.0]]).tolist()
@@ -141,20 +144,29 @@ class TreeRegressor(_Grown, Regressor):
 
     def fit(self, X, y, sample_weight=None):
         rows = self._training_rows(X, y, sample_weight, y_numeric=True)
-        self.model_ = fit_tree(
-            rows, key=key_from(self.random_state), criterion="variance", max_depth=self.max_depth,
-            min_samples_leaf=self.min_samples_leaf, max_leaves=self.max_leaf_nodes,
-            max_features=self._num_features(), alpha=self.ccp_alpha,
-        )  # fmt: skip
+        key = key_from(self.random_state)
+
+        def grow(table):
+            return fit_tree(
+                table, key=key, criterion="variance", max_depth=self.max_depth,
+                min_samples_leaf=self.min_samples_leaf, max_leaves=self.max_leaf_nodes,
+                max_features=self._num_features(), alpha=self.ccp_alpha,
+            )  # fmt: skip
+
+        self.model_ = grow(rows)
+        self.held_out_ratio_, self.degrees_ = held_out_ratio(rows, grow)
         return self
 
     def predict(self, X):
         rows = self._new_table(X)
         return self.model_.predict(rows)
 
-    def predict_dist(self, X) -> Normal:
+    def predict_dist(self, X) -> StudentT:
         rows = self._new_table(X)
-        return normal_of(self.model_.predict(rows), self.model_.variances(rows))
+        found = normal_of(self.model_.predict(rows), self.held_out_ratio_ * self.model_.variances(rows))
+        fix = "Give two distinct rows or more."
+        check(self.degrees_ > 0, "X", "of rows that can be held out for a distribution", "one", fix)
+        return student_rows(self.degrees_, found.loc, found.scale)
 
     apply = TreeClassifier.apply
 
@@ -330,5 +342,7 @@ def normal_of(mean: Any, variance: Any) -> Normal:
     # equal targets leave a variance of rounding
     spread = np.sqrt(variance) > 8 * np.finfo(float).eps * np.abs(mean)
     check(bool(spread.all()), "y", "of more than one value for a distribution", "one value", fix)
+    finite = bool(np.isfinite(variance).all())  # Student's t of two degrees or fewer has no variance
+    check(finite, "X", "of enough distinct rows for a variance", "too few", "`predict` gives the mean.")
     scale: Any = np.sqrt(variance)
     return Normal(mean, scale)

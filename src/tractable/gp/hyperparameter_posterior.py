@@ -35,7 +35,7 @@ from tractable.gp.regression import GaussianProcess, fitted
 from tractable.inference.chains.mcmc import mcmc
 from tractable.inference.chains.posterior import ChainPosterior
 
-__all__ = ["HyperparameterPosterior", "sample_hyperparameters"]
+__all__ = ["HyperparameterPosterior", "sample_hyperparameters", "stacked_moments", "stacked_processes"]
 
 _WIDE = 2.0
 
@@ -57,7 +57,7 @@ class HyperparameterPosterior(Module):
 
     def _mixture(self, X: Table, noisy: bool) -> Mixture:
         rows = Rows.of(X, num_columns=self.observed.X.shape[1]).X
-        loc, scale = _moments(self.processes, self.observed, pad_rows(rows)[0], noisy)
+        loc, scale = stacked_moments(self.processes, self.observed, pad_rows(rows)[0], noisy)
         loc, scale = (jnp.asarray(np.asarray(a)[:, : len(rows)]) for a in (loc, scale))
         return Mixture(np.full(len(loc), 1 / len(loc)), Normal(loc, scale))
 
@@ -88,7 +88,7 @@ def sample_hyperparameters(
     )
     flat = np.stack([np.asarray(found.draws[name]).reshape(-1) for name in rebuild.names], axis=1)
     places = np.linspace(0, len(flat) - 1, min(check_count("num_kept", num_kept), len(flat))).astype(int)
-    processes = _stacked(rebuild, jnp.asarray(flat[places]))
+    processes = stacked_processes(rebuild, jnp.asarray(flat[places]))
     return HyperparameterPosterior(found, processes, observed)
 
 
@@ -112,14 +112,16 @@ def _completed(free: Array, rebuild: Rebuild, priors: dict[str, Distribution]) -
 
 
 @program
-def _stacked(rebuild: Rebuild, rows: Array) -> GaussianProcess:
-    return eqx.filter_vmap(lambda row: rebuild(row)[0])(rows)
+def stacked_processes(rebuild: Rebuild, points: Float[Array, "k p"]) -> GaussianProcess:
+    """The processes whose free numbers are the rows of `points`."""
+    return eqx.filter_vmap(lambda row: rebuild(row)[0])(points)
 
 
 @program
-def _moments(
+def stacked_moments(
     processes: GaussianProcess, observed: Observed, X: Array, noisy: bool
 ) -> tuple[Float[Array, "k n"], Float[Array, "k n"]]:
+    """Means and standard deviations at rows, one line for each of the stacked processes."""
     arrays, rest = eqx.partition(processes, eqx.is_array)
 
     def one(leaves: Any) -> tuple[Array, Array]:

@@ -43,8 +43,8 @@ from tractable.optim.host import minimise_on_host, whitening
 from tractable.optim.minimise import Minimum
 
 __all__ = [
-    "EvidenceSurface", "FreePrior", "HyperparameterFit", "default_process", "evidence_surface",
-    "fit_hyperparameters", "free_process",
+    "EvidenceSurface", "FreePrior", "HyperparameterFit", "default_process", "evaluated",
+    "evidence_surface", "fit_hyperparameters", "free_process",
 ]  # fmt: skip
 
 _SUBSET, _LARGE = 512, 1024
@@ -62,7 +62,9 @@ class FreePrior(Module):
         """The log-density of the free numbers."""
         total = jnp.zeros((), free.dtype)
         for part, (start, stop) in zip(self.parts, self.spans, strict=True):
-            total = total + jax.vmap(part.log_prob)(free[start:stop]).sum()
+            values = free[start:stop]
+            # one prior for all numbers of a leaf, or one for each
+            total = total + (part.log_prob(values) if part.shape else jax.vmap(part.log_prob)(values).sum())
         return total
 
 
@@ -141,7 +143,7 @@ def fit_hyperparameters(
     few = observed if small is None else small
 
     def at(free: Any) -> tuple[Scalar, Array]:
-        return _value_and_slope(jnp.asarray(free), rebuild, few, prior, probes if small is None else None)
+        return evaluated(jnp.asarray(free), rebuild, few, prior, probes if small is None else None)
 
     stop = "gradient" if probes is None else "value"  # an estimate is rough in the small
     rough = tol if small is None else max(tol, 1e-3)
@@ -150,7 +152,7 @@ def fit_hyperparameters(
     if small is not None:
         spread = whitening(at, best.state, observed.num_rows / small.num_rows)
         best = minimise_on_host(
-            lambda free: _value_and_slope(jnp.asarray(free), rebuild, observed, prior, probes),
+            lambda free: evaluated(jnp.asarray(free), rebuild, observed, prior, probes),
             best.state, spread, max_steps=max_steps, tol=100 * tol, stop=stop,  # of a posterior deviation
         )  # fmt: skip
     found, evidence = _finished(best.state, best.value, rebuild, observed, prior, probes)
@@ -243,7 +245,7 @@ def _prior(rebuild: Rebuild, priors: Mapping[str, Distribution]) -> FreePrior:
 
 
 @program
-def _value_and_slope(
+def evaluated(
     free: Array, rebuild: Rebuild, observed: Observed, prior: FreePrior, probes: Array | None
 ) -> tuple[Scalar, Array]:
     """Minus the objective and its gradient: the one program of a search."""

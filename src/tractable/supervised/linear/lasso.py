@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 import scipy.linalg as sl
+from scipy.special import stdtrit
 
 from tractable.core.checks import check, check_count, check_nonnegative, check_option, namespace
 from tractable.core.iterate import Run, run
@@ -80,6 +81,16 @@ class LassoModel(Module):
         xp = namespace(self, rows)
         A = xp.column_stack([xp.ones(len(rows)), rows])
         return student_around(A, self.predict(X), self.inverse, self.scale, self.degrees)
+
+    def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper ends of the t-interval of each coefficient, the intercept (if any) first, given the
+        columns that were chosen: those of the others are zero."""
+        check(0 < level < 1, "level", "between 0 and 1", level)
+        errors = float(self.scale) * np.sqrt(np.diag(np.asarray(self.inverse)))
+        reach = stdtrit(float(self.degrees), 0.5 + level / 2) * errors
+        middle = np.r_[float(self.intercept), np.asarray(self.coefficients)]
+        used = slice(None) if reach[0] > 0 else slice(1, None)
+        return (middle - reach)[used], (middle + reach)[used]
 
     @property
     def verdict(self) -> Verdict:

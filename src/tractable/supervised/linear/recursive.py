@@ -35,7 +35,7 @@ from tractable.core.chunks import pad_rows
 from tractable.core.iterate import Run, run
 from tractable.core.linalg import psd_solve, symmetrise
 from tractable.core.module import Module, field
-from tractable.core.rows import Rows, points
+from tractable.core.rows import Rows, level_and_size, points
 from tractable.core.types import Array, ArrayLike, Float, Scalar
 from tractable.distributions.gaussian import Gaussian, condition
 from tractable.distributions.gaussian_forms import to_covariance, to_information
@@ -63,16 +63,21 @@ class RecursiveTrace(NamedTuple):
 class RecursiveModel(Module):
     r"""A regression that rows may be added to for ever: a belief about the coefficients, and about the noise.
 
-    The belief is that of unit noise, over columns divided by `column_scale` (powers of two near the size of
-    the first rows, so that the prior is relative to the data's scale; the constant comes first). `energy`
-    over `count` estimates the variance of the noise: with the improper prior $1/\sigma^2$ the prediction is
-    Student's t of `count` degrees, exactly. Forgotten rows count less in both.
+    The belief is that of unit noise, over columns less `column_centre`, over `column_scale` (the mean and the
+    standard deviation of the first rows where there is a constant, which comes first; else zero and
+    their size), so that the prior is relative to the data's scale; `target_centre` is taken from the target.
+    `energy` over `count` estimates the variance of the noise: with the improper prior $1/\sigma^2$ the
+    prediction is Student's t of `count` degrees, exactly. Forgotten rows count less in both, and in
+    `prior_precision`.
     """
 
     belief: Gaussian
     energy: Scalar
     count: Scalar
     column_scale: Float[Array, " p"]
+    column_centre: Float[Array, " p"]
+    target_centre: Scalar
+    prior_precision: Scalar
     forgetting: float = 1.0
     form: str = field(static=True, default="gain")
     has_intercept: bool = field(static=True, default=True)
@@ -82,22 +87,23 @@ class RecursiveModel(Module):
         cls,
         X: ArrayLike,
         weights: ArrayLike | None = None,
+        y: ArrayLike | None = None,
         *,
         penalty: float | int = 1e-3,
         forgetting: float = 1.0,
         form: str = "gain",
         intercept: bool = True,
     ) -> "RecursiveModel":
-        """The model before any row, with column scales from the size of the rows `X`."""
-        rows = np.asarray(X, float)
-        mean_square = np.average(
-            rows**2, axis=0, weights=None if weights is None else np.asarray(weights, float)
-        )
-        size = np.sqrt(np.where(mean_square > 0, mean_square, 1.0))
-        scale = np.concatenate([np.ones(int(intercept)), np.exp2(np.round(np.log2(size)))])
+        """The model before any row, with centres and scales from the rows `X` and targets `y` to come."""
+        rows, zero = np.asarray(X, float), jnp.zeros(())
+        mass = np.ones(len(rows)) if weights is None else np.asarray(weights, float)
+        centre, size = level_and_size(rows, mass, intercept)
+        level = float(np.average(np.asarray(y, float), weights=mass)) if intercept and y is not None else 0.0
+        constant = np.ones(int(intercept))
+        scale, centre = np.concatenate([constant, size]), np.concatenate([0 * constant, centre])
+        units = (jnp.asarray(scale), jnp.asarray(centre), jnp.asarray(level), jnp.asarray(float(penalty)))
         prior = ridge_prior(len(scale), penalty)
-        zero = jnp.zeros(())
-        return cls(prior, zero, zero, jnp.asarray(scale), float(forgetting), form, intercept)
+        return cls(prior, zero, zero, *units, float(forgetting), form, intercept)
 
     @property
     def coefficients(self) -> Any:
@@ -106,22 +112,35 @@ class RecursiveModel(Module):
 
     @property
     def intercept(self) -> Any:
-        return namespace(self).asarray(self.belief.mean)[0] if self.has_intercept else 0.0
+        if not self.has_intercept:
+            return 0.0
+        xp = namespace(self)
+        shift = xp.asarray(self.column_centre)[1:] @ self.coefficients
+        return xp.asarray(self.belief.mean)[0] + xp.asarray(self.target_centre) - shift
+
+    @property
+    def effective_parameters(self) -> Any:
+        r"""$p - \lambda\,\mathrm{tr}P$: how many coefficients the rows, and not the prior, determine."""
+        xp, size = namespace(self), self.belief.mean.shape[0]
+        return size - xp.asarray(self.prior_precision) * xp.trace(xp.asarray(self.belief.cov))
 
     def update(self, X: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None) -> "RecursiveModel":
         """The model after more rows."""
         count = np.ones(len(np.asarray(y))) if weights is None else np.asarray(weights, float)
         options = {"weights": count, "form": self.form, "forgetting": self.forgetting}
-        found = recursive_least_squares(self._design(X), y, self.belief, **options)
+        targets = np.asarray(y, float) - float(self.target_centre)
+        found = recursive_least_squares(self._design(X), targets, self.belief, **options)
         kept = self.forgetting ** np.arange(len(count) - 1, -1, -1.0)
         past = self.forgetting ** len(count)
         energy = past * self.energy + jnp.asarray(kept @ np.asarray(found.trace.energy))
         total = past * self.count + jnp.asarray(kept @ count)
-        fixed = (self.column_scale, self.forgetting, self.form, self.has_intercept)
-        return RecursiveModel(found.state, energy, total, *fixed)
+        units = (self.column_scale, self.column_centre, self.target_centre, past * self.prior_precision)
+        fixed = (self.forgetting, self.form, self.has_intercept)
+        return RecursiveModel(found.state, energy, total, *units, *fixed)
 
     def predict(self, X: ArrayLike | Rows) -> Any:
-        return self._design(X) @ namespace(self, X).asarray(self.belief.mean)
+        xp = namespace(self, X)
+        return self._design(X) @ xp.asarray(self.belief.mean) + xp.asarray(self.target_centre)
 
     def predict_dist(self, X: ArrayLike | Rows) -> StudentT:
         if has_values(self.count):
@@ -130,14 +149,14 @@ class RecursiveModel(Module):
         spread = 1 + xp.einsum("ij,jk,ik->i", A, xp.asarray(self.belief.cov), A)
         count = xp.asarray(self.count)
         scale = xp.sqrt(xp.asarray(self.energy) / count * spread)
-        parts = xp.broadcast_to(count, spread.shape), A @ xp.asarray(self.belief.mean), scale
+        parts = xp.broadcast_to(count, spread.shape), self.predict(X), scale
         return StudentT(*(jnp.asarray(part) for part in parts))
 
     def _design(self, X: ArrayLike | Rows) -> Any:
         xp = namespace(self, X)
         rows = xp.asarray(points(X, len(self.column_scale) - self.has_intercept))
         rows = xp.column_stack([xp.ones(len(rows)), rows]) if self.has_intercept else rows
-        return rows / xp.asarray(self.column_scale)[None]
+        return (rows - xp.asarray(self.column_centre)[None]) / xp.asarray(self.column_scale)[None]
 
 
 def ridge_prior(dim: int, penalty: float | int, noise: float | int = 1.0) -> Gaussian:

@@ -180,9 +180,10 @@ def fit_forest(
 
 
 def canonical_order(columns: Columns, targets: np.ndarray) -> Int[Values, " n"]:
-    """An order of rows that depends on their contents alone, by a hash; equal rows come next to each
-    other."""
-    mixed = (targets + 0.0).view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    """An order of rows that depends on the ranks of their contents alone, by a hash; equal rows come next to
+    each other."""
+    ranks = np.unique(targets, return_inverse=True)[1].reshape(-1).astype(np.uint64)
+    mixed = (ranks + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     for codes in columns.codes:
         mixed = (mixed ^ codes.astype(np.uint64)) * np.uint64(0xBF58476D1CE4E5B9)
         mixed ^= mixed >> np.uint64(29)
