@@ -27,8 +27,8 @@ def test_chains_are_trusted_where_they_are_right(name):
 
 
 APPROXIMATIONS = [
-    ("vi mean-field", "Cauchy"), ("vi mean-field", "correlation .9"), ("vi mean-field", "banana"),
-    ("pathfinder", "Student, 3 degrees"), ("pathfinder", "flat in one of two directions"),
+    ("vi mean-field", "Cauchy"), ("vi mean-field", "correlation .9"),
+    ("pathfinder", "flat in one of two directions"),
     ("pathfinder", "two modes of 5 dimensions, 22 apart"), ("pathfinder", "correlation .9"),
     ("laplace", "funnel, width 3"), ("laplace", "two modes of 10 dimensions, 25 apart"),
     ("laplace", "correlation .99"), ("importance", "Cauchy"), ("importance", "normal, 1 dimension"),
