@@ -101,7 +101,7 @@ class BayesianLinearRegressor(_LinearBayes):
     >>> from tractable.estimators.bayes_linear import BayesianLinearRegressor
     >>> model = BayesianLinearRegressor().fit([[0.0], [1.0], [2.0], [3.0]], [0.1, 0.9, 2.1, 2.9])
     >>> float(model.predict([[4.0]])[0].round(2))
-    3.89
+    3.76
     """
 
     _parameter_constraints: ClassVar[dict] = {
