@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.stats as stats
 
+from tractable.bijections.support import unconstrain
 from tractable.distributions.expfam import maximum_likelihood
 from tractable.distributions.normal_priors import NormalGamma, NormalInverseWishart
 
@@ -129,3 +130,23 @@ def test_maximum_likelihood_is_stationary():
 def test_bad_input_is_refused_by_name(build, message):
     with pytest.raises((ValueError, TypeError), match=message):
         build()
+
+
+@pytest.mark.parametrize(
+    "prior",
+    [NormalGamma(1.0, 2.0, 2.5, 4.0), NormalInverseWishart(LOC, 3.0, 5.0, SCALE)],
+    ids=["pair", "matrix"],
+)
+def test_values_have_free_numbers(prior):
+    """`unconstrain` goes there and back, and its log-determinant is that of the Jacobian (lower triangle)."""
+    value = prior.sample(jr.key(3))
+    free, rebuild = unconstrain({"theta": value}, supports={"theta": prior.support})
+    np.testing.assert_allclose(rebuild(free)[0]["theta"], value, rtol=1e-12)
+
+    def entries(u):
+        theta = rebuild(u)[0]["theta"]
+        return theta if theta.ndim == 1 else jnp.concatenate([theta[0], theta[1:][np.tril_indices(2)]])
+
+    jacobian = np.asarray(jax.jacfwd(entries)(free))
+    assert float(rebuild(free)[1]) == pytest.approx(np.linalg.slogdet(jacobian)[1], rel=1e-10)
+    assert bool(prior.support.contains(rebuild(free + 0.3)[0]["theta"]))

@@ -1,5 +1,6 @@
 """Sparse Gaussian processes against the exact process, dense algebra and each other; limits of processes."""
 
+import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
@@ -154,3 +155,13 @@ def test_bad_input_is_named():
         fit_svgp(SparseProcess(KERNEL, X[:3], link="probit"), X[:2], [0.5, 1.0], key=jr.key(0))
     with pytest.raises(ValueError, match="`X` must be rows of 2 columns"):
         SparseProcess(KERNEL, X[:3], 0.1).posterior(X, Y).mean(np.zeros((4, 3)))
+
+
+def test_single_precision_has_a_jitter_of_its_own():
+    inducing = np.linspace(-2, 2, 40)[:, None]
+    double = SparseProcess(RBF(), inducing, 0.05, jitter=1e-4)
+    with jax.enable_x64(False):
+        single = SparseProcess(RBF(), inducing.astype(np.float32), np.float32(0.05))
+        found = float(single.posterior(X[:, :1].astype(np.float32), Y.astype(np.float32)).log_evidence)
+        assert single.jitter == 1e-4
+    assert found == pytest.approx(float(double.log_evidence(X[:, :1], Y)), rel=1e-3)

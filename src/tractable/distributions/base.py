@@ -23,11 +23,11 @@ from tractable.core.checks import as_float, check, is_concrete, offender, to_dev
 from tractable.core.chunks import bucket_size
 from tractable.core.keys import takes_key
 from tractable.core.module import Module, plates
-from tractable.core.numerics import safe_log
+from tractable.core.numerics import log1mexp, safe_log
 from tractable.core.support import IntegerRange, Support
 from tractable.core.types import Array, ArrayLike, Key, Scalar, Shape
 
-__all__ = ["Distribution", "Univariate", "check_ordered"]
+__all__ = ["Distribution", "Univariate", "check_ordered", "log_share"]
 
 
 class Distribution(Module):
@@ -106,12 +106,23 @@ class Distribution(Module):
         """
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
         count = math.prod(shape)
-        if count <= 1:
-            return _sample(self, key, shape)
-        draws = _sample(self, key, (bucket_size(count) if count > 8 else 1 << (count - 1).bit_length(),))
+        small = 1 << max(count - 1, 0).bit_length()
+        draws = _sample(self, key, shape if count <= 1 else (bucket_size(count) if count > 8 else small,))
         if not is_concrete(draws):
-            return draws[:count].reshape(shape + self.shape)
+            return draws if count <= 1 else draws[:count].reshape(shape + self.shape)
+        if jnp.issubdtype(draws.dtype, jnp.integer):
+            self._check_held(np.asarray(draws)[:count] if count > 1 else np.asarray(draws))
+        if count <= 1:
+            return draws
         return to_device(np.asarray(draws)[:count].reshape(shape + self.shape))  # compiles nothing
+
+    def _check_held(self, draws: np.ndarray) -> None:
+        """Refuse counts past the greatest integer: the samplers mark them by the least one."""
+        integers = np.iinfo(draws.dtype)
+        held = draws.size == 0 or draws.min() > integers.min
+        must = f"a law whose counts fit into integers of {integers.bits} bits"
+        fix = "Scale the counts down, or draw from the normal law with its mean and variance."
+        check(held, type(self).__name__, must, f"a draw past {float(integers.max):.1e}", fix)
 
     @property
     def mean(self) -> Array:
@@ -194,10 +205,10 @@ class Univariate(Distribution):
         return 1 - self._cdf(x)
 
     def _log_cdf(self, x: Array) -> Array:
-        return safe_log(self._cdf(x))
+        return _log_of_share(self._cdf(x), self._survival(x))
 
     def _log_survival(self, x: Array) -> Array:
-        return safe_log(self._survival(x))
+        return _log_of_share(self._survival(x), self._cdf(x))
 
     def _inverse_survival(self, q: Array) -> Array:
         return self._icdf(1 - q)
@@ -261,6 +272,19 @@ def check_ordered(low: Array, high: Array, strict: bool = True) -> None:
         if not ok.all():
             words = "below" if strict else "at most"
             check(False, "low", f"{words} `high` = {last[~ok][0]}", offender(first, ok))
+
+
+def log_share(own: Array, other: Array) -> Array:
+    """The logarithm of one of two probabilities that add to one, from the other's where that is the smaller:
+    `own` and `other` are logarithms, each with rounding errors near the size of one."""
+    large = own > other
+    return jnp.where(large, log1mexp(jnp.where(large, -other, 1.0)), own)
+
+
+def _log_of_share(share: Array, rest: Array) -> Array:
+    """The logarithm of a probability, from the other side where it nears one: `-rest` at 1e-30, not zero."""
+    large = share > 0.5
+    return jnp.where(large, jnp.log1p(-jnp.where(large, rest, 0.0)), safe_log(jnp.where(large, 1.0, share)))
 
 
 def _map_fields(module: Distribution, function) -> Any:

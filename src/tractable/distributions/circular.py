@@ -3,20 +3,22 @@ r"""Von Mises' law of an angle.
 Model.       $p(x) = e^{\kappa\cos(x - \mu)} / 2\pi I_0(\kappa)$ on the circle, whose points are angles from
              $-\pi$ to $\pi$.
 Moments.     `mean` is the mean direction, `variance` the circular variance $1 - I_1(\kappa)/I_0(\kappa)$.
-Cost. Elementwise.The distribution function is a Gauss-Legendre integral of 32 nodes, which holds its digits
-             at every $\kappa$; the quantile takes about six of them.
+Gradients.   A draw carries $\partial x/\partial\kappa = -\partial_\kappa F/p$, the implicit derivative.
+Cost.        Elementwise. The distribution function is a Gauss-Legendre integral of 32 nodes, which holds its
+             digits at every $\kappa$; the quantile takes about six of them.
 References.  Mardia and Jupp (2000); Best and Fisher (1979, 1981).
 """
 
 import math
 
+import jax
 import jax.numpy as jnp
 from jax.scipy.special import i0e, i1e, ndtri
 
 from tractable.core.module import field
 from tractable.core.numerics import log1mexp, logdiffexp
 from tractable.core.support import Support, bounded, nonnegative, real
-from tractable.core.types import Array, Float
+from tractable.core.types import Array, ArrayLike, Float
 from tractable.distributions.base import Univariate
 from tractable.distributions.expfam import ExponentialFamily
 from tractable.distributions.incomplete import log_tail_integral
@@ -43,12 +45,12 @@ class VonMises(Univariate, ExponentialFamily):
         return _CIRCLE
 
     def _log_prob(self, x):
-        versine = 2 * jnp.sin((x - self.loc) / 2) ** 2  # 1 - cos, without its cancellation
-        return -self.concentration * versine - jnp.log(2 * math.pi * i0e(self.concentration))
+        return _log_density(x - self.loc, self.concentration)
 
     def _sample(self, key, n):
         dtype = jnp.result_type(self.loc, self.concentration)
-        return _wrap(self.loc + von_mises_draw(key, self.concentration.astype(dtype), n))
+        kappa = self.concentration.astype(dtype)
+        return _wrap(self.loc + _follow(kappa, von_mises_draw(key, jax.lax.stop_gradient(kappa), n)))
 
     def _mean(self):
         return _wrap(self.loc)
@@ -61,7 +63,7 @@ class VonMises(Univariate, ExponentialFamily):
         return jnp.where(large, series, (i0e(k) - i1e(k)) / i0e(k))
 
     def _entropy(self):
-        return jnp.log(2 * math.pi * i0e(self.concentration)) + self.concentration * self._variance()
+        return self.concentration * self._variance() - _log_density(0.0, self.concentration)
 
     def _mode(self):
         return jnp.where(self.concentration > 0, _wrap(self.loc), jnp.nan)
@@ -119,6 +121,7 @@ def _length(first: Array, second: Array) -> Array:
     return jnp.where(square > 0, jnp.sqrt(jnp.where(square > 0, square, 1.0)), 0.0)
 
 
+@jax.custom_jvp
 def _log_beyond(distance: Array, kappa: Array) -> Array:
     """The log-probability of the arc from `distance` (0 to pi) past the mean direction to its antipode."""
     reach = jnp.sqrt(jnp.minimum(1.0, jnp.sin(distance / 2) ** 2 + 20 / jnp.maximum(kappa, 1e-300)))
@@ -128,13 +131,45 @@ def _log_beyond(distance: Array, kappa: Array) -> Array:
         return 2 * kappa * jnp.sin(s / 2) * jnp.sin(distance + s / 2)
 
     some = length > 0
-    integral = jnp.where(some, log_tail_integral(exponent, jnp.where(some, length, 1.0)), -jnp.inf)
-    return integral - 2 * kappa * jnp.sin(distance / 2) ** 2 - jnp.log(2 * math.pi * i0e(kappa))
+    length = jax.lax.stop_gradient(jnp.where(some, length, 1.0))
+    integral = jnp.where(some, log_tail_integral(exponent, length), -jnp.inf)
+    return integral + _log_density(distance, kappa)
+
+
+@_log_beyond.defjvp
+def _log_beyond_tangent(primals, tangents):
+    """In the distance the slope is minus the density: the end of the arc is fixed, not its length."""
+    distance, kappa = primals
+    by_kappa = jax.jvp(lambda k: _log_beyond.fun(distance, k), (kappa,), (tangents[1],))
+    ratio = jnp.exp(jnp.minimum(_log_density(distance, kappa) - by_kappa[0], 700.0))
+    return by_kappa[0], by_kappa[1] - ratio * tangents[0]
+
+
+def _log_density(x: ArrayLike, kappa: Array) -> Array:
+    # 1 - cos x as 2 sin^2(x/2), without its cancellation; exp(-|k|) I0(k) has its right slope at zero
+    some = kappa > 0
+    log_scaled = jnp.where(some, jnp.log(i0e(jnp.where(some, kappa, 1.0))), kappa * (kappa / 4 - 1))
+    return -2 * kappa * jnp.sin(jnp.asarray(x) / 2) ** 2 - math.log(2 * math.pi) - log_scaled
+
+
+@jax.custom_jvp
+def _follow(kappa: Array, angle: Array) -> Array:
+    """`angle` from the mean direction, moved by kappa at a fixed value of the distribution function."""
+    return angle
+
+
+@_follow.defjvp
+def _follow_tangent(primals, tangents):
+    kappa, angle = (jnp.broadcast_to(value, primals[1].shape) for value in primals)
+    moved = jnp.broadcast_to(tangents[0], angle.shape)
+    log_tail, slope = jax.jvp(lambda k: _log_beyond(jnp.abs(angle), k), (kappa,), (moved,))
+    outwards = slope * jnp.exp(log_tail - _log_density(angle, kappa))
+    return angle, tangents[1] + jnp.where(angle < 0, -outwards, outwards)
 
 
 def _log_signed(x: Array, kappa: Array) -> tuple[Array, Array]:
     """log P(-pi <= X <= x) and its complement for a mean direction of zero and x in [-pi, pi]."""
-    log_tail = _log_beyond(jnp.abs(x), kappa)
+    log_tail = _log_beyond(jnp.where(x < 0, -x, x), kappa)  # the absolute value would have no slope at zero
     other = log1mexp(-log_tail)
     return jnp.where(x < 0, log_tail, other), jnp.where(x < 0, other, log_tail)
 
@@ -163,8 +198,7 @@ def _line_tails(y: Array, loc: Array, kappa: Array) -> tuple[Array, Array]:
 
 
 def _line_slope(y: Array, loc: Array, kappa: Array) -> Array:
-    density = -2 * kappa * jnp.sin(jnp.arctan(y) - loc / 2) ** 2 - jnp.log(2 * math.pi * i0e(kappa))
-    return density + math.log(2) - jnp.log1p(y**2)
+    return _log_density(2 * jnp.arctan(y) - loc, kappa) + math.log(2) - jnp.log1p(y**2)
 
 
 def _concentration(length: Array) -> Array:

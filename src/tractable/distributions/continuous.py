@@ -97,7 +97,8 @@ class Cauchy(LocationScale):
         return jnp.arctan2(jnp.ones_like(z), -z) / math.pi
 
     def _standard_log_cdf(self, z):
-        tail = jnp.arctan2(jnp.ones_like(z), jnp.abs(z)) / math.pi
+        distance = jnp.where(z > 0, z, -z)  # unlike the absolute value it has a slope at zero
+        tail = jnp.arctan2(jnp.ones_like(z), distance) / math.pi
         return jnp.where(z > 0, jnp.log1p(-tail), jnp.log(tail))
 
     def _standard_icdf(self, p):
@@ -123,11 +124,13 @@ class Laplace(LocationScale, ExponentialFamily):
         return 0.0, 2.0, 1 + math.log(2)
 
     def _standard_log_cdf(self, z):
-        log_tail = -jnp.abs(z) - math.log(2)
+        log_tail = jnp.where(z > 0, -z, z) - math.log(2)
         return jnp.where(z > 0, jnp.log1p(-jnp.exp(log_tail)), log_tail)
 
     def _standard_icdf(self, p):
-        return jnp.where(p < 0.5, jnp.log(2 * jnp.minimum(p, 0.5)), -jnp.log(2 * jnp.minimum(1 - p, 0.5)))
+        lower = p < 0.5
+        tail = jnp.log(2 * jnp.where(lower, p, 1 - p))
+        return jnp.where(lower, tail, -tail)
 
     @property
     def natural(self):
@@ -201,7 +204,8 @@ class Gumbel(LocationScale):
         return -jnp.expm1(-jnp.exp(-z))
 
     def _standard_log_survival(self, z):
-        return jnp.where(z > 40, -z, log1mexp(jnp.exp(-jnp.minimum(z, 40.0))))
+        far = z > 40
+        return jnp.where(far, -z, log1mexp(jnp.exp(-jnp.where(far, 0.0, z))))
 
     def _standard_icdf(self, p):
         return -jnp.log(-jnp.log(p))

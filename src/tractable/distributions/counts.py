@@ -24,7 +24,7 @@ from tractable.distributions.atoms import log_odds, one_of_probs_or_logits
 from tractable.distributions.expfam import ExponentialFamily
 from tractable.distributions.incomplete import log_beta_tails, log_gamma_tails
 from tractable.distributions.overdispersed import BetaBinomial, NegativeBinomial
-from tractable.distributions.samplers import binomial_draw, poisson_draw
+from tractable.distributions.samplers import binomial_draw, poisson_draw, whole
 from tractable.distributions.special import log_binomial_count, log_choose, log_poisson_count
 from tractable.distributions.sums import entropy_of_window
 from tractable.distributions.tailed import Counts, check_success_possible
@@ -69,7 +69,7 @@ class Binomial(Counts, ExponentialFamily):
         return log_binomial_count(x, self.total, self.logits)
 
     def _sample(self, key, n):
-        return binomial_draw(key, self.total, self.probs, sigmoid(-self.logits), n).astype(int)
+        return whole(binomial_draw(key, self.total, self.probs, sigmoid(-self.logits), n))
 
     def _mean(self):
         return self.total * self.probs
@@ -121,7 +121,7 @@ class Poisson(Counts, ExponentialFamily):
         return log_poisson_count(x, self.rate)
 
     def _sample(self, key, n):
-        return poisson_draw(key, self.rate, n).astype(int)
+        return whole(poisson_draw(key, self.rate, n))
 
     def _mean(self):
         return self.rate
@@ -176,7 +176,7 @@ class Geometric(Counts, ExponentialFamily):
 
     def _sample(self, key, n):
         waited = jr.exponential(key, n, self.probs.dtype) / -jnp.log1p(-self.probs)
-        return jnp.floor(waited).astype(int)
+        return whole(jnp.floor(waited))
 
     def _mean(self):
         return (1 - self.probs) / self.probs

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
+from tractable.core.checks import check_entries
 from tractable.core.module import field
 from tractable.core.numerics import log_sigmoid, sigmoid, softplus
 from tractable.core.support import IntegerRange, Support, extended_real, integer_range, unit_interval
@@ -130,6 +131,13 @@ class DiscreteUniform(Univariate):
     def __check_init__(self) -> None:
         super().__check_init__()
         check_ordered(self.low, self.high, strict=False)
+        integers = jnp.iinfo(jnp.result_type(int))
+
+        def drawn(value):
+            return abs(value) < 2.0 ** (integers.bits - 1)
+
+        for name, end in (("low", self.low), ("high", self.high)):
+            check_entries(name, end, drawn, f"a whole number that {integers.bits} bits hold")
 
     @property
     def support(self) -> Support:

@@ -23,6 +23,7 @@ from tractable.core.support import Support, bounded, ordered, unit_interval
 from tractable.core.types import Array, ArrayLike, Float, Key, Shape
 from tractable.distributions.atoms import generalised_inverse
 from tractable.distributions.base import Univariate
+from tractable.distributions.quantile import follow
 
 __all__ = ["Tabulated", "generalised_inverse", "inverse_transform", "invert_cdf", "tabulate"]
 
@@ -71,9 +72,7 @@ def invert_cdf(
     x = jax.lax.stop_gradient(_from_rank(jax.lax.fori_loop(0, bits, halve, start)[1], p.dtype))
     x = jnp.where(jnp.isnan(p), jnp.nan, x)
     value, slope = jax.jvp(cdf, (x,), (jnp.ones_like(x),))
-    slope = jax.lax.stop_gradient(slope)
-    residual = p - value
-    return x + (residual - jax.lax.stop_gradient(residual)) / jnp.where(slope > 0, slope, jnp.inf)
+    return follow(x, p - value, slope)
 
 
 class Tabulated(Univariate):

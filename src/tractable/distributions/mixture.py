@@ -3,6 +3,8 @@ r"""Mixtures of distributions of one kind: densities, responsibilities, draws, m
 Model.       $z \sim \mathrm{Cat}(w)$, $x \mid z = k \sim p_k$; $p(x) = \sum_k w_k\, p_k(x)$.
 Moments.     $E[x] = \sum_k w_k \mu_k$, $\mathrm{Var}[x] = \sum_k w_k (\sigma_k^2 + \mu_k^2) - E[x]^2$,
              computed about the mean.
+Gradients.   Draws of numbers carry $\partial x/\partial w_k = -F_k(x)/p(x)$, the implicit derivative; through
+             draws of vectors a derivative in the weights is refused by name.
 Cost.        $O(k)$ component evaluations per point; drawing evaluates every component for every draw.
 References.  Bishop (2006) section 9.2; McLachlan and Peel (2000).
 """
@@ -24,6 +26,7 @@ from tractable.core.support import Support, simplex
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar, Shape
 from tractable.distributions.base import Distribution, Univariate
 from tractable.distributions.expfam import Statistics, log_likelihood_from, per_unit, weigh, weighted_stats
+from tractable.distributions.quantile import follow, follow_weights
 
 __all__ = ["LabelledStatistics", "Mixture", "stack"]
 
@@ -227,7 +230,18 @@ def _sample_with_labels(mixture: Mixture, key: Key, shape: Shape) -> tuple[Array
 
     kind = jax.eval_shape(lambda c, key: _component(c, 0).sample(key, shape), mixture.components, key_draw)
     empty = jnp.zeros(kind.shape, kind.dtype)
-    return run(step, empty, (mixture.components, jr.split(key_draw, k), jnp.arange(k))).state, labels
+    draws = run(step, empty, (mixture.components, jr.split(key_draw, k), jnp.arange(k))).state
+    if mixture.discrete:
+        return draws, labels
+    numbers = mixture.unit_shape == () and isinstance(mixture.components, Univariate)
+    shares = _shares_of_density if numbers else None
+    return follow_weights(shares, mixture.weights, draws, mixture.components), labels
+
+
+def _shares_of_density(x: Array, weights: Array, components: Any) -> Array:
+    """F_k(x)/p(x) along the last axis."""
+    each = jax.vmap(lambda c: jax.vmap(c.cdf)(x.reshape(-1)), out_axes=-1)(components)
+    return each.reshape(x.shape + weights.shape) / Mixture(weights, components).prob(x)[..., None]
 
 
 @jax.jit
@@ -274,7 +288,5 @@ def _bisect(mixture: Mixture, p: Array, low: Array, high: Array, inside: Array) 
 def _implicit(mixture: Mixture, p: Array, x: Array, inside: Array) -> Array:
     """`x` with the derivative of the quantile: $F(x) = p$ gives $dx = (dp - dF) / p(x)$."""
     point = jnp.where(inside, x, 0.0)
-    density = jax.lax.stop_gradient(jnp.exp(mixture.log_prob(point)))
-    smooth = inside & (density > 0)
-    gap = jnp.where(smooth, (p - _cdf(mixture, point)) / jnp.where(smooth, density, 1.0), 0.0)
-    return x + gap - jax.lax.stop_gradient(gap)
+    density = jnp.where(inside, mixture.prob(point), 0.0)
+    return follow(x, p - _cdf(mixture, point), density)

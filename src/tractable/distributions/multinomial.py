@@ -4,11 +4,9 @@ Model.       $n$ independent trials with $k$ outcomes; in the second, their prob
 Identity.    Poisson counts given their sum are multinomial; negative binomial counts given their sum are
              Dirichlet-multinomial. In these forms a total of $10^8$ costs no digits, and an entropy is a sum
              over the values of single counts.
-Cost.        $O(k)$ for a mass and a draw; $O(\sqrt{n} k)$, resp. $O(nk)$, for an entropy.
+Cost.        $O(k)$ for a mass, a draw and an entropy, whatever the total.
 References.  Johnson, Kotz and Balakrishnan (1997) chapter 35.
 """
-
-from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -24,7 +22,9 @@ from tractable.distributions.atoms import one_of_probs_or_logits
 from tractable.distributions.base import Distribution, _units
 from tractable.distributions.counting import log_shares, sample_multinomial
 from tractable.distributions.expfam import ExponentialFamily
+from tractable.distributions.samplers import whole
 from tractable.distributions.special import log_binomial, log_poisson
+from tractable.distributions.sums import sum_over_counts
 from tractable.distributions.supports import CountVector
 
 __all__ = ["DirichletMultinomial", "Multinomial", "categorical_covariance", "check_categories"]
@@ -95,7 +95,7 @@ class Multinomial(ExponentialFamily):
     def _sample(self, key, n):
         precise = softmax(self.logits.astype(jnp.result_type(float)))
         rows = jnp.broadcast_to(precise, (n, precise.size))
-        return sample_multinomial(key, self.total.astype(precise.dtype), rows).astype(jnp.result_type(int))
+        return whole(sample_multinomial(key, self.total.astype(precise.dtype), rows))
 
     def _mean(self):
         return self.total * self.probs
@@ -116,9 +116,10 @@ class Multinomial(ExponentialFamily):
             return _expected(constant + own + _poisson(n - m, miss), own)
 
         # By Bernstein's inequality the mass further than this from the mean is below 1e-30.
-        reach = 12 * jnp.sqrt(self._variance()) + 50
-        low, high = jnp.floor(self._mean() - reach), jnp.ceil(self._mean() + reach)
-        return -constant - _sum_over_counts(jnp.maximum(low, 0.0), jnp.minimum(high, n), term)
+        mean, deviation = self._mean(), jnp.sqrt(self._variance())
+        low, high = jnp.floor(mean - 12 * deviation - 50), jnp.ceil(mean + 12 * deviation + 50)
+        ends = jnp.maximum(low, 0.0), jnp.minimum(high, n)
+        return -constant - sum_over_counts(jax.vmap(term), *ends, mean, deviation).sum()
 
 
 class DirichletMultinomial(Distribution):
@@ -156,14 +157,13 @@ class DirichletMultinomial(Distribution):
 
     def _factor(self, m: Array, a: Array) -> Array:
         """The log-mass of a negative binomial count; its probability makes the expected sum `total`."""
-        n, whole = self.total, self.concentration.sum()
-        return log_binomial(m, a, n / (n + whole), whole / (n + whole)) - jnp.log1p(m / a)
+        n, size = self.total, self.concentration.sum()
+        return log_binomial(m, a, n / (n + size), size / (n + size)) - jnp.log1p(m / a)
 
     def _sample(self, key, n):
         key_shares, key_counts = jr.split(key)
         shares = jnp.exp(log_shares(key_shares, self.concentration.astype(jnp.result_type(float)), n))
-        draws = sample_multinomial(key_counts, self.total.astype(shares.dtype), shares)
-        return draws.astype(jnp.result_type(int))
+        return whole(sample_multinomial(key_counts, self.total.astype(shares.dtype), shares))
 
     def _mean(self):
         return self.total * self.concentration / self.concentration.sum()
@@ -172,8 +172,8 @@ class DirichletMultinomial(Distribution):
         return jnp.diag(self._covariance())
 
     def _covariance(self):
-        n, whole = self.total, self.concentration.sum()
-        return n * (n + whole) / (1 + whole) * categorical_covariance(self.concentration / whole)
+        n, size = self.total, self.concentration.sum()
+        return n * (n + size) / (1 + size) * categorical_covariance(self.concentration / size)
 
     def _entropy(self):
         n, a = self.total, self.concentration
@@ -184,7 +184,8 @@ class DirichletMultinomial(Distribution):
             own = self._factor(m, a)
             return _expected(constant + own + self._factor(n - m, others), own)
 
-        return -constant - _sum_over_counts(jnp.zeros_like(a), jnp.full_like(a, n), term)
+        ends, deviation = (jnp.zeros_like(a), jnp.full_like(a, n)), jnp.sqrt(self._variance())
+        return -constant - sum_over_counts(jax.vmap(term), *ends, self._mean(), deviation).sum()
 
 
 def check_categories(name: str, x: Array) -> None:
@@ -208,18 +209,3 @@ def _expected(log_mass: Array, value: Array) -> Array:
     """Mass times value; an impossible count contributes nothing even where its value is infinite."""
     possible = log_mass > -jnp.inf
     return jnp.where(possible, jnp.exp(log_mass) * jnp.where(possible, value, 0.0), 0.0)
-
-
-def _sum_over_counts(low: Array, high: Array, term: Callable[[Array], Array], block: int = 256) -> Scalar:
-    r"""$\sum_k \sum_{m = l_k}^{h_k} \mathrm{term}(m)_k$ for bounds known only at run time, in blocks.
-
-    The loop has no fixed length, so the sum has forward derivatives and no reverse ones.
-    """
-
-    def add(i, sofar):
-        m = low[None] + (i * block + jnp.arange(block, dtype=low.dtype))[:, None]
-        inside = m <= high[None]
-        return sofar + jnp.where(inside, jax.vmap(term)(jnp.where(inside, m, low[None])), 0.0).sum()
-
-    blocks = ((high - low).max() // block).astype(int) + 1
-    return jax.lax.fori_loop(0, blocks, add, jnp.zeros((), low.dtype))

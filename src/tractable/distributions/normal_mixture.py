@@ -21,6 +21,8 @@ from tractable.core.numerics import logsumexp, safe_log
 from tractable.core.support import Support, positive, real, simplex
 from tractable.core.types import Array, Float
 from tractable.distributions.base import Univariate
+from tractable.distributions.quantile import follow, follow_weights
+from tractable.distributions.special import log_ndtr
 
 __all__ = ["NormalMixture"]
 
@@ -73,7 +75,8 @@ class NormalMixture(Univariate):
                 jnp.broadcast_to(values, (*n, values.shape[-1])), label[..., None], -1
             )[..., 0]
 
-        return chosen(self.loc) + chosen(self.scale) * jr.normal(key_noise, n)
+        draws = chosen(self.loc) + chosen(self.scale) * jr.normal(key_noise, n)
+        return follow_weights(_shares_of_density, self.weights, draws, (self.loc, self.scale))
 
     def _mean(self) -> Array:
         return (self.weights * self.loc).sum(-1)
@@ -88,11 +91,27 @@ class NormalMixture(Univariate):
     def _survival(self, x: Array) -> Array:
         return (self.weights * jax.scipy.special.ndtr(-self._standard(x))).sum(-1)
 
+    def _log_cdf(self, x: Array) -> Array:
+        return self._log_share(x, 1.0)
+
+    def _log_survival(self, x: Array) -> Array:
+        return self._log_share(x, -1.0)
+
+    def _log_share(self, x: Array, side: float) -> Array:
+        """Where the other side is the smaller, from it: a sum of logarithms would end at rounding."""
+        z = side * self._standard(x)
+        rest = (self.weights * jax.scipy.special.ndtr(-z)).sum(-1)
+        large = rest < 0.5
+        small = logsumexp(safe_log(self.weights) + log_ndtr(z), axis=-1)
+        return jnp.where(large, jnp.log1p(-jnp.where(large, rest, 0.0)), small)
+
     def _icdf(self, p: Array) -> Array:
-        return self._bisected(p, lambda x: self._cdf(x) >= p)
+        x = self._bisected(p, lambda x: self._cdf(x) >= p)
+        return follow(x, p - self._cdf(x), jnp.exp(self._log_prob(x)))
 
     def _inverse_survival(self, q: Array) -> Array:
-        return self._bisected(1 - q, lambda x: self._survival(x) <= q)
+        x = self._bisected(1 - q, lambda x: self._survival(x) <= q)
+        return follow(x, self._survival(x) - q, jnp.exp(self._log_prob(x)))
 
     def _bisected(self, p: Array, reached: Any) -> Array:
         # an end is far enough out for the least probability that has a quantile at all
@@ -101,4 +120,10 @@ class NormalMixture(Univariate):
         ]
         ends = (self.loc - z * self.scale).min(-1), (self.loc + z * self.scale).max(-1)
         low, high = (jnp.broadcast_to(end, p.shape) for end in ends)
-        return bisect(reached, low, high, num_steps=_HALVINGS)[1]
+        return jax.lax.stop_gradient(bisect(reached, low, high, num_steps=_HALVINGS)[1])
+
+
+def _shares_of_density(x: Array, weights: Array, params: tuple[Array, Array]) -> Array:
+    """F_k(x)/p(x) along the last axis."""
+    law = NormalMixture(weights, *params)
+    return jax.scipy.special.ndtr(law._standard(x)) / jnp.exp(law._log_prob(x))[..., None]

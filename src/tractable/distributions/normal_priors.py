@@ -3,11 +3,13 @@ r"""Priors of a Gaussian's own parameters: the normal-Gamma and the normal-inver
 Model.       $\tau \sim \mathrm{Gamma}(a, b)$, $\mu \mid \tau \sim N(m, 1/(\kappa\tau))$;
              $\Sigma \sim W^{-1}(\nu, \Psi)$, $\mu \mid \Sigma \sim N(m, \Sigma/\kappa)$.
 Identity.    Their statistics are those of a Gaussian likelihood in its parameters, so the posterior given
-             data stays in the family; the marginal of $\mu$ is a t with $2a$ (resp. $\nu - d + 1$) degrees.
+             data stays in the family; both supports have a map from the real numbers, so that they can be
+             priors of a program. The marginal of $\mu$ is a t with $2a$ (resp. $\nu - d + 1$) degrees.
 Cost.        $O(1)$; $O(d^3)$ for the matrix version.
 References.  Bernardo and Smith (1994) section 5.2; Murphy (2012) section 4.6.
 """
 
+import math
 from typing import ClassVar
 
 import jax
@@ -16,6 +18,11 @@ import jax.random as jr
 import numpy as np
 from jax.scipy.special import digamma, gammaln, multigammaln
 
+from tractable.bijections.base import Bijection
+from tractable.bijections.compose import Concatenate, Members
+from tractable.bijections.elementwise import Exp, Identity
+from tractable.bijections.support import bijection_onto
+from tractable.bijections.triangular import OntoPositiveDefinite
 from tractable.core.checks import check
 from tractable.core.factors import psd_inverse
 from tractable.core.linalg import log_det, psd_factor, symmetrise
@@ -69,6 +76,32 @@ class MeanAndCovariance(Support):
     def interior(self, like):
         xp = jnp if isinstance(like, jax.Array) else np
         return xp.broadcast_to(xp.eye(np.shape(like)[-2], np.shape(like)[-1], -1), np.shape(like))
+
+
+class OntoMeanAndCovariance(Bijection):
+    """The first d of d + d(d + 1)/2 free numbers as row 0, the rest onto the covariance below it; volume is
+    that of the mean and of the covariance's lower triangle."""
+
+    ranks: ClassVar[tuple[int | None, int | None]] = (1, 2)
+
+    def _forward(self, x):
+        d = (math.isqrt(9 + 8 * x.size) - 3) // 2
+        check(d > 0 and d * (d + 3) == 2 * x.size, "x", "a vector of d (d + 3) / 2 numbers", f"{x.size}")
+        cov, log_det = OntoPositiveDefinite().forward_and_log_det(x[d:])
+        return jnp.concatenate([x[None, :d], cov]), log_det
+
+    def _inverse(self, y):
+        check(y.shape[0] == y.shape[1] + 1, "y", "of d + 1 rows and d columns", f"shape {y.shape}")
+        free, log_det = OntoPositiveDefinite().inverse_and_log_det(y[1:])
+        return jnp.concatenate([y[0], free]), log_det
+
+    @property
+    def codomain(self) -> Support:
+        return MeanAndCovariance()
+
+
+bijection_onto.register(MeanAndPrecision, lambda _: Members(Concatenate([Identity(), Exp()], [1, 1])))
+bijection_onto.register(MeanAndCovariance, lambda _: Members(OntoMeanAndCovariance()))
 
 
 class NormalGamma(ExponentialFamily):

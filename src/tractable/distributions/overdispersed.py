@@ -2,23 +2,31 @@ r"""Counts that vary more than their simple models: the negative binomial and th
 
 Models.      A Poisson whose rate is a gamma draw; a binomial whose probability is a beta draw.
 Precision.   Masses are in saddle-point form, as in `counts`.
-Cost. Elementwise.The beta-binomial's cdf, quantile and entropy, and the entropy of a negative binomial of
-             total below 30, are sums that grow with the range of the counts.
+Cost.        Elementwise, whatever the range of the counts. The beta-binomial's distribution function is a
+             quadrature of 768 incomplete beta integrals, right to $10^{-12}$; an entropy takes some 2,000
+             masses.
 References.  Johnson, Kemp and Kotz (2005), "Univariate discrete distributions".
 """
 
 import jax.numpy as jnp
 import jax.random as jr
+from jax.scipy.special import digamma
 
 from tractable.core.module import field
 from tractable.core.numerics import log1mexp, logit, sigmoid
 from tractable.core.support import Support, counts, integer_range, positive, unit_interval
 from tractable.core.types import Array, Float
 from tractable.distributions.expfam import ExponentialFamily
-from tractable.distributions.incomplete import log_beta_tails
-from tractable.distributions.samplers import binomial_draw, log_gamma_draw, log_odds_draw, poisson_draw
+from tractable.distributions.incomplete import log_beta_order, log_beta_tails
+from tractable.distributions.samplers import (
+    binomial_draw,
+    log_gamma_draw,
+    log_odds_draw,
+    poisson_draw,
+    whole,
+)
 from tractable.distributions.special import log_binomial, log_choose
-from tractable.distributions.sums import entropy_until_negligible, log_sums_of_ratios
+from tractable.distributions.sums import entropy_of_counts
 from tractable.distributions.tailed import Counts, check_success_possible
 
 __all__ = ["BetaBinomial", "NegativeBinomial"]
@@ -47,7 +55,7 @@ class NegativeBinomial(Counts, ExponentialFamily):
         key_rate, key_count = jr.split(key)
         dtype = jnp.result_type(self.total, self.probs)
         log_rate = log_gamma_draw(key_rate, self.total, n, dtype) - logit(self.probs)
-        return poisson_draw(key_count, jnp.exp(log_rate), n).astype(int)
+        return whole(poisson_draw(key_count, jnp.exp(log_rate), n))
 
     def _mean(self):
         return self.total * (1 - self.probs) / self.probs
@@ -59,8 +67,9 @@ class NegativeBinomial(Counts, ExponentialFamily):
         def log_prob(k):
             return self._aligned(k.ndim)._log_prob(k)
 
-        smooth = self.total > 30
-        return entropy_until_negligible(log_prob, self._mean(), self._variance(), smooth)
+        mean, deviation = self._mean(), jnp.sqrt(self._variance())
+        last = mean + 50 * deviation + 50 / self.probs  # the tail falls by a factor 1 - probs at least
+        return entropy_of_counts(log_prob, mean, deviation, jnp.ceil(last))
 
     def _mode(self):
         peak = (self.total - 1) * (1 - self.probs) / self.probs
@@ -117,7 +126,7 @@ class BetaBinomial(Counts):
     def _sample(self, key, n):
         key_probs, key_count = jr.split(key)
         log_odds = log_odds_draw(key_probs, self.a, self.b, n)
-        return binomial_draw(key_count, self.total, sigmoid(log_odds), sigmoid(-log_odds), n).astype(int)
+        return whole(binomial_draw(key_count, self.total, sigmoid(log_odds), sigmoid(-log_odds), n))
 
     def _mean(self):
         return self.total * (self.a / (self.a + self.b))
@@ -130,20 +139,13 @@ class BetaBinomial(Counts):
         def log_prob(k):
             return self._aligned(k.ndim)._log_prob(k)
 
-        never = jnp.zeros(self.total.shape, bool)
-        return entropy_until_negligible(log_prob, self._mean(), self._variance(), never, self.total)
+        return entropy_of_counts(log_prob, self._mean(), jnp.sqrt(self._variance()), self.total)
 
     def _tails(self, k):
+        # of n uniform numbers k + 1 lie below p where the (k + 1)-th, a draw of Beta(k + 1, n - k), does
         k, n, a, b = jnp.broadcast_arrays(k, self.total, self.a, self.b)
-        lower = k < self._mean()
-        # downwards from k: P(j - 1)/P(j); upwards from k + 1: P(j + 1)/P(j), which is the same mirrored
-        j, first, second = jnp.where(lower, k, n - k - 1), jnp.where(lower, a, b), jnp.where(lower, b, a)
-
-        def ratio(i):
-            at = j - i
-            return at * (n - at + second) / ((n - at + 1) * (at - 1 + first))
-
-        at = jnp.where(lower, k, k + 1)
-        smaller = BetaBinomial(n, a, b)._log_prob(at) + log_sums_of_ratios(ratio, j)
+        lower = digamma(k + 1) - digamma(n - k) < digamma(a) - digamma(b)  # by the mean log-odds of the two
+        pairs = [(a, b), (b, a), (k + 1, n - k), (n - k, k + 1)]
+        smaller = log_beta_order(*(jnp.where(lower, *pair) for pair in pairs))
         other = log1mexp(jnp.where(smaller < 0, -smaller, jnp.inf))
         return jnp.where(lower, smaller, other), jnp.where(lower, other, smaller)

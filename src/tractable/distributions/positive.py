@@ -63,7 +63,9 @@ class HalfNormal(Univariate, ExponentialFamily):
         return erfc(x / (self.scale * math.sqrt(2)))
 
     def _log_survival(self, x):
-        return math.log(2) + log_ndtr(-x / self.scale)
+        near = x < self.scale  # there log 2 + log(1/2) would cancel
+        far = math.log(2) + log_ndtr(-jnp.where(near, self.scale, x) / self.scale)
+        return jnp.where(near, jnp.log1p(-self._cdf(jnp.where(near, x, 0.0))), far)
 
     def _icdf(self, p):
         return self.scale * jnp.where(p < 0.5, math.sqrt(2) * erfinv(p), -ndtri((1 - p) / 2))
@@ -128,12 +130,15 @@ class HalfCauchy(Univariate):
         return 2 / math.pi * jnp.arctan2(jnp.broadcast_to(self.scale, x.shape), x)
 
     def _icdf(self, p):
-        near = p < 0.5
-        far = 1 / jnp.tan(0.5 * math.pi * jnp.where(near, 0.5, 1 - p))
-        return self.scale * jnp.where(near, jnp.tan(0.5 * math.pi * p), far)
+        return self._at_shares(p, 1 - p)
 
     def _inverse_survival(self, q):
-        return self.scale / jnp.tan(0.5 * math.pi * q)
+        return self._at_shares(1 - q, q)
+
+    def _at_shares(self, p, q):
+        near = p < q
+        slope = jnp.tan(0.5 * math.pi * jnp.where(near, p, q))
+        return self.scale * jnp.where(near, slope, 1 / slope)
 
 
 class LogNormal(Univariate, ExponentialFamily):

@@ -9,13 +9,16 @@ Cost.        Four to eight evaluations of both tails at each point; the loop end
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.custom_derivatives import SymbolicZero
 
+from tractable.core.checks import check
 from tractable.core.types import Array, ArrayLike
 
-__all__ = ["invert_counts", "invert_tails"]
+__all__ = ["follow", "follow_weights", "invert_counts", "invert_tails"]
 
 Tails = Callable[..., tuple[Array, Array]]
 
@@ -64,6 +67,41 @@ def _invert_tangent(tails, log_slope, primals, tangents):
     lower = p < q
     residual = jnp.where(lower, slopes[0] - dp / p, dq / q - slopes[1])
     return y, -residual * jnp.exp(jnp.where(lower, *logs) - log_slope(y, *params))
+
+
+def follow(x: Array, residual: Array, slope: Array) -> Array:
+    """The root `x` of a residual, with the derivative of the implicit function: `residual` is what is left of
+    the equation at the fixed `x`, `slope` its fall with x; no derivative where it does not fall."""
+    falls = slope > 0
+    step = residual / jax.lax.stop_gradient(jnp.where(falls, slope, jnp.inf))
+    return x + (step - jax.lax.stop_gradient(step))
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def follow_weights(shares: Callable[..., Array] | None, weights: Array, draws: Array, params: Any) -> Array:
+    r"""`draws` of $\sum_k w_k p_k$, which move with $w$ at a fixed value of the distribution function.
+
+    `shares(draws, weights, params)` gives $F_k(x)/p(x)$ along the last axis; without it, a derivative in the
+    weights is refused by name, since labels have none.
+    """
+    return draws
+
+
+def _follow_weights_tangent(shares, primals, tangents):
+    weights, draws, params = primals
+    moved, along = (t if not isinstance(t, SymbolicZero) else None for t in tangents[:2])
+    along = jnp.zeros_like(draws) if along is None else along
+    if moved is None:
+        return draws, along
+    must = "held fixed where draws of a mixture of vectors are differentiated: a label has no derivative"
+    fix = "Use `jax.lax.stop_gradient(weights)`, or sum over the components."
+    check(shares is not None, "weights", must, "weights with a derivative", fix, TypeError)
+    rates = shares(draws, weights, params)
+    moved = jnp.broadcast_to(moved.reshape((1,) * (rates.ndim - moved.ndim) + moved.shape), rates.shape)
+    return draws, along - (rates * moved).sum(-1)
+
+
+follow_weights.defjvp(_follow_weights_tangent, symbolic_zeros=True)
 
 
 def invert_counts(

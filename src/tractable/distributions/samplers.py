@@ -20,7 +20,10 @@ import jax.random as jr
 from tractable.core.types import Array, Key, Shape
 from tractable.distributions.special import log_binomial, log_poisson
 
-__all__ = ["binomial_draw", "gamma_draw", "log_gamma_draw", "log_odds_draw", "poisson_draw", "von_mises_draw"]
+__all__ = [
+    "binomial_draw", "gamma_draw", "log_gamma_draw", "log_odds_draw", "poisson_draw", "von_mises_draw",
+    "whole",
+]  # fmt: skip
 
 Propose = Callable[..., tuple[Array, Array]]
 
@@ -97,6 +100,14 @@ def binomial_draw(key: Key, total: Array, p: Array, q: Array, shape: Shape) -> A
 
     count = jnp.minimum(_either(key, small, by_inversion, by_rejection, shape, less.dtype), total)
     return jnp.where(flip, total - count, count)
+
+
+def whole(draws: Array) -> Array:
+    """Counts as integers; one that the integers do not reach (or NaN) becomes the least of them, which is no
+    count: `sample` refuses it by name, and in a traced program its log-probability is minus infinity."""
+    integers = jnp.iinfo(jnp.result_type(int))
+    held = draws < 2.0 ** (integers.bits - 1)
+    return jnp.where(held, jnp.where(held, draws, 0.0).astype(int), integers.min)
 
 
 def von_mises_draw(key: Key, concentration: Array, shape: Shape) -> Array:
@@ -185,7 +196,8 @@ def _either(
 def _by_inversion(key: Key, none: Array, ratio: Callable, params: Any, shape: Shape) -> Array:
     """The least k with u <= F(k), from P(0) = `none` and P(k)/P(k - 1) = `ratio`.
 
-    Means below 10, so k < 96.
+    Means below 10, so k < 96. The sum of all masses rounds to a little less than one: where another mass no
+    longer moves it the search has ended, and does not run on to 96 for the last of the uniform numbers.
     """
     params = params if isinstance(params, tuple) else (params,)
     uniform = jr.uniform(key, shape, none.dtype)
@@ -198,9 +210,11 @@ def _by_inversion(key: Key, none: Array, ratio: Callable, params: Any, shape: Sh
     def advance(state):
         step, count, mass, cumulative = state
         for i in range(1, 17):  # sixteen terms in one pass over memory
-            count = count + (uniform > cumulative)
             mass = mass * ratio((step + i).astype(mass.dtype), *params)
-            cumulative = cumulative + mass
+            total = cumulative + mass
+            over = total <= cumulative
+            count = count + ((uniform > cumulative) & ~over)
+            cumulative = jnp.where(over, 1.0, total)
         return step + 16, count, mass, cumulative
 
     start = (jnp.asarray(0), jnp.zeros(shape, none.dtype), none, none)

@@ -9,6 +9,7 @@ References.  Loader (2000), "Fast and accurate computation of binomial probabili
 """
 
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +22,7 @@ from tractable.core.types import Array, ArrayLike
 __all__ = [
     "deviance", "digamma_minus_log", "inverse_digamma", "log1p_minus", "log1p_square", "log_beta",
     "log_binomial", "log_binomial_count", "log_choose", "log_ndtr", "log_ndtri", "log_poisson",
-    "log_poisson_count", "once", "power_log", "stirling_error",
+    "log_poisson_count", "ndtr_reach", "once", "power_log", "stirling_error",
 ]  # fmt: skip
 
 _HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
@@ -84,11 +85,7 @@ def stirling_error(x: ArrayLike) -> Array:
 def deviance(x: ArrayLike, mean: ArrayLike) -> Array:
     r"""$D(x, m) = x\log(x/m) + m - x \ge 0$ for $x > 0$ and $m \ge 0$; half the Poisson deviance."""
     x, mean = jnp.asarray(x), jnp.asarray(mean)
-    u = (mean - x) / x
-    near = jnp.abs(u) < 0.2
-    close = -x * _log1p_minus_near(jnp.where(near, u, 0.0))
-    far = x * (jnp.log(x) - jnp.log(jnp.where(near, 1.0, mean))) + (mean - x)
-    return jnp.where(near, close, far)
+    return _deviance(x, mean, mean - x)
 
 
 def log_poisson(k: ArrayLike, rate: ArrayLike) -> Array:
@@ -107,7 +104,8 @@ def log_poisson_count(k: Array, rate: Array) -> Array:
     def tabulated():
         return power_log(k, rate) - rate - _tabulated_log_factorial(k)
 
-    return jax.lax.cond(jnp.all(k <= _LARGEST), tabulated, lambda: log_poisson(k, rate))
+    tabular = jnp.all((k <= _LARGEST) & (k == jnp.floor(k)))  # sums are interpolated between whole numbers
+    return jax.lax.cond(tabular, tabulated, lambda: log_poisson(k, rate))
 
 
 def log_binomial_count(k: Array, n: Array, logits: Array) -> Array:
@@ -120,7 +118,7 @@ def log_binomial_count(k: Array, n: Array, logits: Array) -> Array:
     def large():
         return log_binomial(k, n - k, jax.nn.sigmoid(logits), jax.nn.sigmoid(-logits))
 
-    return jax.lax.cond(jnp.all(n <= _LARGEST), tabulated, large)
+    return jax.lax.cond(jnp.all((n <= _LARGEST) & (k == jnp.floor(k))), tabulated, large)
 
 
 def log_choose(k: ArrayLike, m: ArrayLike) -> Array:
@@ -151,32 +149,40 @@ def log_binomial(k: ArrayLike, m: ArrayLike, p: ArrayLike | None, q: ArrayLike |
     log_p = jnp.where(q < 0.5, jnp.log1p(-jnp.minimum(q, 0.5)), _log(p))
     log_q = jnp.where(p < 0.5, jnp.log1p(-jnp.minimum(p, 0.5)), _log(q))
     edge = edge + _times(k, log_p) + _times(m, log_q)
-    n = jnp.where(small, 4.0, k + m)
-    distance = deviance(jnp.where(small, 2.0, k), n * p) + deviance(jnp.where(small, 2.0, m), n * q)
+    k, m = jnp.where(small, 2.0, k), jnp.where(small, 2.0, m)
+    gap = m * p - k * q  # n p - k, which has no digits left where k is 50 and m is 1e18
+    distance = _deviance(k, (k + m) * p, gap) + _deviance(m, (k + m) * q, -gap)
     return jnp.where(small, edge, inside - distance)
 
 
 def log_ndtr(x: ArrayLike) -> Array:
     r"""$\log\Phi(x)$, the logarithm of the standard normal distribution function, exact in both tails."""
     x = jnp.asarray(x)
-    far = x < -20
-    t = jnp.where(far, x, -20.0) ** -2.0
+    end = -ndtr_reach(x.dtype)
+    far, above = x < end, x > 0
+    z = jnp.where(far, x, end)
     odd = np.cumprod(
         np.r_[1.0, -np.arange(1.0, 20.0, 2.0)]
     )  # 1, -1, 3, -15, ...: the asymptotic series in 1/x^2
-    tail = jnp.log(_horner(odd.tolist(), t)) - jnp.log(-jnp.where(far, x, -20.0)) - _HALF_LOG_TWO_PI
-    tail = tail - 0.5 * jnp.where(far, x, 0.0) ** 2
-    lower = jnp.log(0.5 * erfc(-jnp.clip(x, -20.0, 0.0) * math.sqrt(0.5)))
-    upper = jnp.log1p(-0.5 * erfc(jnp.maximum(x, 0.0) * math.sqrt(0.5)))
-    return jnp.where(far, tail, jnp.where(x < 0, lower, upper))
+    tail = jnp.log(_horner(odd.tolist(), z**-2.0)) - jnp.log(-z) - _HALF_LOG_TWO_PI - 0.5 * z**2
+    share = 0.5 * erfc(jnp.where(above, x, jnp.where(far, 1.0, -x)) * math.sqrt(0.5))
+    near = jnp.where(above, jnp.log1p(-share), jnp.log(share))
+    return jnp.where(far, tail, near)
+
+
+def ndtr_reach(dtype: Any) -> float:
+    r"""How many deviations out $\Phi$ still has all its digits: 20, from where the series of `log_ndtr` is
+    exact, or 10 in single precision, where $\Phi(-13)$ underflows."""
+    return 20.0 if jnp.finfo(dtype).bits > 32 else 10.0
 
 
 def log_ndtri(log_p: ArrayLike) -> Array:
     r"""The $x$ with $\log\Phi(x) = $ `log_p`, also where $p$ underflows: at `log_p` $= -10^6$, $x \approx
     -1414.2$."""
     log_p = jnp.asarray(log_p)
-    deep = log_p < -300
-    target = jnp.where(deep, log_p, -300.0)
+    end = 0.5 * math.log(jnp.finfo(log_p.dtype).tiny)  # -354, and -43 in single precision
+    deep = log_p < end
+    target = jnp.where(deep, log_p, end)
     x = -jnp.sqrt(-2 * target - jnp.log(-4 * math.pi * target))
     for _ in range(3):  # Newton on a smooth concave function from three correct digits
         value = log_ndtr(x)
@@ -208,6 +214,15 @@ def _log1p_minus_near(u: Array) -> Array:
     """log(1 + u) - u for |u| < 1/4: log(1 + u) = 2 artanh(v) with v = u / (2 + u), and 2v - u = -uv."""
     v = u / (2 + u)
     return -u * v + 2 * v**3 * _horner([1 / (2 * k + 3) for k in range(10)], v**2)
+
+
+def _deviance(x: Array, mean: Array, gap: Array) -> Array:
+    """D(x, mean), given also `mean - x` with all its digits."""
+    u = gap / x
+    near = jnp.abs(u) < 0.2
+    close = -x * _log1p_minus_near(jnp.where(near, u, 0.0))
+    far = x * (jnp.log(x) - jnp.log(jnp.where(near, 1.0, mean))) + gap
+    return jnp.where(near, close, far)
 
 
 def _tabulated_log_factorial(k: Array) -> Array:

@@ -25,8 +25,12 @@ from tractable.core.numerics import logdiffexp
 from tractable.core.support import IntegerRange, Support, bounded, extended_real, integer_range
 from tractable.core.types import Array, Float, Shape
 from tractable.distributions.atoms import Atomic, Atoms
-from tractable.distributions.base import Univariate, _ends, _tail, check_ordered
+from tractable.distributions.base import Univariate, _ends, _tail, check_ordered, log_share
 from tractable.distributions.continuous import Normal
+from tractable.distributions.discrete import DiscreteUniform
+from tractable.distributions.samplers import whole
+from tractable.distributions.sums import sum_over_counts
+from tractable.distributions.tailed import Counts
 from tractable.distributions.truncated_normal import TruncatedNormal
 from tractable.distributions.waiting import Exponential
 
@@ -78,8 +82,8 @@ class Truncated(Univariate):
             return inner
         first, last = _ends(inner)
         low, high = jnp.maximum(self.low, first), jnp.minimum(self.high, last)
-        whole = isinstance(inner, IntegerRange)
-        return integer_range(jnp.ceil(low), jnp.floor(high)) if whole else bounded(low, high)
+        counted = isinstance(inner, IntegerRange)
+        return integer_range(jnp.ceil(low), jnp.floor(high)) if counted else bounded(low, high)
 
     def expand(self, shape: Shape) -> "Truncated":
         low, high = (jnp.broadcast_to(end, shape) for end in (self.low, self.high))
@@ -106,7 +110,8 @@ class Truncated(Univariate):
     def _sample(self, key, n):
         dtype = jnp.result_type(*jax.tree.leaves(self))
         u = jr.uniform(key, n, dtype, jnp.finfo(dtype).tiny)
-        return self._at_shares(u, 1 - u).astype(int if isinstance(self.support, IntegerRange) else dtype)
+        draws = self._at_shares(u, 1 - u)
+        return whole(draws) if isinstance(self.support, IntegerRange) else draws.astype(dtype)
 
     def _cdf(self, x):
         return jnp.exp(self._log_cdf(x))
@@ -115,12 +120,16 @@ class Truncated(Univariate):
         return jnp.exp(self._log_survival(x))
 
     def _log_cdf(self, x):
-        inside = _log_between(self.base, jnp.broadcast_to(self._edge, x.shape), jnp.minimum(x, self.high))[2]
-        return jnp.where(x < self.low, -jnp.inf, inside - self._outside[2])
+        return jnp.where(x < self.low, -jnp.inf, log_share(*self._log_masses(x)))
 
     def _log_survival(self, x):
-        inside = _log_between(self.base, jnp.maximum(x, self._edge), jnp.broadcast_to(self.high, x.shape))[2]
-        return jnp.where(x >= self.high, -jnp.inf, inside - self._outside[2])
+        return jnp.where(x >= self.high, -jnp.inf, log_share(*self._log_masses(x)[::-1]))
+
+    def _log_masses(self, x):
+        first, last = (jnp.broadcast_to(end, x.shape) for end in (self._edge, self.high))
+        ends = jnp.stack([first, jnp.maximum(x, first)]), jnp.stack([jnp.minimum(x, last), last])
+        below, above = _log_between(self.base._aligned(x.ndim + 1), *ends)[2] - self._outside[2][None]
+        return below, above
 
     def _icdf(self, p):
         return self._at_shares(p, 1 - p)
@@ -136,7 +145,13 @@ class Truncated(Univariate):
 
     def _mean(self):
         closed = _closed_form(self)
-        return self._expectation(lambda x: x) if closed is None else closed[0]
+        if closed is not None:
+            return closed[0]
+        if isinstance(self.base.support, IntegerRange):  # a mean of 1e14 would multiply the rounding of a sum
+            centre = jax.lax.stop_gradient(self._mode())
+            centre = jnp.where(jnp.isnan(centre), self.base._mean(), centre)
+            return centre + self._expectation(lambda x: x - centre[None])
+        return self._expectation(lambda x: x)
 
     def _variance(self):
         closed = _closed_form(self)
@@ -212,19 +227,29 @@ def _log_between(base: Univariate, start: Array, end: Array) -> tuple[Array, Arr
 
 
 def _sum_of_counts(truncated: Truncated, function: Callable[[Array], Array]) -> Array:
-    """E[g(X)] over the whole numbers between the quantiles of 1e-20 from either end, in blocks of 256."""
+    """E[g(X)] over the whole numbers between the quantiles of 1e-20 from either end.
+
+    The mass of a count is smooth between them, so that the work is bounded; that of a table is not, and is
+    summed in blocks of 256.
+    """
     tiny = jnp.full(truncated.shape, 1e-20)
     first = truncated._at_shares(tiny, jnp.ones_like(tiny))
     last = truncated._at_shares(jnp.ones_like(tiny), tiny)
+    base = truncated.base
+
+    def term(k):
+        return jnp.exp(truncated._aligned(k.ndim)._log_prob(k)) * function(k)
+
+    if isinstance(base, Counts | DiscreteUniform):
+        bell = (jnp.broadcast_to(v, truncated.shape) for v in (base._mean(), jnp.sqrt(base._variance())))
+        return sum_over_counts(term, first, last, *bell)
     offsets = jnp.arange(256.0).reshape((-1,) + (1,) * tiny.ndim)
 
     def advance(state):
         start, total = state
         k = start[None] + offsets
         inside = k <= last[None]
-        k = jnp.where(inside, k, first[None])
-        mass = jnp.where(inside, jnp.exp(truncated._aligned(k.ndim)._log_prob(k)), 0.0)
-        return start + 256, total + (mass * function(k)).sum(0)
+        return start + 256, total + jnp.where(inside, term(jnp.where(inside, k, first[None])), 0.0).sum(0)
 
     start = (first, jnp.zeros_like(first))
     return jax.lax.while_loop(lambda state: jnp.any(state[0] <= last), advance, start)[1]

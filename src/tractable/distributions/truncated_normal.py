@@ -20,8 +20,8 @@ from jax.scipy.special import ndtr, ndtri
 from tractable.core.module import field
 from tractable.core.support import Support, bounded, extended_real, positive, real
 from tractable.core.types import Array, Float
-from tractable.distributions.base import Univariate, check_ordered
-from tractable.distributions.special import log_ndtr, log_ndtri
+from tractable.distributions.base import Univariate, check_ordered, log_share
+from tractable.distributions.special import log_ndtr, log_ndtri, ndtr_reach
 
 __all__ = ["TruncatedNormal"]
 
@@ -76,9 +76,10 @@ class TruncatedNormal(Univariate):
         return self.scale**2 * _moments(*self._bounds)[1]
 
     def _entropy(self):
-        mean, variance = _moments(*self._bounds)
-        log_mass = _log_mass(*self._bounds)
-        return jnp.log(self.scale) + _HALF_LOG_TWO_PI + log_mass + 0.5 * (variance + mean**2)
+        s, weights, start, _ = _weighted(*self._bounds)
+        total = weights.sum(0)
+        # relative to the nearer bound again: the mass and the squared mean cancel far out
+        return jnp.log(self.scale) + jnp.log(total) + (weights * s * (start[None] + 0.5 * s)).sum(0) / total
 
     def _mode(self):
         return jnp.clip(self.loc, self.low, self.high)
@@ -90,14 +91,17 @@ class TruncatedNormal(Univariate):
         return jnp.exp(self._log_survival(x))
 
     def _log_cdf(self, x):
-        alpha, beta = self._bounds
-        z = (x - self.loc) / self.scale
-        return _log_mass(jnp.broadcast_to(alpha, z.shape), z) - _log_mass(alpha, beta)
+        return log_share(*self._log_masses(x))
 
     def _log_survival(self, x):
+        return log_share(*self._log_masses(x)[::-1])
+
+    def _log_masses(self, x):
         alpha, beta = self._bounds
         z = (x - self.loc) / self.scale
-        return _log_mass(z, jnp.broadcast_to(beta, z.shape)) - _log_mass(alpha, beta)
+        total = _log_mass(alpha, beta)
+        below = _log_mass(jnp.broadcast_to(alpha, z.shape), z)
+        return below - total, _log_mass(z, jnp.broadcast_to(beta, z.shape)) - total
 
     def _icdf(self, p):
         return self._from_masses(jnp.log1p(-p), jnp.log(p), 1 - p, p)
@@ -121,7 +125,8 @@ class TruncatedNormal(Univariate):
             z = jnp.where(below < above, log_ndtri(jnp.minimum(below, above)), 0.0)
             return jnp.where(below < above, z, -log_ndtri(jnp.minimum(below, above)))
 
-        ordinary = jnp.all((alpha < 30) & (beta > -30))
+        reach = ndtr_reach(alpha.dtype)
+        ordinary = jnp.all((alpha < reach) & (beta > -reach))
         z = jax.lax.cond(ordinary, lambda: jnp.broadcast_to(near(), shape), far)
         return jnp.clip(self.loc + self.scale * z, self.low, self.high)  # rounding can pass a bound
 

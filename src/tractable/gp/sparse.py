@@ -50,8 +50,9 @@ class SparseProcess(Module):
     (for `gp.svgp`) through labels behind a `link`.
 
     Inducing points may lie close together: `jitter`, relative to the mean variance of the function there, is
-    added to the diagonal of their covariance, and printed. The bound stays a lower bound. Where `shown` is
-    false, a point only fills a shape: it has a variance of its own and nothing to do with the function.
+    added to the diagonal of their covariance, and printed (by default 1e-8, or 1e-4 in single precision). The
+    bound stays a lower bound. Where `shown` is false, a point only fills a shape: it has a variance of its
+    own and nothing to do with the function.
     """
 
     kernel: Any
@@ -71,13 +72,15 @@ class SparseProcess(Module):
         link: Any = None,
         shown: ArrayLike | None = None,
         *,
-        jitter: float = 1e-8,
+        jitter: float | None = None,
     ):
         check(hasattr(kernel, "gram"), "kernel", "a Kernel", type(kernel).__name__, error=TypeError)
         self.kernel, self.inducing = kernel, _inducing(inducing)
         self.noise, self.mean = as_float("noise", noise), as_mean(mean)
         self.link = None if link is None else as_link(link)
         self.shown = None if shown is None else to_device(np.asarray(shown, bool))
+        if jitter is None:  # about the root of the rounding, below which a factor may not exist
+            jitter = 1e-8 if self.inducing.dtype == jnp.float64 else 1e-4
         check(jitter >= 0, "jitter", "zero or positive", jitter)
         self.jitter = float(jitter)
 
