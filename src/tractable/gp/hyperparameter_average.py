@@ -28,6 +28,7 @@ from tractable.core.verdict import Verdict
 from tractable.distributions.base import Distribution
 from tractable.distributions.continuous import Normal
 from tractable.distributions.normal_mixture import NormalMixture
+from tractable.gp.columns import wide_rows
 from tractable.gp.hyperparameter_posterior import stacked_moments, stacked_processes
 from tractable.gp.hyperparameters import HyperparameterFit, evaluated, free_process
 from tractable.gp.points import Observed, Table
@@ -58,8 +59,15 @@ class HyperparameterAverage(Module):
 
     def predict_dist(self, X: Table) -> NormalMixture:
         """A new target at each row."""
-        rows = Rows.of(X, num_columns=self.observed.X.shape[1]).X
-        found = stacked_moments(self.processes, self.observed, pad_rows(rows)[0], True)
+        return self._mixture(X, True)
+
+    def latent(self, X: Table) -> NormalMixture:
+        """The function at each row."""
+        return self._mixture(X, False)
+
+    def _mixture(self, X: Table, noisy: bool) -> NormalMixture:
+        rows = wide_rows(Rows.of(X).X, self.observed.X.shape[1])  # which may be wider than the data
+        found = stacked_moments(self.processes, self.observed, pad_rows(rows)[0], noisy)
         loc, scale = (np.asarray(a)[:, : len(rows)].T for a in found)
         return NormalMixture(self.weights, to_device(loc), to_device(scale))
 

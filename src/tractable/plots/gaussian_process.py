@@ -50,7 +50,7 @@ class ProcessDisplay(Display):
         check(count == 0 or key is not None, "key", "given where there are `num_paths`", None)
         paths = None if key is None or count == 0 else inner.sample(key, points, (count,))
         if hasattr(inner, "latent"):
-            latent = inner.latent(points)
+            latent = (getattr(model, "average_", None) or inner).latent(points)
             mean, deviation = np.asarray(latent.mean), np.asarray(latent.std)
         else:
             prior = inner.prior(points)
