@@ -12,7 +12,7 @@ def main() -> None:
     y = np.sin(2 * np.pi * x) + 0.2 * random.normal(size=len(x))
     basis = GaussianBumps(np.linspace(0, 1, 12), 0.12)
     model = BayesianLinearRegressor(basis=basis).fit(x[:, None], y)
-    print(model.run_)
+    print(model.model_)
 
     grid = np.linspace(0, 1, 101)[:, None]
     truth = np.sin(2 * np.pi * grid[:, 0])

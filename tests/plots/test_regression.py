@@ -14,7 +14,7 @@ Y = np.sin(6 * X_ROWS[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=25)
 
 @pytest.fixture(scope="module")
 def model():
-    return BayesianLinearRegressor(basis=GaussianBumps(np.linspace(0, 1, 6), 0.2)).fit(X_ROWS, Y)
+    return BayesianLinearRegressor("evidence", basis=GaussianBumps(np.linspace(0, 1, 6), 0.2)).fit(X_ROWS, Y)
 
 
 @pytest.fixture(autouse=True)
