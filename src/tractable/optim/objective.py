@@ -35,7 +35,7 @@ class Objective(Module):
 
     def value(self, x: Float[Array, " n"]) -> Scalar:
         r"""$f(x)$."""
-        value = call_user("fun", self.fun, self.unravel(x), *self.args)
+        value: Any = call_user("fun", self.fun, self.unravel(x), *self.args)
         got = "None" if value is None else f"shape {jnp.shape(value)}"
         check(got == "shape ()", "fun", "a function that returns one number", got)
         return value
