@@ -35,10 +35,10 @@ class Objective(Module):
 
     def value(self, x: Float[Array, " n"]) -> Scalar:
         r"""$f(x)$."""
-        value: Any = call_user("fun", self.fun, self.unravel(x), *self.args)
+        value = call_user("fun", self.fun, self.unravel(x), *self.args)
         got = "None" if value is None else f"shape {jnp.shape(value)}"
         check(got == "shape ()", "fun", "a function that returns one number", got)
-        return value
+        return jnp.asarray(value)
 
     def value_and_grad(self, x: Float[Array, " n"]) -> tuple[Scalar, Float[Array, " n"]]:
         r"""$f(x)$ and $\nabla f(x)$, by default in one sweep forward and one back."""
