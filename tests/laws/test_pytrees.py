@@ -95,6 +95,7 @@ def model_classes():
 # Parts of models, and posteriors that are stacks of registered ones.
 PARTS = {
     "AsymmetricMachine",
+    "HyperparameterAverage",
     "HyperparameterPosterior",
     "LatentPosterior",
     "LinearPosterior",

@@ -66,8 +66,8 @@ def dual_ascent(
     start = jax.tree.map(lambda leaf: as_float("start", leaf), start)
     count, free = constraint_counts(program.constraints, start, program.args)
     onto = ProjectedGradient(onto=Box(jnp.asarray(np.r_[np.zeros(count), np.full(free, -np.inf)]), jnp.inf))
-    data, first = (program, start, count), np.zeros(count + free)
-    found = minimise(_negative_dual, first, onto, args=data, max_steps=max_steps, tol=tol)
+    first = np.zeros(count + free)
+    found = minimise(_negative_dual, first, onto, args=(program, start), max_steps=max_steps, tol=tol)
     lam, nu = (jnp.asarray(part) for part in np.split(np.asarray(found.state), [count]))
     best = program.dual(lam, nu, start=start)
     return _certified(program, best.minimiser, start, lam, nu, best.value, found.num_steps, tol)
@@ -91,7 +91,8 @@ def saddle_point(
     return _certified(program, x, start, lam, nu, _values(program, x, lam, nu)[1], taken, tol)
 
 
-def _negative_dual(multipliers: Array, program: ConvexProgram, start: PyTree, count: int) -> Scalar:
+def _negative_dual(multipliers: Array, program: ConvexProgram, start: PyTree) -> Scalar:
+    count, _ = constraint_counts(program.constraints, start, program.args)
     return -program.dual(multipliers[:count], multipliers[count:], start=start).value
 
 

@@ -25,7 +25,7 @@ from tractable.core.estimate import Estimate
 from tractable.core.host_random import generator
 from tractable.core.module import Module
 from tractable.core.programs import program
-from tractable.core.types import Array, Float, Scalar
+from tractable.core.types import Array, Float, Int, Scalar
 from tractable.core.verdict import Verdict
 from tractable.inference.trust.modes import find_modes
 from tractable.inference.weighted.pareto import k_verdict, tail_shape
@@ -53,7 +53,7 @@ class SecondLook(Module):
     tail: Scalar  # the same of all draws under the mixture
     missed: Scalar
     undefined: Scalar  # the share of the nearer draws at which the target is not a number
-    num_modes: Scalar
+    num_modes: Int[Array, ""]
 
     @property
     def efficiency(self) -> float:

@@ -268,7 +268,7 @@ def _reweighted(problem: _Problem, loss: Any, tol: float, max_steps: int) -> _Fo
     residual = np.abs(y - Z @ theta)
 
     def step(line: tuple, _: Any) -> tuple[tuple, Any]:
-        theta, scale, residual = map(np.asarray, line)
+        theta, scale, residual = np.asarray(line[0]), float(line[1]), np.asarray(line[2])
         strength = loss.strength(residual, scale)
         roots = np.sqrt(w * strength)
         q, r = np.linalg.qr(roots[:, None] * Z)
