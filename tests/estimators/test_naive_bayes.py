@@ -72,7 +72,8 @@ def test_columns_by_name_with_gaps():
     expected = np.exp(by_hand) / np.exp(by_hand).sum(1, keepdims=True)
     np.testing.assert_allclose(mixed.predict_proba(frame), expected, rtol=1e-9)
     assert mixed.classes_.tolist() == ["setosa", "versicolor", "virginica"]
-    assert "1 bernoulli, 1 poisson" in repr(mixed.model_)
+    assert mixed.model_.families == ("1 gaussian", "1 bernoulli", "1 poisson")
+    assert str(mixed.model_.families) in repr(mixed.model_)
     blind = frame.copy()
     blind.loc[:, :] = np.nan
     np.testing.assert_allclose(mixed.predict_proba(blind), np.full((150, 3), 1 / 3), rtol=1e-12)

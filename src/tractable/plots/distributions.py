@@ -38,6 +38,7 @@ def plot_density(
         x = np.linspace(low, high, 512)
         ax.plot(x, np.asarray(distribution.prob(x)), label=label)
         ax.set_ylabel("density")
+    ax.set(xlabel="x")
     ax.set_ylim(bottom=0)
     return ax
 
