@@ -118,21 +118,21 @@ WORKLOADS = {
     "svc": Workload(
         lambda: classes(20_000, 20, True),
         {
-            "tractable": ours("SupportVectorClassifier", probability=False),
+            "tractable": ours("SupportVectorClassifier", probability=False, standardise=False),
             "scikit-learn": theirs("svm", "SVC"),
         },
     ),
     "svc-digits": Workload(
         digits,
         {
-            "tractable": ours("SupportVectorClassifier", probability=False),
+            "tractable": ours("SupportVectorClassifier", probability=False, standardise=False),
             "scikit-learn": theirs("svm", "SVC"),
         },
     ),
     "logistic": Workload(
         lambda: classes(1_000_000, 20, False),
         {
-            "tractable": ours("LogisticClassifier"),
+            "tractable": ours("LogisticClassifier", standardise=False),
             "scikit-learn": theirs("linear_model", "LogisticRegression"),
         },
     ),

@@ -26,6 +26,7 @@ __all__ = ["Rows", "level_and_size", "points", "refuse_text", "row_weights"]
 
 _TARGETS = ("number", "numbers", "class", "label", "binary", "sign")
 _CONSTANT = 1e-13  # of the size of a column: below it a spread is rounding
+_BLOCK = 1 << 11  # rows whose intermediate values stay in the cache
 _LARGEST = int(np.finfo(np.float64).max)
 _ENCODE = "Encode names as numbers first, for example with scikit-learn's OneHotEncoder or OrdinalEncoder."
 _DATES = "Turn dates into numbers first, for example days since the earliest."
@@ -204,11 +205,13 @@ def points(
 
 def level_and_size(values: np.ndarray, weights: np.ndarray, centre: bool = True) -> tuple[Any, Any]:
     """The mean of each column and its standard deviation, or zero and the root mean square."""
-    peak = np.abs(values).max(0)
+    blocks = [slice(low, low + _BLOCK) for low in range(0, len(values), _BLOCK)]
+    peak = np.max([np.abs(values[rows]).max(0) for rows in blocks], 0)
     unit = np.where(peak > 0, peak, 1.0)  # squares of sizes near one neither overflow nor vanish
-    scaled, shares = values / unit, weights / weights.sum()
-    level = shares @ scaled if centre else np.zeros(values.shape[1])
-    spread = np.sqrt(shares @ (scaled - level) ** 2)
+    shares, level = weights / weights.sum(), np.zeros(values.shape[1])
+    if centre:
+        level = level + sum(shares[rows] @ (values[rows] / unit) for rows in blocks)
+    spread = np.sqrt(sum(shares[rows] @ (values[rows] / unit - level) ** 2 for rows in blocks))
     return level * unit, np.where(spread > _CONSTANT, spread, 1.0) * unit
 
 

@@ -45,7 +45,8 @@ class Units(Module):
 
     def __call__(self, rows: Rows) -> Rows:
         """The rows in these units, and their targets where those have any."""
-        X = (rows.X - self.centre) / self.size
+        X = rows.X - self.centre
+        X /= self.size
         if rows.y is None or (self.target_centre, self.target_size) == (0.0, 1.0):
             return replace(rows, X=X)
         return replace(rows, X=X, y=(rows.y - self.target_centre) / self.target_size)
