@@ -98,6 +98,8 @@ def average_hyperparameters(
     moves, log_density = _student_moves(mode.size, count)
     points = np.asarray(mode) + moves @ root
     heights = np.array([-float(at(point)[0]) for point in points]) - log_density
+    # where a covariance has no factor the evidence is not a number: such a point has no part in the average,
+    # and is missing from the effective points of the verdict
     heights = np.where(np.isfinite(heights), heights, -np.inf)
     weights = np.exp(heights - logsumexp(heights))
     return HyperparameterAverage(to_device(weights), stacked_processes(rebuild, to_device(points)), observed)
