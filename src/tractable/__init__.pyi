@@ -9,9 +9,11 @@ from tractable import gp as gp
 from tractable import graphs as graphs
 from tractable import inference as inference
 from tractable import kernels as kernels
+from tractable import latent as latent
 from tractable import messages as messages
 from tractable import optim as optim
 from tractable import plots as plots
+from tractable import scale as scale
 from tractable import supervised as supervised
 from tractable._version import __version__ as __version__
 from tractable.core.storage import load as load

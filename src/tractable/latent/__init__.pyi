@@ -1,0 +1,1 @@
+"""Layer 6: latent structure: clusters, mixtures, factors, embeddings and topics."""

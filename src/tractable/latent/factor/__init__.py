@@ -1,0 +1,1 @@
+"""Linear factors: principal components, factor analysis and their relatives."""

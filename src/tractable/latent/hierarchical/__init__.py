@@ -1,0 +1,1 @@
+"""Trees of clusters: agglomerative and divisive, cuts, cophenetic distances."""

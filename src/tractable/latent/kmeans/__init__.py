@@ -1,0 +1,1 @@
+"""Clusters around centres: k-means and its relatives, costs, and the number of clusters."""

@@ -1,0 +1,1 @@
+"""Embeddings from distances and neighbours."""

@@ -1,0 +1,1 @@
+"""Mixtures of Gaussians and of other families, fitted by the one EM driver."""

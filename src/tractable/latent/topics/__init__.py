@@ -1,0 +1,1 @@
+"""Topics of documents: LSA, pLSA and latent Dirichlet allocation."""
