@@ -5,10 +5,12 @@ import os
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
 from tractable.core import progress
+from tractable.core.interrupts import heard
 from tractable.core.progress import progress_bar, track
 
 # the module by itself: another process need not wait for JAX
@@ -16,6 +18,11 @@ ALONE = (
     f"import importlib.util as u; s = u.spec_from_file_location('progress', {progress.__file__!r}); "
     "p = u.module_from_spec(s); s.loader.exec_module(p)"
 )
+
+
+@pytest.fixture
+def at_once(monkeypatch):
+    monkeypatch.setattr(progress, "DELAY", 0)
 
 
 class Terminal(io.StringIO):
@@ -32,7 +39,7 @@ def test_nothing_is_written_to_a_pipe(capfd):
     assert (captured.out, captured.err) == ("", "")
 
 
-def test_a_terminal_shows_label_count_rate_and_fields(monkeypatch, capfd):
+def test_a_terminal_shows_label_count_rate_and_fields(monkeypatch, capfd, at_once):
     terminal = Terminal()
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "200")
@@ -45,7 +52,7 @@ def test_a_terminal_shows_label_count_rate_and_fields(monkeypatch, capfd):
     assert capfd.readouterr().out == ""
 
 
-def test_progress_false_is_silent_on_a_terminal(monkeypatch):
+def test_progress_false_is_silent_on_a_terminal(monkeypatch, at_once):
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     assert list(track([1, 2], progress=False)) == [1, 2]
@@ -53,14 +60,45 @@ def test_progress_false_is_silent_on_a_terminal(monkeypatch):
 
 
 @pytest.mark.parametrize("stream", [None, io.StringIO()])
-def test_a_missing_or_closed_stream_is_silent(monkeypatch, stream):
+def test_a_missing_or_closed_stream_is_silent(monkeypatch, stream, at_once):
     if stream is not None:
         stream.close()
     monkeypatch.setattr(sys, "stderr", stream)
     assert list(track([1])) == [1]
 
 
-def test_track_takes_generators_and_stops_early(monkeypatch):
+def test_work_that_is_done_soon_shows_nothing_and_work_that_takes_long_does(monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stderr", terminal)
+    list(track(range(3), label="Short"))
+    monkeypatch.setattr(progress, "DELAY", 0.05)
+    with progress_bar(None, "Long"):
+        time.sleep(0.5)  # nothing advances: the clock shows the bar all the same
+    assert "Short" not in terminal.getvalue()
+    assert "Long" in terminal.getvalue()
+
+
+@pytest.mark.parametrize("outer", [True, False])
+def test_of_bars_within_bars_the_outermost_speaks(monkeypatch, at_once, outer):
+    terminal = Terminal()
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with progress_bar(2, "Outer", progress=outer), progress_bar(2, "Inner"):
+        pass
+    assert ("Outer" in terminal.getvalue()) is outer
+    assert "Inner" not in terminal.getvalue()
+
+
+def test_a_long_call_into_compiled_code_shows_that_it_goes_on(monkeypatch, at_once):
+    terminal = Terminal()
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stderr", terminal)
+    heard(time.sleep, 0.2)
+    assert "Computing" in terminal.getvalue()
+
+
+def test_track_takes_generators_and_stops_early(monkeypatch, at_once):
     terminal = Terminal()
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys, "stderr", terminal)
@@ -88,7 +126,7 @@ def test_rich_is_not_imported_until_a_bar_is_shown():
 def test_a_pseudo_terminal_gets_a_bar_and_a_pipe_gets_the_output():
     import pty
 
-    code = f"{ALONE}; print(sum(p.track(range(50), label='Adding')))"
+    code = f"{ALONE}; p.DELAY = 0; print(sum(p.track(range(50), label='Adding')))"
     master, slave = pty.openpty()
     environment = os.environ | {"TERM": "xterm", "COLUMNS": "120"}
     process = subprocess.Popen(

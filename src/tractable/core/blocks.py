@@ -41,7 +41,7 @@ def run_in_blocks(
     judge: Callable[[State, Any], Status | None] | None = None,
     report: Callable[[State, Any], dict[str, Any]] | None = None,
     label: str = "Running",
-    progress: bool = False,
+    progress: bool = True,
     checkpoint: str | os.PathLike | None = None,
     seconds: float | int = 30.0,
     compiled: bool = True,

@@ -6,6 +6,7 @@ Why.         Python looks at the keyboard between two of its instructions, and a
 What is left. Compiled code cannot be stopped: it goes on behind the scenes until its end, and nobody takes
              its answer. A process that ends meanwhile would pull the libraries away from under it (signal
              11): it waits `PATIENCE` seconds, then leaves without taking anything apart.
+Progress.    A call that takes long shows that it goes on (`core.progress`), unless a bar around it does.
 Cost.        Two changes of threads, some hundred microseconds: for calls that may take a tenth of a second.
 """
 
@@ -19,6 +20,8 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
 from typing import Any, TypeVar
+
+from tractable.core.progress import progress_bar
 
 __all__ = ["PATIENCE", "heard", "in_threads"]
 
@@ -39,8 +42,9 @@ def heard(work: Callable[..., _Answer], *arguments: Any) -> _Answer:
     task = _Task(work, arguments)
     worker = _idle.pop() if _idle else _Worker()
     worker.tasks.put(task)
-    while not task.ended.wait(_LOOK):  # a signal that another thread received does not end a wait
-        pass
+    with progress_bar(None, "Computing"):
+        while not task.ended.wait(_LOOK):  # a signal that another thread received does not end a wait
+            pass
     return task.answer()
 
 

@@ -3,27 +3,36 @@
 Contract.    `track(iterable)` wraps a loop; `progress_bar(total)` is advanced by hand and carries fields
              (`divergences=3`). Both write to standard error, only if it is a terminal and `progress` is true:
              a pipe, a log file and a test see nothing.
-Cost.        `rich` is imported at the first bar that is shown, never by `import tractable`.
+When.        After `DELAY` seconds of work, so that short work shows nothing. Of bars within bars the outermost
+             alone is shown; `progress=False` there silences all.
+Cost.        A timer for each bar on a terminal; `rich` is imported at the first bar that is shown.
 """
 
 import sys
+import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-__all__ = ["Bar", "progress_bar", "track"]
+__all__ = ["DELAY", "Bar", "progress_bar", "track"]
+
+DELAY = 2.0  # seconds
 
 Item = TypeVar("Item")
 
 
 class Bar:
-    """A bar that is shown, or (without a display) one that only counts."""
+    """A count of steps with fields; shown on a terminal, if at all, when `show` is called."""
 
-    def __init__(self, display: Any = None, task: Any = None, done: int = 0):
+    def __init__(self, total: int | None = None, label: str = "Working", done: int = 0):
         self.count = done
         self.fields: dict[str, Any] = {}
-        self._display, self._task, self._done, self._start = display, task, done, time.monotonic()
+        self._total, self._label, self._done, self._start = total, label, done, time.monotonic()
+        self._display: Any = None
+        self._task: Any = None
+        self._closed = False
+        self._lock = threading.Lock()  # the clock that shows the bar ticks on another thread
 
     def advance(self, steps: int = 1, **fields: Any) -> None:
         """Count `steps` more, and show the fields beside the bar from now on."""
@@ -39,6 +48,28 @@ class Bar:
         rate = f"{_number(steps / seconds)}/s" if steps and seconds > 0 else ""
         return "  ".join([rate, *(f"{name}={_number(value)}" for name, value in self.fields.items())]).strip()
 
+    def show(self) -> None:
+        """Draw the bar from now on, unless the work has ended meanwhile."""
+        with self._lock:
+            if self._closed:
+                return
+            display = _display()
+            display.start()
+            self._task = display.add_task(
+                self._label, total=self._total, completed=self.count, detail=self.detail()
+            )
+            self._display = display
+
+    def close(self) -> None:
+        """The work has ended: the last state of the bar stays on the screen."""
+        with self._lock:
+            self._closed = True
+            if self._display is not None:
+                self._display.stop()
+
+
+_open: list[Bar] = []  # bars of the main thread: only the outermost is shown
+
 
 @contextmanager
 def progress_bar(
@@ -49,11 +80,29 @@ def progress_bar(
     >>> with progress_bar(3, "Sampling") as bar:
     ...     bar.advance(2, divergences=0)
     """
-    if not (progress and _is_terminal()):
-        yield Bar(done=done)
+    bar = Bar(total, label, done)
+    if threading.current_thread() is not threading.main_thread():
+        yield bar  # a part of work whose bar, if any, is the main thread's
         return
-    with _display() as display:
-        yield Bar(display, display.add_task(label, total=total, completed=done, detail=""), done)
+    clock = _clock(bar) if progress and not _open and _is_terminal() else None
+    _open.append(bar)
+    try:
+        yield bar
+    finally:
+        if clock is not None:
+            clock.cancel()
+        bar.close()
+        _open.remove(bar)
+
+
+def _clock(bar: Bar) -> threading.Timer:
+    """Shows the bar when the work has taken `DELAY` seconds."""
+    clock = threading.Timer(DELAY, bar.show)
+    clock.daemon = True
+    clock.start()
+    if DELAY == 0:
+        clock.join()
+    return clock
 
 
 def track(

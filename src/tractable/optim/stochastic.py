@@ -61,7 +61,7 @@ def minimise_batches(
     tol: float | None = None,
     chunk: int | None = None,
     checkpoint: str | os.PathLike | None = None,
-    progress: bool = False,
+    progress: bool = True,
     block: int = 1,
 ) -> Run:
     """Minimise the weighted mean of `loss(parameters, row, *args)` over the rows, plus `penalty(parameters)`.

@@ -70,7 +70,7 @@ class OnlineEM(Module):
         chunk: int = 256,
         weights: ArrayLike | None = None,
         checkpoint: str | os.PathLike | None = None,
-        progress: bool = False,
+        progress: bool = True,
     ) -> Run:
         """The model after the last chunk as `run.state`. With `checkpoint`, a killed run goes on after its
         last whole pass; a one-shot stream can be read only once."""

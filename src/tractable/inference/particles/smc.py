@@ -105,7 +105,7 @@ def smc(
     observed: Any = None,
     supports: Any = None,
     max_stages: int = 200,
-    progress: bool = False,
+    progress: bool = True,
     checkpoint: str | os.PathLike | None = None,
 ) -> TemperedParticles:
     r"""Particles of the posterior $\propto p(\theta)\,\exp\sum$`likelihood(theta, *args)`, and $\log p(D)$.

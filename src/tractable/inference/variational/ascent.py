@@ -195,7 +195,7 @@ def climb(
     rate: float,
     max_steps: int,
     checkpoint: str | os.PathLike | None = None,
-    progress: bool = False,
+    progress: bool = True,
 ) -> Run:
     """Blocks of ascent until the ladder has converged; `run.trace` holds the mean bound of each block."""
 

@@ -98,7 +98,7 @@ def vi(
     block: int = 100,
     num_eval: int = 2000,
     checkpoint: str | os.PathLike | None = None,
-    progress: bool = False,
+    progress: bool = True,
 ) -> VariationalPosterior:
     r"""Fit `family` to the density $\propto$ `exp(log_density(x, *args) + log_prior(x))` of `x` like `start`.
 
