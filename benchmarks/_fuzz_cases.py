@@ -134,7 +134,7 @@ def _table(numbers: np.random.Generator, folder: Path) -> Outcome:
         frame.iloc[int(numbers.integers(24)), int(numbers.integers(3))] = odd[int(numbers.integers(len(odd)))]
     if numbers.random() < 0.2:
         frame = frame.iloc[: int(numbers.integers(3))]
-    kinds: list[Any] = [kind for _, kind in estimators.all_estimators()]
+    kinds: list[Any] = [kind for _, kind in estimators.all_estimators() if hasattr(kind, "predict")]
     kind = kinds[int(numbers.integers(len(kinds)))]
     target = (rows[: len(frame), 0] > 0).astype(int)
     made = {"random_state": 0} if "random_state" in kind().get_params() else {}

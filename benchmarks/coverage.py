@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.base import is_regressor
+from sklearn.base import is_classifier, is_regressor
 
 from tractable.estimators import all_estimators
 
@@ -103,7 +103,8 @@ def main(options: Sequence[str]) -> None:
         print(title.ljust(36) + titles)
         for name, kind in all_estimators():
             wanted = not chosen.only or any(part in name for part in chosen.only)
-            if wanted and is_regressor(kind()) == regressors:
+            wanted = wanted and (is_regressor(kind()) if regressors else is_classifier(kind()))
+            if wanted:
                 cells = (_cell(name, kind, *column, chosen.seeds) for column in columns)
                 print(name.ljust(36) + "".join(cell.rjust(WIDTH) for cell in cells), flush=True)
 

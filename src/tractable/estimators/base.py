@@ -15,7 +15,14 @@ from typing import Any, ClassVar
 
 import jax.random as jr
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import (
+    BaseEstimator,
+    ClassifierMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    ClusterMixin,
+    RegressorMixin,
+    TransformerMixin,
+)
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -28,7 +35,7 @@ from tractable.distributions.base import Distribution
 from tractable.distributions.categorical import Categorical
 from tractable.distributions.student import StudentT
 
-__all__ = ["Classifier", "Estimator", "Regressor", "key_from", "student_rows"]
+__all__ = ["Classifier", "Clusterer", "Estimator", "Regressor", "Transformer", "key_from", "student_rows"]
 
 _SMALLEST = 1e-150  # its square is about the smallest number, and that of its inverse the largest
 
@@ -72,10 +79,23 @@ class Estimator(BaseEstimator):
             check_classification_targets(checked[1])
         for name, values in (("X", checked[0]), ("y", checked[1])):
             _check_sizes(name, values, self._column_names() if name == "X" else None)
-        given = sample_weight
-        weights = np.full(len(checked[0]), float(given)) if isinstance(given, Real) else given
+        weights = _weights(sample_weight, len(checked[0]))
         gaps, names = self._accepts_missing, self._column_names()
         return Rows.of(checked[0], checked[1], weights, target=target, gaps=gaps, names=names)
+
+    def _features(
+        self, X, sample_weight=None, *, reset: bool = True, absent: str = "keep", **options
+    ) -> Rows:
+        """Checked rows of a fit without targets; rows of weight zero stay, since each gets a label or a
+        place."""
+        self._validate_params()
+        refuse_text("X", X)
+        table: Any = validate_data(
+            self, X, dtype=np.float64, order="C", ensure_all_finite=False, reset=reset, **options
+        )
+        _check_sizes("X", table, self._column_names())
+        weights, gaps = _weights(sample_weight, len(table)), self._accepts_missing
+        return Rows.of(table, None, weights, gaps=gaps, names=self._column_names(), absent=absent)
 
     def _new_table(self, X) -> Rows:
         """Checked rows for a prediction, which a model does not check again; asked for before `model_`, so
@@ -208,6 +228,54 @@ class Classifier(ClassifierMixin, Estimator):
         rows = self.predict_log_proba(X)
         found = [codes.get(label, -1) for label in np.asarray(y).tolist()]
         return float(np.mean([rows[i, c] if c >= 0 else -np.inf for i, c in enumerate(found)]))
+
+
+class Clusterer(ClusterMixin, Estimator):
+    """Rows in groups: `fit` leaves `labels_`, one for each row (of weight zero too); `fit_predict` gives
+    them.
+
+    A clusterer with `predict` labels new rows; `score` is larger for better fits. Targets are ignored.
+    """
+
+    labels_: np.ndarray
+
+    def fit(self, X, y=None, sample_weight=None) -> Any:
+        """Group the rows."""
+        raise NotImplementedError(type(self).__name__)
+
+    def fit_predict(self, X, y=None, sample_weight=None) -> np.ndarray:  # pyright: ignore
+        """The label of each row that is fitted to."""
+        return self.fit(X, **_given(sample_weight)).labels_
+
+
+class Transformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
+    """Rows in new coordinates: `transform`, `fit_transform`, where it exists `inverse_transform`, with names
+    of the columns and `set_output`.
+
+    A subclass has `fit` and `transform`, and says in `_n_features_out` how many columns come out.
+    """
+
+    @property
+    def _n_features_out(self) -> int:
+        raise NotImplementedError(type(self).__name__)
+
+    def fit(self, X, y=None, sample_weight=None) -> Any:
+        """Find the coordinates."""
+        raise NotImplementedError(type(self).__name__)
+
+    def fit_transform(self, X, y=None, sample_weight=None) -> Any:  # pyright: ignore
+        """The new coordinates of the rows that are fitted to."""
+        return self.fit(X, **_given(sample_weight)).transform(X)
+
+
+def _given(sample_weight: Any) -> dict[str, Any]:
+    """Weights are passed on only where there are some: not every `fit` takes them."""
+    return {} if sample_weight is None else {"sample_weight": sample_weight}
+
+
+def _weights(given: Any, num_rows: int) -> Any:
+    """One weight stands for all rows."""
+    return np.full(num_rows, float(given)) if isinstance(given, Real) else given
 
 
 def _check_sizes(name: str, values: np.ndarray, names: Any) -> None:

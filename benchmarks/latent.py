@@ -1,0 +1,66 @@
+"""`python -m benchmarks latent [NAME ...] [--quick]`: clusters, mixtures, factors and topics beside peers.
+
+Each library fits the same data in its own process, twice: the first time includes compilation, the second is
+what a program pays that fits again. Ratios are seconds of the peer over seconds of tractable: above one,
+tractable is faster; read them beside the objective, which means the same for both. `MB` is how far the peak
+of memory grew. `--quick` leaves out peers that take a minute; `--list` only names the workloads.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks._latent_child import workloads
+
+
+def measure(workload: str, library: str, limit: float) -> dict:
+    """What a process that fits one workload with one library reports."""
+    command = [sys.executable, "-m", "benchmarks._latent_child", workload, library]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=limit)
+    except subprocess.TimeoutExpired:
+        return {"verdict": f"over {limit:g} s"}
+    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+    reason = (done.stderr.strip().splitlines() or ["ended early"])[-1][:60]
+    return json.loads(lines[-1]) if lines else {"verdict": reason}
+
+
+def row(workload: str, library: str, found: dict, ours: dict) -> list[str]:
+    """Seconds, ratios to tractable, the objective and memory."""
+    if "verdict" in found:
+        return [workload, library, found["verdict"], "", "", "", "", ""]
+    cells = [workload, library]
+    for key in ("first", "again"):
+        cells += [f"{found[key]:.3f}", f"{found[key] / ours[key]:.2f}" if key in ours else ""]
+    return [*cells, f"{found['objective']:.8g}", f"{found['megabytes']:.0f}"]
+
+
+def main(options: Sequence[str] = ()) -> None:
+    """Measure and print the table."""
+    known = workloads()
+    parser = argparse.ArgumentParser(prog="python -m benchmarks latent", description=__doc__)
+    parser.add_argument("names", nargs="*", default=list(known))
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--limit", type=float, default=600.0)
+    chosen = parser.parse_args(list(options))
+    if chosen.list:
+        print("\n".join(f"{name}: {', '.join(known[name].fits)}" for name in known))
+        return
+    table = Table("workload", "library", "first s", "x", "again s", "x", "objective", "MB")
+    for workload in chosen.names:
+        ours: dict = {}
+        for library in known[workload].fits:
+            if chosen.quick and library in known[workload].slow:
+                continue
+            found = measure(workload, library, chosen.limit)
+            ours = ours or found
+            cells = row(workload, library, found, ours)
+            table.add_row(*cells)
+            print(*cells, file=sys.stderr, flush=True)  # a long run shows where it is
+    Console(width=130).print(table)
