@@ -21,7 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
-from tractable.core.progress import progress_bar
+from tractable.core.progress import progress_bar, track
 
 __all__ = ["PATIENCE", "heard", "in_threads"]
 
@@ -61,11 +61,11 @@ def in_threads(
     inputs = list(inputs)
     count = min(len(inputs), num_threads or os.cpu_count() or 1)
     if count <= 1:
-        yield from map(function, inputs)
+        yield from track(map(function, inputs), len(inputs))
         return
     pool = ThreadPoolExecutor(count)
     try:
-        yield from pool.map(function, inputs)
+        yield from track(pool.map(function, inputs), len(inputs))
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
 

@@ -14,6 +14,7 @@ from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.validation import has_fit_parameter
 
 from tractable.core.host_random import seeds
+from tractable.core.progress import track
 from tractable.distributions.continuous import Normal
 from tractable.estimators.base import Classifier, Regressor, key_from
 from tractable.estimators.trees import TreeClassifier, TreeRegressor, normal_of
@@ -47,7 +48,7 @@ class _Bagging:
         starts = seeds(key_from(self.random_state), 2 * self.n_estimators)
         weighted = has_fit_parameter(base, "sample_weight")
         self.estimators_ = []
-        for seed in starts.reshape(-1, 2):
+        for seed in track(starts.reshape(-1, 2), label="Fitting copies"):
             drawn, copy = _draw_classes(weights, y, seed[0], least_values), clone(base)
             if "random_state" in copy.get_params():
                 copy.set_params(random_state=int(seed[1] % 2**31))

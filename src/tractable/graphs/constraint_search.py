@@ -22,6 +22,7 @@ import numpy as np
 from scipy.special import chdtrc
 
 from tractable.core.checks import check, check_count, check_option
+from tractable.core.progress import track
 from tractable.distributions.table_axes import Names, as_names
 from tractable.distributions.tables import JointTable
 from tractable.graphs.dag import DAG
@@ -226,7 +227,8 @@ def _skeleton(
     asked = 0
     for size in range(most + 1):
         frozen = {name: [other for other in names if other in near[name]] for name in names}
-        for x, y in itertools.combinations(names, 2):
+        pairs = math.comb(len(names), 2)
+        for x, y in track(itertools.combinations(names, 2), pairs, f"Asking about {size} others"):
             if y not in near[x]:
                 continue
             sides = ([n for n in frozen[x] if n != y], [n for n in frozen[y] if n != x])

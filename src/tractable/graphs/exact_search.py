@@ -13,6 +13,7 @@ import math
 import numpy as np
 
 from tractable.core.checks import check
+from tractable.core.progress import track
 from tractable.core.types import Bool, Float, Int
 from tractable.graphs.dag import DAG
 from tractable.graphs.scores import FamilyScores
@@ -60,7 +61,7 @@ def best_order(best: Float[np.ndarray, "n masks"]) -> list[int] | None:
     masks = np.arange(size)
     value, last = np.full(size, -math.inf), np.zeros(size, int)
     value[0], count = 0.0, np.bitwise_count(masks)
-    for level in range(1, n + 1):
+    for level in track(range(1, n + 1), label="Ordering"):
         here = masks[count == level]
         for i in range(n):
             ending = here[here >> i & 1 == 1]

@@ -21,6 +21,7 @@ from tractable.core.blocks import run_in_blocks
 from tractable.core.checks import check, check_count
 from tractable.core.host_random import generator
 from tractable.core.iterate import Run, Status
+from tractable.core.progress import track
 from tractable.core.types import Bool, Float, Key
 from tractable.graphs.scores import FamilyScores
 
@@ -69,7 +70,7 @@ def climb(
     )
     numbers = generator(0 if key is None else key)
     best = _search(moves, moves.start(), tabu, max_steps)
-    for _ in range(num_restarts):
+    for _ in track(range(num_restarts), label="Searching"):
         changed = moves.shaken(np.asarray(best.state.best), numbers)
         run = _search(moves, changed, tabu, max_steps)
         if run.state.best_value > best.state.best_value + _SMALLEST_GAIN * (1 + abs(best.state.best_value)):

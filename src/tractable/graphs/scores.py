@@ -18,6 +18,7 @@ import numpy as np
 from scipy.special import gammaln, xlogy
 
 from tractable.core.checks import check, check_option
+from tractable.core.progress import track
 from tractable.core.types import Float
 from tractable.graphs.coded_rows import CodedRows, coded_rows
 from tractable.graphs.dag import DAG
@@ -89,7 +90,10 @@ class FamilyScores:
         def terms(size: int) -> np.ndarray:
             wanted = masks[np.bitwise_count(masks) <= most + 1].tolist()
             found = np.zeros(len(masks))
-            found[wanted] = [self.term(m, self._concentration(self.num_states(m), size)) for m in wanted]
+            found[wanted] = [
+                self.term(m, self._concentration(self.num_states(m), size))
+                for m in track(wanted, label="Scoring families")
+            ]
             return found
 
         of_cells = terms(1)

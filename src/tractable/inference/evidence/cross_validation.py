@@ -24,6 +24,7 @@ from tractable.core.estimate import Estimate
 from tractable.core.keys import takes_key
 from tractable.core.module import Module, field
 from tractable.core.numerics import log_mean_exp, log_softmax, logsumexp
+from tractable.core.progress import track
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
 from tractable.core.verdict import Verdict
 from tractable.inference.posterior import Posterior
@@ -135,7 +136,7 @@ def k_fold(
     num_folds = check_count("num_folds", num_folds, least=2, most=count)
     folds = np.array_split(np.asarray(jr.permutation(key, count)), num_folds)
     found = np.empty(count)
-    for fold in folds:
+    for fold in track(folds, label="Folds"):
         rest = np.setdiff1d(np.arange(count), fold)
         rows = [jax.tree.map(lambda leaf, index=index: leaf[index], data) for index in (rest, np.sort(fold))]
         values = np.asarray(score(*rows))

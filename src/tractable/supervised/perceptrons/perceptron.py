@@ -25,6 +25,7 @@ from tractable.core.host_random import generator
 from tractable.core.iterate import Ended, Status, run
 from tractable.core.keys import takes_key
 from tractable.core.module import Module, field
+from tractable.core.progress import track
 from tractable.core.rows import Rows, points
 from tractable.core.types import Array, ArrayLike, Key, Values
 from tractable.core.verdict import Verdict
@@ -251,7 +252,7 @@ def _orders(rows: Rows, max_epochs: int, key: Key | None) -> Iterator[tuple[np.n
     """The rows that are present in the order of each epoch, and how many rows came before it."""
     present = np.flatnonzero(rows.weights > 0)
     numbers = None if key is None else generator(key)
-    for number in range(check_count("max_epochs", max_epochs)):
+    for number in track(range(check_count("max_epochs", max_epochs)), label="Epochs"):
         yield present if numbers is None else numbers.permutation(present), number * len(present)
 
 

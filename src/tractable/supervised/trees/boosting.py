@@ -18,6 +18,7 @@ import numpy as np
 from tractable.core.checks import check_count, check_option, namespace
 from tractable.core.iterate import Ended, Status
 from tractable.core.module import Module, field
+from tractable.core.progress import track
 from tractable.core.rows import Rows, points
 from tractable.core.types import ArrayLike, Float, Values
 from tractable.core.verdict import Verdict
@@ -124,7 +125,7 @@ def _boost(
     weights, votes = sample.weights.copy(), np.zeros((len(rows), num_classes))
     trees, alphas, errors, staged = [], [], [], []
     status = Status.completed
-    for _ in range(num_rounds):
+    for _ in track(range(num_rounds), label="Boosting"):
         tree = grow_tree(columns, sample, growth, 1, weights, num_alike=num_rounds)
         said = tree.predict(rows)
         wrong = said != labels
