@@ -1,8 +1,9 @@
 """Long work that is interrupted at a random time: run as a program, it prints what came of each.
 
 `python -m tests.laws.interrupts FAMILY SEED` calls every function of a family in turn, sends this process
-SIGINT after a while, and prints a line of JSON each: how it ended, and how long after the signal. A case is
-a function that prepares work, which is then interrupted; the work is so long that it is never done in time.
+SIGINT after a while, and prints a line of JSON each: how it ended, how long after the last signal, and how
+many were sent. A case is a function that prepares work, which is then interrupted; the work is so long that
+it is never done in time.
 """
 
 import json
@@ -174,7 +175,7 @@ def interrupted(prepare: Callable[[], Work], delay: float) -> dict[str, Any]:
     except Exception as error:
         how = f"{type(error).__name__}: {error}"
     return {"work": prepare.__name__, "how": how, "delay": delay, "pressed": len(pressed),
-            "seconds": ended - pressed[0] if pressed else None}  # fmt: skip
+            "seconds": ended - pressed[-1] if pressed else None}  # fmt: skip
 
 
 def main(family: str, seed: int) -> None:

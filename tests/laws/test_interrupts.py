@@ -8,7 +8,8 @@ import pytest
 
 from tests.laws.interrupts import FAMILIES
 
-LATEST = 5.0  # seconds after the signal: two on a machine that nobody else uses
+LATEST = 2.0  # seconds after the signal
+MOST = 3  # signals: JAX's own collector of garbage swallows what arrives during it, about one in twenty
 
 
 @pytest.mark.thorough
@@ -21,5 +22,6 @@ def test_ctrl_c_ends_long_work(family):
     for each in ended:
         assert each["how"] in ("raised", "partial"), each
         assert each["seconds"] < LATEST, each
+        assert each["pressed"] <= MOST, each
     # the process itself ends as asked, or (130) because of work that went on behind the scenes: no crash
     assert child.returncode in (0, 130), (child.returncode, child.stderr)

@@ -1,13 +1,15 @@
 """Loopy messages: exact on trees, near enumeration on loops, and a verdict in every case."""
 
 import itertools
+import sys
 
 import numpy as np
 import pytest
 
 from tests.oracles.factors import joint, loopy_fixed_point, marginal, random_forest
 from tractable.core.checks import ImpossibleEvidence
-from tractable.core.iterate import Status
+from tractable.core.iterate import Status, count_traces
+from tractable.core.programs import program
 from tractable.distributions.tables import ConditionalTable
 from tractable.messages import loopy_bounds
 from tractable.messages.cost import Budget
@@ -153,12 +155,15 @@ def test_likelihoods_constants_and_evidence():
         loopy(SPRINKLER, {"sprinkler": 0, "rain": 0, "wet": 1})
 
 
-def test_new_potentials_do_not_compile_again():
-    loopy(LOOP)
-    before = _iterate._cache_size()
+@pytest.mark.cheap
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_new_potentials_do_not_compile_again(schedule, monkeypatch):
+    counted = count_traces(_iterate.__wrapped__)
+    monkeypatch.setattr(sys.modules[loopy.__module__], "_iterate", program(counted))
+    loopy(LOOP, schedule=schedule)
     changed = {f: Table(t.names, t.log_values * 0.5) for f, t in LOOP.items()}
-    loopy(changed, {"x1": 0})
-    assert _iterate._cache_size() == before
+    loopy(changed, {"x1": 0}, schedule=schedule)
+    assert counted.count == 1
 
 
 def test_a_grid_of_spins_keeps_its_symmetry():

@@ -6,6 +6,7 @@ Cost.        One compiled program each; the trace of `run_until` is padded with 
 """
 
 import enum
+import functools
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
@@ -175,6 +176,7 @@ class TraceCounter:
     """A function that counts how often Python runs it: under `jit`, how often it is traced and compiled."""
 
     def __init__(self, function: Callable):
+        functools.update_wrapper(self, function)
         self.function, self.count = function, 0
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:

@@ -3,8 +3,8 @@
 Contract.    `track(iterable)` wraps a loop; `progress_bar(total)` is advanced by hand and carries fields
              (`divergences=3`). Both write to standard error, only if it is a terminal and `progress` is true:
              a pipe, a log file and a test see nothing.
-When.        After `DELAY` seconds of work, so that short work shows nothing. Of bars within bars the outermost
-             alone is shown; `progress=False` there silences all.
+When.        After `DELAY` seconds of work, so that short work shows nothing. Of bars within bars only the
+             outermost is shown; `progress=False` there silences all.
 Cost.        A timer for each bar on a terminal; `rich` is imported at the first bar that is shown.
 """
 

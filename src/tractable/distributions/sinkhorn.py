@@ -17,7 +17,6 @@ References.  Cuturi (2013); Schmitzer (2019) (absorption, scaling of epsilon); F
              (debiasing).
 """
 
-from functools import partial
 from typing import Any
 
 import jax
@@ -28,6 +27,7 @@ from tractable.core.checks import as_float, check, check_count, is_concrete
 from tractable.core.iterate import Ended, Status, run, run_until
 from tractable.core.module import Module
 from tractable.core.numerics import safe_log
+from tractable.core.programs import program
 from tractable.core.types import Array, ArrayLike, Float, Int, Scalar
 from tractable.distributions.transport import transport_cost, transport_problem
 
@@ -126,7 +126,7 @@ def sinkhorn_divergence(
     return term(x, y, x_weights, y_weights) - own / 2
 
 
-@partial(jax.jit, static_argnums=(5, 6))
+@program
 def _sinkhorn(
     cost: Array, a: Array, b: Array, eps: Array, tol: Array, blocks: int, scales: int
 ) -> SinkhornPlan:

@@ -27,6 +27,7 @@ from tractable.core.checks import as_float, check, check_count, check_option
 from tractable.core.iterate import run
 from tractable.core.keys import takes_key
 from tractable.core.module import Module, plates
+from tractable.core.programs import program
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
 from tractable.distributions.gaussian import Gaussian
 from tractable.distributions.gaussian_parts import one_unit
@@ -233,12 +234,12 @@ def _shown(form: Form, passed: _Passed) -> GaussianFilter:
     return GaussianFilter(predicted, filtered, turned, passed.log_densities)
 
 
-@partial(jax.jit, static_argnums=(2, 3))
+@program
 def _filtered(chain: GaussianChain, ys: Array, method: str, form: str) -> GaussianFilter:
     return _shown(FORMS[form], _forward(chain, ys, method, FORMS[form]))
 
 
-@partial(jax.jit, static_argnums=(2, 3))
+@program
 def _log_evidence(chain: GaussianChain, ys: Array, method: str, form: str) -> Scalar:
     return _evidence(chain, ys, method, form)
 
@@ -259,7 +260,7 @@ def _evidence_jvp(method: str, form: str, primals: tuple, tangents: tuple) -> tu
     return value if form == "covariance" else _evidence(*primals, method, form), slope
 
 
-@partial(jax.jit, static_argnums=(2, 3))
+@program
 def _smoothed(chain: GaussianChain, ys: Array, method: str, form: str) -> GaussianSmoothed:
     passed = _forward(chain, ys, method, FORMS[form])
     marginals = _gaussian(FORMS[form], _backward(FORMS[form], passed, method))
@@ -268,7 +269,7 @@ def _smoothed(chain: GaussianChain, ys: Array, method: str, form: str) -> Gaussi
     )
 
 
-@partial(jax.jit, static_argnums=(3, 4, 5))
+@program
 def _paths(chain: GaussianChain, key: Key, ys: Array, num: int, method: str, form: str) -> Array:
     passed = _forward(chain, ys, method, FORMS[form])
     last = jax.tree.map(lambda leaf: leaf[-1], passed.filtered)
@@ -292,7 +293,7 @@ def _after(later: tuple[Array, Array], earlier: tuple[Array, Array]) -> tuple[Ar
     return earlier[0] @ later[0], later[1] @ earlier[0].T + earlier[1]
 
 
-@partial(jax.jit, static_argnums=(2, 3))
+@program
 def _simulated(chain: GaussianChain, key: Key, length: int, num: int) -> tuple[Array, Array]:
     form = FORMS["square-root"]
     start, moves, looks = (

@@ -17,7 +17,7 @@ References.  Yedidia, Freeman and Weiss (2005); Elidan, McGraw and Koller (2006)
 """
 
 from collections.abc import Mapping
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -27,6 +27,7 @@ import numpy as np
 from tractable.core.checks import ImpossibleEvidence, check, check_count, check_option
 from tractable.core.description import Described
 from tractable.core.iterate import Run, Status, run_until
+from tractable.core.programs import program
 from tractable.core.types import Array
 from tractable.core.verdict import Verdict
 from tractable.distributions.table_axes import Event
@@ -216,7 +217,7 @@ def loopy(
     return beliefs
 
 
-@partial(jax.jit, static_argnums=(4, 5, 6))
+@program
 def _iterate(
     edges: Edges, order: tuple, damping: Array, tol: Array, semiring: Semiring, schedule: str, max_steps: int
 ) -> Run:

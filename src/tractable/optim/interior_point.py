@@ -11,12 +11,12 @@ Cost.        $O((n + p)^3 + m n^2)$ per step, 10 to 25 steps; one compiled progr
 References.  Mehrotra (1992); Nocedal and Wright (2006) section 16.6.
 """
 
-import jax
 import jax.numpy as jnp
 import jax.scipy.linalg as jsl
 
 from tractable.core.iterate import Status, run_until
 from tractable.core.module import Module, field
+from tractable.core.programs import program
 from tractable.core.types import Array, Float, Int, Scalar
 from tractable.optim.kkt import Solved
 
@@ -83,7 +83,7 @@ class _Point(Module):
     code: Int[Array, ""]
 
 
-@jax.jit(static_argnames="max_steps")
+@program
 def interior_point(given: QuadraticProgram, tol: Array, max_steps: int) -> QuadraticSolution:
     """The solution, or what the steps prove; everything inside one compiled program."""
     program, sizes = _scaled(given)

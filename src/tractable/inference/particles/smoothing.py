@@ -95,7 +95,7 @@ def _averages(function: Callable, paths: PyTree, log_weights: Array) -> PyTree:
     return jax.tree.map(lambda leaf: jnp.einsum("rtp...,rp->rt...", leaf, weights), values)
 
 
-@jax.jit
+@program
 def _trace_back(history: History) -> tuple[PyTree, Array]:
     def one(history):
         def step(index, each):

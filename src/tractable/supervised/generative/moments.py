@@ -11,7 +11,6 @@ Cost.        $O(nd^2)$; with gaps $O(nd^3)$ for each step.
 References.  Little and Rubin (2002) section 11.2; Chan, Golub and LeVeque (1983).
 """
 
-from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -22,6 +21,7 @@ from tractable.core.checks import check, check_entries
 from tractable.core.chunks import pad_rows
 from tractable.core.iterate import Run, Status, run_until
 from tractable.core.module import Module
+from tractable.core.programs import program
 from tractable.core.types import Array
 from tractable.distributions.gaussian import Gaussian, condition_observed
 
@@ -171,10 +171,10 @@ def _expectation_maximisation(rows, labels, weights, num_classes, options, tol, 
     seen = ~np.isnan(rows)
     start = np.zeros((num_classes, rows.shape[1]))
     covs = np.tile(np.eye(rows.shape[1]), (1 if options.tied else num_classes, 1, 1))
-    return _run(rows, labels, weights, seen, (start, covs), options, tol, max_steps)
+    return _run(rows, labels, weights, seen, (start, covs), options, np.asarray(tol), max_steps)
 
 
-@partial(jax.jit, static_argnums=(5, 7))
+@program
 def _run(rows, labels, weights, seen, start, options, tol, max_steps) -> Run:
     def step(state):
         moved = _step(state, rows, labels, weights, seen, options)

@@ -14,7 +14,6 @@ Cost.        $O(n^3/3 + n^2d)$, against $O(nM^2)$ with $M$ features.
 References.  Saunders, Gammerman and Vovk (1998); Rasmussen and Williams (2006) section 2.2.
 """
 
-import jax
 import jax.numpy as jnp
 import jax.scipy.linalg as jsl
 import numpy as np
@@ -23,6 +22,7 @@ import scipy.linalg as sl
 from tractable.core.checks import check, namespace
 from tractable.core.iterate import run
 from tractable.core.module import Module
+from tractable.core.programs import program
 from tractable.core.rows import Rows, points
 from tractable.core.types import Array, ArrayLike, Values
 from tractable.kernels.base import Kernel
@@ -113,7 +113,7 @@ def kernel_descent(gram: ArrayLike, y: ArrayLike, *, learning_rate: float, num_s
     return np.asarray(_descent(table, targets, jnp.asarray(learning_rate), num_steps))
 
 
-@jax.jit(static_argnames="num_steps")
+@program
 def _descent(table: Array, targets: Array, rate: Array, num_steps: int) -> Array:
     def step(a, _):
         moved = a - 2.0 * rate * (table @ a - targets)

@@ -35,6 +35,7 @@ from tractable.core.chunks import pad_rows
 from tractable.core.iterate import Run, run
 from tractable.core.linalg import psd_solve, symmetrise
 from tractable.core.module import Module, field
+from tractable.core.programs import program
 from tractable.core.rows import Rows, level_and_size, points
 from tractable.core.types import Array, ArrayLike, Float, Scalar
 from tractable.distributions.gaussian import Gaussian, condition
@@ -235,7 +236,7 @@ def _noise_matrix(noise: ArrayLike, size: int) -> Array:
     return R
 
 
-@partial(jax.jit, static_argnums=6)
+@program
 def _scan(X: Array, y: Array, weights: Array, prior: Gaussian, R: Array, forgetting: Array, form: str) -> Run:
     def step(belief, row):
         rows, value, weight = row

@@ -16,7 +16,6 @@ from collections.abc import Iterable, Iterator
 from itertools import combinations
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -25,6 +24,7 @@ from tractable.core.host_random import generator
 from tractable.core.iterate import Ended, Status, run
 from tractable.core.keys import takes_key
 from tractable.core.module import Module, field
+from tractable.core.programs import program
 from tractable.core.progress import track
 from tractable.core.rows import Rows, points
 from tractable.core.types import Array, ArrayLike, Key, Values
@@ -276,7 +276,7 @@ def _status(mistakes: np.ndarray) -> Status:
     return Status.converged if mistakes[-1] == 0 else Status.exhausted
 
 
-@jax.jit(static_argnames="batch")
+@program
 def _path(rows: Array, signs: Array, start: Array, turns: Array, step: Array, batch: bool) -> Array:
     def advance(w, turn):
         wrong = signs * (rows @ w) <= 0
