@@ -7,7 +7,7 @@ Buckets.     Powers of two up to 4096 rows, where compiling costs far more than 
 Chunks.      An iterable of `(rows, weights)` of one shape over arrays, memory maps, Parquet, CSV and NumPy
              files, data frames and generators; no file is in memory as a whole. Missing values stay NaN.
 Cost.        One program for all chunks; memory for one chunk.
-References.  Neumaier (1974) for the compensated sum.
+Sums.        Over chunks they are those of `core.sums`, which lose nothing to rounding.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,11 +19,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from tractable.core.checks import check, check_count, check_nonnegative, is_concrete
-from tractable.core.programs import program
 from tractable.core.sources import Block, array_blocks, item_blocks, open_table
+from tractable.core.sums import sum_parts
 from tractable.core.types import Array, ArrayLike, Float
 
-__all__ = ["Chunks", "bucket_size", "chunks", "pad_rows", "sum_over_chunks"]
+__all__ = ["Chunks", "bucket_size", "chunks", "pad_rows", "sum_over_chunks", "weighted_rows"]
 
 _SMALL = 4096
 
@@ -53,6 +53,10 @@ class Chunks:
             yield pad_rows(rows, weights, size=self.size)
         check(not empty, "source", "at least one row", "none")
 
+    def total(self, function: Callable[[Any, Array], Any]) -> Any:
+        """The sum of `function(rows, weights)` over all rows, in one pass."""
+        return sum_over_chunks(function, self)
+
 
 def bucket_size(num_rows: int) -> int:
     """The number of rows, from 8 up, to which `num_rows` rows are padded.
@@ -71,16 +75,17 @@ def pad_rows(rows: Any, weights: ArrayLike | None = None, *, size: int | None = 
     >>> weights.tolist()
     [1.0, 1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0]
     """
-    leaves = jax.tree.leaves(rows)
-    lengths = {np.shape(leaf)[0] if np.ndim(leaf) else -1 for leaf in leaves}
-    shapes = [np.shape(leaf) for leaf in leaves]
-    check(len(lengths) == 1 and -1 not in lengths, "rows", "arrays with one common number of rows", shapes)
-    num_rows = lengths.pop()
-    check(num_rows > 0, "rows", "at least one row", "none")
+    num_rows = _common_length(rows)
     size = bucket_size(num_rows) if size is None else check_count("size", size, least=num_rows)
-    single = all(getattr(leaf, "dtype", None) == np.float32 for leaf in leaves)
+    single = all(getattr(leaf, "dtype", None) == np.float32 for leaf in jax.tree.leaves(rows))
     weights = _as_weights(weights, num_rows, np.float32 if single else jnp.result_type(float))
     return jax.tree.map(lambda leaf: _extend(leaf, size, -1), rows), _extend(weights, size, None)
+
+
+def weighted_rows(rows: Any, weights: ArrayLike | None = None) -> tuple[Any, np.ndarray]:
+    """`rows` on the host as they are, and one checked weight for each: for work that is not compiled."""
+    num_rows = _common_length(rows)
+    return jax.tree.map(np.asarray, rows), _as_weights(weights, num_rows, jnp.result_type(float))
 
 
 def chunks(
@@ -119,39 +124,20 @@ def sum_over_chunks(function: Callable[[Any, Array], Any], parts: Iterable[tuple
     """The sum of `function(rows, weights)` over chunks, compiled once and added in float64 without loss.
 
     A function that carries arrays should be a module or a method of one (`model.e_step`): other values of its
-    arrays then use the same program. A new `lambda` is compiled anew.
+    arrays then use the same program. A new `lambda` is compiled anew. A method of a module with
+    `on_host = True` is not compiled: it is given NumPy arrays.
     """
-    total = lost = None
-    for rows, weights in parts:
-        part = _apply(function, rows, weights)
-        if total is None:
-            total = lost = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, _wide(leaf)), part)
-        total, lost = _add(total, lost, part)
-    check(total is not None, "parts", "at least one chunk", "none")
-    return jax.tree.map(jnp.add, total, lost)
+    return sum_parts(function, parts).value
 
 
-@program
-def _apply(function: Callable, rows: Any, weights: Array) -> Any:
-    return function(rows, weights)
-
-
-@jax.jit
-def _add(total: Any, lost: Any, part: Any) -> tuple[Any, Any]:
-    """One step of Neumaier's sum: `lost` collects what rounding takes; infinities lose nothing."""
-
-    def add(total, lost, part):
-        part = part.astype(total.dtype)
-        new = total + part
-        rounded = jnp.where(abs(total) >= abs(part), (total - new) + part, (part - new) + total)
-        return new, jnp.where(jnp.isfinite(new), lost + rounded, 0).astype(total.dtype)
-
-    pairs = jax.tree.map(add, total, lost, part)
-    return jax.tree.transpose(jax.tree.structure(total), jax.tree.structure((0, 0)), pairs)
-
-
-def _wide(leaf: Array) -> Any:
-    return jnp.result_type(float) if jnp.issubdtype(leaf.dtype, jnp.floating) else leaf.dtype
+def _common_length(rows: Any) -> int:
+    """The number of rows that all arrays have."""
+    shapes = [np.shape(leaf) for leaf in jax.tree.leaves(rows)]
+    lengths = {shape[0] if shape else -1 for shape in shapes}
+    check(len(lengths) == 1 and -1 not in lengths, "rows", "arrays with one common number of rows", shapes)
+    num_rows = lengths.pop()
+    check(num_rows > 0, "rows", "at least one row", "none")
+    return num_rows
 
 
 def _extend(x: Any, size: int, fill: int | None) -> Array:

@@ -24,8 +24,8 @@ from tractable.core.types import Array
 
 __all__ = [
     "Conditional", "Errors", "Generative", "HasEM", "HasLogJoint", "HasLogProb", "HasMarginals",
-    "HasPosterior", "HasPotentials", "HasPredictions", "HasQueries", "HasSample", "Predictor", "Task",
-    "class_log_probs", "errors", "is_implicit", "task_of",
+    "HasPosterior", "HasPotentials", "HasPredictions", "HasQueries", "HasSample", "HasTotals", "Predictor",
+    "Task", "class_log_probs", "errors", "is_implicit", "task_of",
 ]  # fmt: skip
 
 
@@ -58,6 +58,16 @@ class HasEM(Protocol):
     def e_step(self, rows: Any, weights: Any) -> Any: ...
 
     def m_step(self, stats: Any) -> Any: ...
+
+
+@runtime_checkable
+class HasTotals(Protocol):
+    """Rows, wherever they are: `total(function)` adds `function(rows, weights)` over all of them, once for
+    each call where they are `reiterable`."""
+
+    reiterable: bool
+
+    def total(self, function: Callable[[Any, Any], Any]) -> Any: ...
 
 
 @runtime_checkable

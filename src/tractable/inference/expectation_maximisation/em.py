@@ -9,23 +9,26 @@ Stopping.    On the objective, $|v_k - v_{k-1}| \le \mathrm{tol}(1 + |v_k|)$, or
              coordinates, $\max_i|\theta_{k,i} - \theta_{k-1,i}|/(1 + |\theta_{k,i}|) \le \mathrm{tol}$. On a
              plateau the objective settles long before the parameters do.
 Promise.     The objective never falls by more than rounding: a fall ends the run with status `decreased`.
+Host.        A model with `on_host = True` answers NumPy rows with NumPy statistics: its steps are ordinary
+             Python over linear algebra, nothing is compiled, and rows need no padding.
 Cost.        One pass over the rows per step; three with acceleration, which usually needs far fewer steps.
 References.  Dempster, Laird and Rubin (1977); Neal and Hinton (1998); Varadhan and Roland (2008).
 """
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from tractable.bijections.support import unconstrain
 from tractable.core.blocks import run_in_blocks
-from tractable.core.checks import check, check_option
-from tractable.core.chunks import Chunks, chunks, pad_rows, sum_over_chunks
-from tractable.core.interfaces import HasEM
+from tractable.core.checks import check, check_option, has_values, namespace
+from tractable.core.chunks import chunks, pad_rows, weighted_rows
+from tractable.core.interfaces import HasEM, HasTotals
 from tractable.core.iterate import Run, Status, is_close, run_until
 from tractable.core.module import Module, field
 from tractable.core.programs import program
@@ -63,44 +66,74 @@ class EM(Module):
         weights: ArrayLike | None = None,
         chunk: int | None = None,
         checkpoint: str | os.PathLike | None = None,
+        seconds: float | int = 30.0,
         progress: bool = False,
     ) -> Run:
         """The fitted model as `run.state`, with the objective of each step as `run.trace`.
 
         `data` is an array (or a tuple of arrays) in memory, or anything that `core.chunks.chunks` reads: with
-        `chunk` rows at a time it is streamed, and never in memory as a whole.
+        `chunk` rows at a time it is streamed, and never in memory as a whole. It may also be rows that add up
+        by themselves, wherever they are (`HasTotals`: `Chunks`, or partitions on a cluster). A `checkpoint`
+        is written every so many `seconds`.
         """
         check(isinstance(model, HasEM), "model", "one with `e_step` and `m_step`", type(model).__name__)
-        if chunk is not None or isinstance(data, Chunks):
-            parts = data if isinstance(data, Chunks) else chunks(data, chunk or 1, weights)
+        if chunk is not None or isinstance(data, HasTotals):
+            held = isinstance(data, HasTotals)
+            fix = "They belong to the rows: give them to `chunks`."
+            check(
+                not held or weights is None, "weights", "left out beside rows that have theirs", "some", fix
+            )
+            parts: HasTotals = data if held else chunks(data, chunk or 1, weights)
             fix = "EM reads the rows once per step: pass a function that makes the generator."
             check(parts.reiterable, "data", "readable more than once", "a one-shot iterator", fix)
             check(not self.accelerate, "accelerate", "off when rows are streamed", True)
-            return self._stream(model, parts, checkpoint, progress)
+            return self._stream(model, parts, checkpoint, seconds, progress)
+        if getattr(model, "on_host", False) and not self.accelerate and has_values(data):
+            return self._on_host(model, *weighted_rows(data, weights), checkpoint, seconds, progress)
         rows, weights = pad_rows(data, weights)
         if checkpoint is None and not progress and not _is_long(rows):
             start = _Climb.start(model)
             step = _Step(rows, weights, self.accelerate, self.stop)
             return _in_memory(step, start, jnp.asarray(self.tol), self.max_steps)
-        return self._in_blocks(model, rows, weights, checkpoint, progress)
+        return self._in_blocks(model, rows, weights, checkpoint, seconds, progress)
 
-    def _stream(self, model: Any, parts: Chunks, checkpoint: Any, progress: bool) -> Run:
+    def _on_host(
+        self, model: Any, rows: Any, weights: np.ndarray, checkpoint: Any, seconds: Any, progress: Any
+    ) -> Run:
+        def step(state, _):
+            stats, value = _e_step(state.model, rows, weights)
+            return _moved(state, state.model.m_step(stats), value, self.stop), value
+
+        return self._host_run(step, _Climb.start(model), checkpoint, seconds, progress, compiled=False)
+
+    def _stream(self, model: Any, parts: HasTotals, checkpoint: Any, seconds: Any, progress: bool) -> Run:
         def step(state, _):
             stats, evidence = expected_statistics(state.model, parts)
             value = evidence + log_prior(state.model)
-            return _moved(state, _maximise(state.model, stats), value, self.stop), value
+            host = getattr(model, "on_host", False)
+            better = state.model.m_step(stats) if host else _maximise(state.model, stats)
+            return _moved(state, better, value, self.stop), value
 
-        return self._host_run(step, _Climb.start(model), checkpoint, progress, compiled=False)
+        return self._host_run(step, _Climb.start(model), checkpoint, seconds, progress, compiled=False)
 
-    def _in_blocks(self, model: Any, rows: Any, weights: Array, checkpoint: Any, progress: bool) -> Run:
+    def _in_blocks(
+        self, model: Any, rows: Any, weights: Array, checkpoint: Any, seconds: Any, progress: bool
+    ) -> Run:
         step, start = _Step(rows, weights, self.accelerate, self.stop), _Climb.start(model)
-        return self._host_run(step, start, checkpoint, progress, compiled=True)
+        return self._host_run(step, start, checkpoint, seconds, progress, compiled=True)
 
     def _host_run(
-        self, step: Callable, start: "_Climb", checkpoint: Any, progress: bool, *, compiled: bool
+        self,
+        step: Callable,
+        start: "_Climb",
+        checkpoint: Any,
+        seconds: Any,
+        progress: bool,
+        *,
+        compiled: bool,
     ) -> Run:
         def judge(state: _Climb, _: Any) -> Status | None:
-            if not jnp.isfinite(state.value):
+            if not np.isfinite(state.value):
                 return Status.not_finite
             code = int(state.code(self.tol))
             return None if code == int(Status.exhausted) else Status(code)
@@ -112,6 +145,7 @@ class EM(Module):
             block=1,
             judge=judge,
             checkpoint=checkpoint,
+            seconds=seconds,
             progress=progress,
             label="EM",
             compiled=compiled,
@@ -154,10 +188,9 @@ def objective(model: Any, data: Any, weights: ArrayLike | None = None) -> Scalar
     return _objective(model, rows, weights)
 
 
-def expected_statistics(model: Any, parts: Iterable[tuple[Any, Array]]) -> tuple[Any, Scalar]:
-    """Expected statistics and log-evidence of rows that arrive in chunks of one shape: one compiled
-    program."""
-    return sum_over_chunks(model.e_step, parts)
+def expected_statistics(model: Any, parts: HasTotals) -> tuple[Any, Scalar]:
+    """Expected statistics and log-evidence of rows that add up by themselves, in one pass over them."""
+    return parts.total(model.e_step)
 
 
 def log_prior(model: Any) -> Array:
@@ -182,11 +215,12 @@ class _Climb(Module):
 
     def code(self, tol: float | Array) -> Array:
         """The status that the last two values amount to; `exhausted` while neither end is reached."""
-        fell = self.value < self.before - _ROUNDING * (1 + jnp.abs(self.before))
-        still = is_close(self.value, self.before, tol)
-        settled = jnp.where(jnp.isnan(self.moved), still, self.moved <= tol)
-        return jnp.where(
-            fell, int(Status.decreased), jnp.where(settled, int(Status.converged), int(Status.exhausted))
+        xp = namespace(self.value, self.before, self.moved, tol)  # on the host nothing is compiled for it
+        value, before, moved = (xp.asarray(x) for x in (self.value, self.before, self.moved))
+        fell = value < before - _ROUNDING * (1 + abs(before))
+        settled = xp.where(xp.isnan(moved), is_close(value, before, tol), moved <= tol)
+        return xp.where(
+            fell, int(Status.decreased), xp.where(settled, int(Status.converged), int(Status.exhausted))
         )
 
 
@@ -237,7 +271,7 @@ def _extrapolate(model: Any, first: Any, second: Any) -> Any:
 
 def _e_step(model: Any, rows: Any, weights: Array) -> tuple[Any, Scalar]:
     stats, evidence = model.e_step(rows, weights)
-    return stats, evidence + log_prior(model)
+    return stats, evidence + log_prior(model) if hasattr(model, "log_prior") else jnp.asarray(evidence)
 
 
 @program

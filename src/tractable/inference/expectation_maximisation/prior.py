@@ -33,6 +33,11 @@ class WithPrior(Module):
     model: Any
     pseudo: Any
 
+    @property
+    def on_host(self) -> bool:
+        """Whether the model's own steps are ordinary Python."""
+        return getattr(self.model, "on_host", False)
+
     def e_step(self, rows: Any, weights: Array) -> Any:
         """The model's own."""
         return self.model.e_step(rows, weights)
