@@ -13,7 +13,7 @@ References.  Chan, Golub and LeVeque (1983), algorithms for computing the sample
 
 import mmap
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -26,7 +26,9 @@ from tractable.core.module import Module, field
 from tractable.core.progress import track
 from tractable.core.types import Array, Values
 
-__all__ = ["Moments", "moments_of", "moments_of_chunks", "shifted_products"]
+__all__ = [
+    "ColumnMoments", "Moments", "column_moments", "moments_of", "moments_of_chunks", "shifted_products",
+]  # fmt: skip
 
 _STRETCH = 1 << 15  # rows of one piece of work
 _CACHE = 1 << 16  # numbers of a block that stays in the cache
@@ -56,9 +58,36 @@ class Moments(Module):
     def dim(self) -> int:
         return self.mean.shape[-1]
 
+    @property
+    def squares(self) -> Values:
+        """Sums of squares about the mean, column by column."""
+        return self.scatter.diagonal()
+
     def cov(self, ddof: float = 0) -> Values:
         r"""$S/(n - \mathrm{ddof})$: maximum likelihood by default."""
         return self.scatter / (self.count - ddof)
+
+
+class ColumnMoments(NamedTuple):
+    """Weight, mean and sums of squares about the mean, column by column."""
+
+    count: Any
+    mean: np.ndarray
+    squares: np.ndarray
+
+
+def column_moments(rows: np.ndarray, weights: np.ndarray | None = None) -> ColumnMoments:
+    """As `moments_of`, without products of two columns: for tables of very many of them.
+
+    >>> column_moments(np.array([[1.0], [3.0]])).squares.tolist()
+    [2.0]
+    """
+    w = np.ones(len(rows)) if weights is None else weights
+    size = max(64, _CACHE // rows.shape[1])
+    cuts = [slice(low, low + size) for low in range(0, len(rows), size)]
+    shift = sum(w[cut] @ (rows[cut] - rows[0]) for cut in cuts) / w.sum()
+    squares = sum(w[cut] @ ((rows[cut] - rows[0]) - shift) ** 2 for cut in cuts)
+    return ColumnMoments(w.sum(), rows[0] + shift, np.asarray(squares))
 
 
 def moments_of(rows: np.ndarray, weights: np.ndarray | None = None) -> Moments:
