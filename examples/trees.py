@@ -4,7 +4,8 @@ import jax.random as jr
 import numpy as np
 
 from tractable.supervised import fit_adaboost, fit_forest, fit_rotation_forest, fit_tree
-from tractable.supervised.trees.tree import information_gain, prune, pruning_path
+from tractable.supervised.trees.pruning import prune, pruning_path
+from tractable.supervised.trees.tree import information_gain
 
 
 def rows_and_labels(rng, count):

@@ -12,7 +12,8 @@ from tractable.core.rows import Rows
 from tractable.distributions.information import entropy
 from tractable.supervised.trees.growth import fit_tree
 from tractable.supervised.trees.held_out import held_out_ratio
-from tractable.supervised.trees.tree import gini, information_gain, prune, pruning_path, split_gain
+from tractable.supervised.trees.pruning import prune, pruning_path
+from tractable.supervised.trees.tree import gini, information_gain, split_gain
 
 RNG = np.random.default_rng(0)
 # float32 values: scikit-learn rounds its input

@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from tractable.supervised.trees import growth, splits
+from tractable.supervised.trees import columns, growth, splits
 
 
 def random_case(seed):
@@ -29,21 +29,21 @@ def random_case(seed):
 @pytest.mark.parametrize("seed", range(60))
 def test_both_primitives_grow_the_same_trees(seed, monkeypatch):
     X, y, weights, options = random_case(seed)
-    rows, sample = growth.sample_of(X, y, weights, options.criterion, None)
-    columns = growth.code_columns(rows)
+    rows, sample = columns.sample_of(X, y, weights, options.criterion, None)
+    coded = columns.code_columns(rows)
     several = np.stack(
         [sample.weights, sample.weights * (np.arange(len(X)) % 3 != 1) + (np.arange(len(X)) == 0)]
     )
     grown = []
     for much in (np.inf, -1):
         monkeypatch.setattr(splits, "MUCH_WORK", much)
-        grown.append(growth.grow_trees(columns, sample, options, np.array([7, 8], np.uint64), several, 2))
+        grown.append(growth.grow_trees(coded, sample, options, np.array([7, 8], np.uint64), several, 2))
     few, many = grown
     for name in few.nodes:
         np.testing.assert_array_equal(few.nodes[name], many.nodes[name])
     np.testing.assert_array_equal(few.sizes, many.sizes)
     np.testing.assert_array_equal(few.leaves, many.leaves)
-    alone = growth.grow_tree(columns, sample, options, 8, several[1])
+    alone = growth.grow_tree(coded, sample, options, 8, several[1])
     second = slice(int(few.sizes[0]), None)
     for name in few.nodes:  # a tree does not depend on those beside it
         np.testing.assert_array_equal(getattr(alone, name), few.nodes[name][second])

@@ -20,6 +20,7 @@ import numpy as np
 
 from tractable.core.checks import check, check_nonnegative, check_option, has_values, offender
 from tractable.core.chunks import pad_rows
+from tractable.core.entries import as_numbers, check_table, place_of, refuse_text
 from tractable.core.module import Module, field
 
 __all__ = ["Rows", "level_and_size", "points", "refuse_text", "row_weights"]
@@ -27,10 +28,6 @@ __all__ = ["Rows", "level_and_size", "points", "refuse_text", "row_weights"]
 _TARGETS = ("number", "numbers", "class", "label", "binary", "sign")
 _CONSTANT = 1e-13  # of the size of a column: below it a spread is rounding
 _BLOCK = 1 << 11  # rows whose intermediate values stay in the cache
-_LARGEST = int(np.finfo(np.float64).max)
-_ENCODE = "Encode names as numbers first, for example with scikit-learn's OneHotEncoder or OrdinalEncoder."
-_DATES = "Turn dates into numbers first, for example days since the earliest."
-_GAP = "Impute or drop it: this model cannot marginalise missing entries."
 
 
 class Rows(Module):
@@ -95,7 +92,7 @@ class Rows(Module):
         table = _as_table("X", X)
         _check_columns("X", table.shape[1], num_columns, found, names)
         found = found if names is None else tuple(names)
-        has_gaps = _check_entries("X", table, found, gaps)
+        has_gaps = check_table("X", table, found, gaps)
         targets, classes = (None, None) if target is None else _targets(y, target, len(table), num_classes)
         check(target is not None or y is None, "y", "left out where there are no targets", "targets")
         counts = row_weights(weights, len(table))
@@ -146,7 +143,7 @@ class Rows(Module):
         >>> Rows.of([[1.0]], names=["age"]).where(0)
         "column 'age'"
         """
-        return _where(column, self.names)
+        return place_of(column, self.names)
 
     def _with(self, X: Any, y: Any, weights: Any) -> "Rows":
         return Rows(X, y, weights, self.names, self.classes, self.has_gaps, self.is_weighted)
@@ -166,7 +163,7 @@ class Rows(Module):
     def _as_asked(self, target: str | None, gaps: bool, num_classes: int | None) -> "Rows":
         """The same rows for a model that asks for these targets; only what was recorded is compared."""
         if self.has_gaps and not gaps:
-            _check_entries("X", np.asarray(self.X), self.names, False)
+            check_table("X", np.asarray(self.X), self.names, False)
         if target is None:
             return self
         check(self.y is not None, "y", "given", "rows without targets")
@@ -199,7 +196,7 @@ def points(
         return X.X
     found, table = _names_of(X), _as_table(name, X)
     _check_columns(name, table.shape[1], num_columns, found, names)
-    _check_entries(name, table, found if names is None else tuple(names), gaps)
+    check_table(name, table, found if names is None else tuple(names), gaps)
     return table
 
 
@@ -221,55 +218,11 @@ def _as_table(name: str, X: Any) -> Any:
         table = X if hasattr(X, "dtype") else jnp.asarray(X)
         table = table if jnp.issubdtype(table.dtype, jnp.floating) else table.astype(float)
     else:
-        table = _numbers(name, X)
+        table = as_numbers(name, X)
     table = table[:, None] if table.ndim == 1 else table
     check(table.ndim == 2, name, "rows of shape (n, d), or a vector", f"shape {table.shape}")
     check(table.shape[1] > 0, name, "rows of at least one column", f"shape {table.shape}")
     return table if not isinstance(table, np.ndarray) else np.ascontiguousarray(table)
-
-
-def _numbers(name: str, values: Any) -> np.ndarray:
-    """Concrete values in double precision; what is no number is refused with its column."""
-    if hasattr(values, "to_numpy") and getattr(values, "ndim", 0) in (1, 2):  # pandas, with its own gaps
-        refuse_text(name, values)
-        return np.asarray(values.to_numpy(dtype=float, na_value=np.nan))
-    fix = "Pass `X.toarray()`."
-    check(not hasattr(values, "toarray"), name, "a dense table", "a sparse one", fix, TypeError)
-    try:
-        array = np.asarray(values)
-        kind = array.dtype.kind
-        check(kind != "c", name, "real numbers", f"dtype {array.dtype}", error=TypeError)
-        text = kind in "USmM"
-        check(not text, name, "numbers", f"dtype {array.dtype}", "Turn names into codes.", TypeError)
-        return np.asarray(array, np.float64)
-    except (ValueError, TypeError) as error:
-        if str(error).startswith(f"`{name}`"):
-            raise
-        raise TypeError(f"`{name}` must be numbers; got {type(values).__name__}. {error}") from error
-
-
-def refuse_text(name: str, values: Any) -> None:
-    """Refuse the first entry that is no number, of a frame or of an array of objects, by column and row."""
-    if hasattr(values, "columns") and hasattr(values, "dtypes"):
-        for column, dtype in zip(values.columns, values.dtypes):
-            if getattr(dtype, "kind", "O") not in "biuf":
-                _refuse_entries(name, values[column].tolist(), f" in column {column!r}")
-    elif isinstance(values, np.ndarray) and values.dtype.kind in "OUS" and values.ndim == 2:
-        for column in range(values.shape[1]):
-            _refuse_entries(name, values[:, column].tolist(), f" in column {column}")
-
-
-def _refuse_entries(name: str, entries: list, where: str) -> None:
-    for row, entry in enumerate(entries):
-        if isinstance(entry, bool | int | float) or entry is None or (entry != entry) is True:
-            huge = isinstance(entry, int) and abs(entry) > _LARGEST
-            check(not huge, name, "numbers of double precision", f"a larger one{where}, row {row}")
-            continue
-        kind = type(entry).__name__
-        if kind in ("NAType", "NaTType", "dict"):  # a gap, in the words of pandas; of a dict NumPy complains
-            continue
-        fix = _DATES if kind in ("Timestamp", "Timedelta", "datetime", "date") else _ENCODE
-        check(False, name, "numbers", f"{entry!r}{where}, row {row}", fix, TypeError)
 
 
 def _names_of(X: Any) -> tuple[str, ...] | None:
@@ -287,28 +240,6 @@ def _check_columns(name: str, width: int, wanted: int | None, found: Any, names:
         check(False, name, must, repr(found[first]), "Give the columns of the fit, in their order.")
 
 
-def _check_entries(name: str, table: Any, names: Any, gaps: bool) -> bool:
-    """Refuse infinities, and gaps unless they are allowed; whether there are gaps."""
-    if not has_values(table):
-        return False
-    with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(table.sum()):  # one pass without a copy: a sum hides neither NaN nor infinity
-            return False
-    bad = np.isinf(table) if gaps else ~np.isfinite(table)
-    if bad.any():
-        row, *column = (int(i) for i in np.argwhere(bad)[0])
-        value = table[(row, *column)]
-        what = "NaN" if np.isnan(value) else f"infinity ({value})"
-        place = f"{_where(column[0], names)}, row {row}" if column else f"row {row}"
-        must = "finite, or NaN where missing" if gaps else "finite"
-        check(False, name, must, f"{what} in {place}", _GAP if what == "NaN" and name == "X" else "")
-    return bool(np.isnan(table).any())
-
-
-def _where(column: int, names: Any) -> str:
-    return f"column {column}" if names is None else f"column {names[column]!r}"
-
-
 def _targets(y: Any, target: str, num_rows: int, num_classes: int | None) -> tuple[Any, Any]:
     """Checked targets, and the labels of classes."""
     check(y is not None, "y", "given", None, "This model needs targets.")
@@ -317,7 +248,7 @@ def _targets(y: Any, target: str, num_rows: int, num_classes: int | None) -> tup
     if not has_values(y):
         values = jnp.asarray(y)
     elif target in ("number", "numbers"):
-        values = _numbers("y", y)
+        values = as_numbers("y", y)
     else:
         values = np.asarray(y)
     several = target == "numbers" and values.ndim == 2
@@ -325,7 +256,7 @@ def _targets(y: Any, target: str, num_rows: int, num_classes: int | None) -> tup
     check(values.ndim == 1 or several, "y", shape, f"shape {values.shape}")
     check(len(values) == num_rows, "y", f"as long as `X` ({num_rows})", len(values))
     if target in ("number", "numbers"):
-        _check_entries("y", values, None, False)
+        check_table("y", values, None, False)
         return values, None
     return _codes(values, target, num_classes)
 
@@ -368,7 +299,7 @@ def row_weights(weights: Any, num_rows: int) -> Any:
     if not has_values(weights):
         check(weights.shape == (num_rows,), "weights", f"of shape ({num_rows},), one per row", weights.shape)
         return weights
-    counts = _numbers("weights", weights)
+    counts = as_numbers("weights", weights)
     wanted = f"of shape ({num_rows},), one per row"
     check(counts.shape == (num_rows,), "weights", wanted, f"shape {counts.shape}")
     check_nonnegative("weights", counts)

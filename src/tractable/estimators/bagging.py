@@ -19,8 +19,8 @@ from tractable.distributions.continuous import Normal
 from tractable.estimators.base import Classifier, Regressor, key_from
 from tractable.estimators.trees import TreeClassifier, TreeRegressor, normal_of
 from tractable.inference.trust.uncertainty import split_variance
-from tractable.supervised.trees.forests import canonical_order, draw_rows
-from tractable.supervised.trees.growth import code_columns
+from tractable.supervised.trees.columns import canonical_order, code_columns
+from tractable.supervised.trees.forests import draw_rows
 
 __all__ = ["BaggingClassifier", "BaggingRegressor"]
 

@@ -24,8 +24,7 @@ from tractable.kernels.nonstationary import Linear, Polynomial
 from tractable.kernels.stationary import RBF
 from tractable.supervised.svm.calibration import fit_temperature, fit_two_sided
 from tractable.supervised.svm.gram import merge_rows
-from tractable.supervised.trees.forests import canonical_order
-from tractable.supervised.trees.growth import code_columns
+from tractable.supervised.trees.columns import canonical_order, code_columns
 
 __all__ = [
     "KERNEL_OPTIONS",

@@ -130,17 +130,21 @@ def minimise_on_host(
     blank = Walk(zeros, np.nan, zeros, ones, white, zeros, zeros, np.nan, np.inf, 0, *seen)
     size = 1.0 if white else np.abs(origin).max(initial=0.0)
     run = run_in_blocks(step, blank, num_steps=max_steps, judge=ended, compiled=False, partial=False)
+    return _found(run, place, origin.dtype, stop, bool(exact))
+
+
+def _found(run: Any, place: Callable, dtype: Any, stop: str, exact: bool) -> HostMinimum:
+    """What the search came to, in the coordinates of the function; `exact` if it gave its curvature."""
     last = Walk(*map(np.asarray, run.state))
     fix = "Choose a start at which the function and its gradient exist."
     check(bool(np.isfinite(last.value)), "function", "finite at `start`", float(run.trace[0]), fix)
     status = Status.exhausted if run.status is Status.completed else run.status
-    point = last.point
-    if stop == "decrement" and status is Status.converged:
-        point = point + last.direction
+    last_step = stop == "decrement" and status is Status.converged
+    point = last.point + last.direction if last_step else last.point
     norm = np.abs(last.gradient).max(initial=0.0)
     least = least_eigenvalue(last.curvature) if exact and status.ok else None
     status = Status.saddle if least is not None and least < 0 else status
-    value, norm = (to_device(np.asarray(v, origin.dtype)) for v in (last.value, norm))
+    value, norm = (to_device(np.asarray(v, dtype)) for v in (last.value, norm))
     state, direction, curvature = map(to_device, (place(point), last.direction, last.curvature))
     trace, count, code = to_device(np.asarray(run.trace)), run.num_steps, jnp.asarray(int(status))
     return HostMinimum(state, trace, count, code, value, norm, count, stop, least, direction, curvature)

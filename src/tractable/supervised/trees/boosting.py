@@ -22,7 +22,8 @@ from tractable.core.progress import track
 from tractable.core.rows import Rows, points
 from tractable.core.types import ArrayLike, Float, Values
 from tractable.core.verdict import Verdict
-from tractable.supervised.trees.growth import Columns, Growth, Sample, code_columns, grow_tree, sample_of
+from tractable.supervised.trees.columns import Columns, Sample, code_columns, sample_of
+from tractable.supervised.trees.growth import Growth, grow_tree
 from tractable.supervised.trees.splits import CRITERIA
 from tractable.supervised.trees.tree import Tree
 

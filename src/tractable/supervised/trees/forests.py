@@ -26,15 +26,8 @@ from tractable.core.rows import Rows, points
 from tractable.core.types import ArrayLike, Float, Int, Key, Values
 from tractable.core.verdict import Verdict
 from tractable.inference.trust.uncertainty import UncertaintySplit, split_entropy, split_variance
-from tractable.supervised.trees.growth import (
-    Columns,
-    Grown,
-    Growth,
-    Sample,
-    code_columns,
-    grow_trees,
-    sample_of,
-)
+from tractable.supervised.trees.columns import Sample, canonical_order, code_columns, sample_of
+from tractable.supervised.trees.growth import Grown, Growth, grow_trees
 from tractable.supervised.trees.splits import CRITERIA
 from tractable.supervised.trees.tree import Nodes, Tree, answers, sum_leaf_values, walk
 
@@ -177,17 +170,6 @@ def fit_forest(
         counts += np.bincount(left_out, minlength=len(rows))
     votes = np.divide(votes, counts[:, None], out=np.full_like(votes, np.nan), where=counts[:, None] > 0)
     return _gather(parts, votes, sample, growth, present[order], num_rows, num_features)
-
-
-def canonical_order(columns: Columns, targets: np.ndarray) -> Int[Values, " n"]:
-    """An order of rows that depends on the ranks of their contents alone, by a hash; equal rows come next to
-    each other."""
-    ranks = np.unique(targets, return_inverse=True)[1].reshape(-1).astype(np.uint64)
-    mixed = (ranks + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-    for codes in columns.codes:
-        mixed = (mixed ^ codes.astype(np.uint64)) * np.uint64(0xBF58476D1CE4E5B9)
-        mixed ^= mixed >> np.uint64(29)
-    return np.argsort(mixed, kind="stable")
 
 
 def draw_rows(weights: np.ndarray, seed: Any, share: float = 1.0) -> Float[Values, " n"]:

@@ -25,6 +25,8 @@ from tractable.core.host_random import seeds
 from tractable.core.keys import takes_key
 from tractable.core.rows import Rows
 from tractable.core.types import ArrayLike, Key, Values
+from tractable.supervised.trees.columns import Columns, Sample, code_columns, sample_of
+from tractable.supervised.trees.pruning import prune_places
 from tractable.supervised.trees.splits import (
     CRITERIA,
     ENTROPY,
@@ -34,7 +36,7 @@ from tractable.supervised.trees.splits import (
     mixed,
     primitives,
 )
-from tractable.supervised.trees.tree import Tree, prune_places
+from tractable.supervised.trees.tree import Tree
 
 __all__ = [
     "Columns",
@@ -83,29 +85,6 @@ class Growth(NamedTuple):
         if self.max_depth is not None:
             levels = min(levels, self.max_depth + 1)
         return float(num_trees * num_rows * (self.max_features or num_columns) * levels)
-
-
-class Columns(NamedTuple):
-    """Columns by rank: `codes[j, i]` numbers the distinct values of column `j` (-1: missing)."""
-
-    codes: np.ndarray
-    values: np.ndarray  # the distinct values of all columns, one after the other
-    starts: np.ndarray  # where each column begins in `values`
-
-
-class Sample(NamedTuple):
-    """Checked training rows: what is needed beside the columns."""
-
-    labels: np.ndarray
-    targets: np.ndarray
-    weights: np.ndarray
-    num_values: int
-
-    def take(self, index: Values) -> "Sample":
-        """Some of the rows, or all of them in another order."""
-        return self._replace(
-            labels=self.labels[index], targets=self.targets[index], weights=self.weights[index]
-        )
 
 
 @takes_key
@@ -324,37 +303,6 @@ def _pruned(grown: Grown, growth: Growth, table: Table) -> Grown:
         leaves[tree_of_absent == t] = place[leaves[tree_of_absent == t]]
     joined = {name: np.concatenate([part[name] for part in parts]) for name in grown.nodes}
     return Grown(joined, np.array([len(part["left"]) for part in parts]), leaves)
-
-
-def code_columns(rows: np.ndarray) -> Columns:
-    """Each column by the ranks of its distinct values."""
-    codes, values = np.empty(rows.shape[::-1], np.int32), []
-    for j, column in enumerate(np.ascontiguousarray(rows.T)):
-        order = np.argsort(column)
-        ordered = column[order]
-        present = len(ordered) - int(np.isnan(ordered).sum())  # missing entries come last
-        new = np.ones(present, bool)
-        new[1:] = ordered[1:present] != ordered[: max(present - 1, 0)]
-        codes[j, order[:present]] = np.cumsum(new) - 1
-        codes[j, order[present:]] = -1
-        values.append(ordered[:present][new])
-    starts = np.cumsum([0, *map(len, values)])
-    return Columns(codes, np.concatenate(values), starts)
-
-
-def sample_of(
-    X: Any, y: Any, weights: Any, criterion: str, num_classes: int | None
-) -> tuple[np.ndarray, Sample]:
-    """Checked rows with their targets; for classes the targets are not used, for numbers the labels.
-
-    Rows of weight zero stay: they are absent from the tree alone.
-    """
-    target = "number" if criterion == "variance" else "class"
-    rows = Rows.of(X, y, weights, target=target, gaps=True, num_classes=num_classes, absent="keep")
-    targets = np.asarray(rows.y, float)
-    if criterion == "variance":
-        return rows.X, Sample(np.zeros(rows.num_rows, np.int32), targets, rows.weights, 1)
-    return rows.X, Sample(rows.y.astype(np.int32), targets, rows.weights, rows.num_classes)
 
 
 def _thresholds(

@@ -18,8 +18,7 @@ import numpy as np
 
 from tractable.core.host_random import generator
 from tractable.core.rows import Rows
-from tractable.supervised.trees.forests import canonical_order
-from tractable.supervised.trees.growth import code_columns
+from tractable.supervised.trees.columns import canonical_order, code_columns
 
 __all__ = ["held_out_ratio", "row_folds"]
 

@@ -21,8 +21,9 @@ from tractable.core.module import Module
 from tractable.core.rows import Rows, points
 from tractable.core.types import ArrayLike, Float, Key, Values
 from tractable.core.verdict import Verdict
-from tractable.supervised.trees.forests import canonical_order, draw_rows
-from tractable.supervised.trees.growth import Growth, code_columns, grow_tree, sample_of
+from tractable.supervised.trees.columns import canonical_order, code_columns, sample_of
+from tractable.supervised.trees.forests import draw_rows
+from tractable.supervised.trees.growth import Growth, grow_tree
 from tractable.supervised.trees.splits import CRITERIA
 from tractable.supervised.trees.tree import Tree, answers
 
