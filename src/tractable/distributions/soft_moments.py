@@ -15,6 +15,8 @@ Cost.        $O(nkd^2)$, half of it with features; $O(nkd)$ for diagonals. Memor
 import math
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
+import jax.scipy.linalg as jsl
 import numpy as np
 
 from tractable.core.blas import one_blas_thread
@@ -24,7 +26,7 @@ from tractable.core.module import Module
 from tractable.core.numerics import logsumexp
 from tractable.core.types import Values
 
-__all__ = ["Quadratics", "SoftMoments", "scores", "soft_moments", "weigh_moments"]
+__all__ = ["Quadratics", "SoftMoments", "precision_roots", "scores", "soft_moments", "weigh_moments"]
 
 _BLOCK = 2048  # rows whose features fit the cache
 _PART = 8 * _BLOCK  # rows of one task; fixed, so that sums round alike however many threads there are
@@ -100,6 +102,31 @@ def weigh_moments(rows: Any, shares: Any, centre: Any, full: bool = True) -> Sof
         return SoftMoments(shares.sum(0), first, shares.T @ away**2)
     second = xp.stack([(shares[:, k : k + 1] * away).T @ away for k in range(shares.shape[1])])
     return SoftMoments(shares.sum(0), first, second)
+
+
+def precision_roots(cov: Any) -> tuple[Any, Any]:
+    r"""$W$ with $WW^\top = \Sigma^{-1}$ (the inverse of a Cholesky factor, transposed) and $\log|\Sigma|$ of each
+    matrix of a stack; NaN where one has none."""
+    xp = namespace(cov)
+    if xp is np:
+        lower = _factors(cov)
+        eye = np.eye(cov.shape[-1])
+        inverse = np.linalg.solve(lower, np.broadcast_to(eye, cov.shape))
+    else:
+        lower = jnp.linalg.cholesky(cov)
+        eye = jnp.broadcast_to(jnp.eye(cov.shape[-1]), cov.shape)
+        inverse = jsl.solve_triangular(lower, eye, lower=True)
+    diagonal = xp.diagonal(lower, axis1=-2, axis2=-1)
+    return inverse.swapaxes(-1, -2), 2 * xp.log(diagonal).sum(-1)
+
+
+def _factors(cov: np.ndarray) -> np.ndarray:
+    try:
+        return np.linalg.cholesky(cov)
+    except np.linalg.LinAlgError:
+        if len(cov) == 1:
+            return np.full_like(cov, np.nan)
+        return np.concatenate([_factors(one[None]) for one in cov])
 
 
 class _Sums(NamedTuple):

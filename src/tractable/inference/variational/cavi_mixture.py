@@ -14,38 +14,45 @@ Cost.        $O(nkd^2 + kd^3)$ per sweep.
 References.  Attias (1999); Bishop (2006) section 10.2; Corduneanu and Bishop (2001).
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
+import scipy.special
 from jax.scipy.special import digamma
 
-from tractable.core.checks import as_float, check, check_count, check_finite, check_shape
+from tractable.core.checks import as_float, check, check_count, check_finite, check_shape, namespace
 from tractable.core.iterate import Run
 from tractable.core.keys import takes_key
-from tractable.core.linalg import psd_factor, symmetrise
 from tractable.core.module import Module
-from tractable.core.numerics import logsumexp, one_hot, softmax
+from tractable.core.numerics import one_hot, softmax
 from tractable.core.seeding import far_apart, nearest_of
-from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
+from tractable.core.types import Array, ArrayLike, Float, Key, Scalar, Values
 from tractable.distributions.divergence import kl
 from tractable.distributions.mixture import Mixture
 from tractable.distributions.multivariate import Dirichlet, MultivariateStudentT
 from tractable.distributions.normal_priors import NormalInverseWishart
-from tractable.distributions.wishart import multidigamma
+from tractable.distributions.soft_moments import (
+    Quadratics,
+    SoftMoments,
+    precision_roots,
+    scores,
+    soft_moments,
+    weigh_moments,
+)
 from tractable.inference.expectation_maximisation.em import EM, best_of
 
 __all__ = ["BayesianMixture", "bayesian_mixture", "default_prior", "prune"]
 
 _LOG_2PI = float(np.log(2 * np.pi))
 
-Statistics = tuple[Float[Array, " k"], Float[Array, "k d"], Float[Array, "k d d"]]
-
 
 class BayesianMixture(Module):
     """The priors, and the variational posterior of weights and components; `fit` or `EM().fit` climbs."""
+
+    on_host: ClassVar[bool] = True
 
     prior_weights: Dirichlet
     prior_component: NormalInverseWishart
@@ -80,37 +87,48 @@ class BayesianMixture(Module):
         """The number of components expected to hold at least `least` rows."""
         return int((np.asarray(self.expected_counts) >= least).sum())
 
-    def log_joint(self, rows: Float[Array, "n d"]) -> Float[Array, "n k"]:
+    def quadratics(self) -> Quadratics:
+        r"""$E\log\pi_k + E\log N(x; \mu_k, \Sigma_k)$ as quadratic scores of $x$."""
+        xp = namespace(self)
+        psi = scipy.special.digamma if xp is np else digamma
+        a, d = xp.asarray(self.weights.concentration), self.dim
+        loc, kappa, degrees, scale = (xp.asarray(leaf) for leaf in jax.tree.leaves(self.components))
+        root, log_det = precision_roots(scale)
+        halves = degrees[:, None] / 2 - xp.arange(d)[None, :] / 2
+        expected = log_det - d * np.log(2.0) - psi(halves).sum(-1)
+        offset = psi(a) - psi(a.sum()) - 0.5 * (d * _LOG_2PI + expected + d / kappa)
+        return Quadratics(offset, loc, xp.sqrt(degrees)[:, None, None] * root)
+
+    def log_joint(self, rows: Float[Values, "n d"]) -> Float[Values, "n k"]:
         r"""$E\log\pi_k + E\log N(x_n; \mu_k, \Sigma_k)$."""
-        a = self.weights.concentration
-        expected = jax.vmap(lambda c: _expected_log_density(c, rows))(self.components)
-        return (digamma(a) - digamma(a.sum()))[None] + expected.T
+        return scores(self.quadratics(), rows)
 
-    def responsibilities(self, rows: Float[Array, "n d"]) -> Float[Array, "n k"]:
+    def responsibilities(self, rows: Float[Values, "n d"]) -> Float[Array, "n k"]:
         r"""$q(z_n = k)$."""
-        return softmax(self.log_joint(rows))
+        return softmax(jnp.asarray(self.log_joint(rows)))
 
-    def e_step(self, rows: Float[Array, "n d"], weights: Float[Array, " n"]) -> tuple[Statistics, Scalar]:
-        """Statistics weighted by responsibilities, and the part of the ELBO that adds over rows."""
-        joint = self.log_joint(rows)
-        return self._statistics(rows, weights[:, None] * softmax(joint)), weights @ logsumexp(joint, axis=1)
+    def e_step(self, rows: Float[Values, "n d"], weights: Float[Values, " n"]) -> tuple[SoftMoments, Any]:
+        """Statistics weighted by responsibilities, and the part of the ELBO that adds over rows. Sums are
+        about the prior mean, so that rows far from zero lose no digits."""
+        return soft_moments(self.quadratics(), rows, weights, self.prior_component.loc)
 
-    def m_step(self, stats: Statistics) -> "BayesianMixture":
+    def m_step(self, stats: SoftMoments) -> "BayesianMixture":
         """The posterior of weights and components given the statistics."""
-        count, first, second = stats
-        prior = self.prior_component
-        kappa = prior.mean_scale + count
+        xp, prior = namespace(self, stats), self.prior_component
+        count, first, second = (xp.asarray(leaf) for leaf in jax.tree.leaves(stats))
+        kappa = xp.asarray(prior.mean_scale) + count
         away = first / kappa[:, None]
         outer = kappa[:, None, None] * away[:, :, None] * away[:, None, :]
-        scale = jax.vmap(symmetrise)(prior.scale[None] + second - outer)
-        components = NormalInverseWishart(prior.loc[None] + away, kappa, prior.degrees + count, scale)
-        weights = Dirichlet(self.prior_weights.concentration + count)
+        scale = xp.asarray(prior.scale)[None] + second - outer
+        scale = 0.5 * (scale + scale.swapaxes(1, 2))
+        loc, degrees = xp.asarray(prior.loc)[None] + away, xp.asarray(prior.degrees) + count
+        components = NormalInverseWishart(loc, kappa, degrees, scale)
+        weights = Dirichlet(xp.asarray(self.prior_weights.concentration) + count)
         return BayesianMixture(self.prior_weights, prior, weights, components)
 
     def log_prior(self) -> Scalar:
         r"""Minus the divergences of the posteriors of weights and components from their priors."""
-        components = jax.vmap(lambda c: kl(c, self.prior_component))(self.components)
-        return -kl(self.weights, self.prior_weights) - components.sum()
+        return _log_prior(self)
 
     def predictive(self) -> Mixture:
         """The density of a new row, with weights, means and covariances integrated out: a mixture of t's."""
@@ -118,12 +136,6 @@ class BayesianMixture(Module):
         degrees = c.degrees - self.dim + 1
         scale = c.scale * ((1 + 1 / c.mean_scale) / degrees)[:, None, None]
         return Mixture(self.weights.mean, MultivariateStudentT(degrees, c.loc, scale))
-
-    def _statistics(self, rows: Array, shares: Array) -> Statistics:
-        """Sums about the prior mean, so that rows far from zero lose no digits."""
-        away = rows - self.prior_component.loc[None]
-        second = jnp.einsum("nk,ni,nj->kij", shares, away, away)
-        return shares.sum(0), shares.T @ away, second
 
 
 @takes_key
@@ -166,13 +178,6 @@ def prune(found: Run, rows: ArrayLike, algorithm: EM) -> Run:
     return found
 
 
-def _expected_log_density(c: NormalInverseWishart, rows: Array) -> Array:
-    d, factor = rows.shape[1], psd_factor(c.scale)
-    distance = (factor.half_solve((rows - c.loc[None]).T) ** 2).sum(0)
-    log_det = factor.log_det() - d * jnp.log(2.0) - multidigamma(c.degrees / 2, d)
-    return -0.5 * (d * _LOG_2PI + log_det + d / c.mean_scale + c.degrees * distance)
-
-
 def default_prior(xs: Array, k: int) -> NormalInverseWishart:
     d = xs.shape[1]
     spread = xs.var(0)
@@ -186,7 +191,13 @@ def default_prior(xs: Array, k: int) -> NormalInverseWishart:
 
 @jax.jit
 def _absorb(model: BayesianMixture, rows: Array, shares: Array) -> BayesianMixture:
-    return model.m_step(model._statistics(rows, shares))
+    return model.m_step(weigh_moments(rows, shares, model.prior_component.loc))
+
+
+@jax.jit
+def _log_prior(model: BayesianMixture) -> Scalar:
+    components = jax.vmap(lambda c: kl(c, model.prior_component))(model.components)
+    return -kl(model.weights, model.prior_weights) - components.sum()
 
 
 @jax.jit

@@ -13,16 +13,15 @@ References.  Hathaway (1985) and Ingrassia (2004) (constrained maximum likelihoo
 
 from typing import Any, ClassVar
 
-import jax.numpy as jnp
-import jax.scipy.linalg as jsl
 import numpy as np
 
 from tractable.core.checks import check, check_count, check_option, namespace
 from tractable.core.module import Module, field
 from tractable.core.support import positive, psd, real
 from tractable.core.types import Values
+from tractable.distributions.soft_moments import precision_roots
 
-__all__ = ["COVARIANCES", "Diagonal", "Fixed", "Full", "LowRank", "Spherical", "Spread", "Tied", "precision_roots", "spread_of"]
+__all__ = ["COVARIANCES", "Diagonal", "Fixed", "Full", "LowRank", "Spherical", "Spread", "Tied", "spread_of"]
 
 _INNER = 10  # steps of factor analysis per M-step: its own EM is slow, and costs no pass over the rows
 _AT = 1 + 1e-6  # an eigenvalue this close to the floor lies on it
@@ -228,30 +227,6 @@ def spread_of(name: str, cov: Any, counts: Any, rank: int = 1) -> Spread:
     loadings = vectors[:, :, dim - rank :] * lengths[:, None, :]
     noise = np.maximum(variance - (loadings**2).sum(-1), 0.1 * np.maximum(variance, rest[:, None]))
     return LowRank(loadings, noise)
-
-
-def precision_roots(cov: Any) -> tuple[Any, Any]:
-    """Inverse Cholesky factors, transposed, and log-determinants; NaN where a matrix has none."""
-    xp = namespace(cov)
-    if xp is np:
-        lower = _factors(cov)
-        eye = np.eye(cov.shape[-1])
-        inverse = np.linalg.solve(lower, np.broadcast_to(eye, cov.shape))
-    else:
-        lower = jnp.linalg.cholesky(cov)
-        eye = jnp.broadcast_to(jnp.eye(cov.shape[-1]), cov.shape)
-        inverse = jsl.solve_triangular(lower, eye, lower=True)
-    diagonal = xp.diagonal(lower, axis1=-2, axis2=-1)
-    return inverse.swapaxes(-1, -2), 2 * xp.log(diagonal).sum(-1)
-
-
-def _factors(cov: np.ndarray) -> np.ndarray:
-    try:
-        return np.linalg.cholesky(cov)
-    except np.linalg.LinAlgError:
-        if len(cov) == 1:
-            return np.full_like(cov, np.nan)
-        return np.concatenate([_factors(one[None]) for one in cov])
 
 
 def _clip(cov: Any, floor: Any) -> Any:

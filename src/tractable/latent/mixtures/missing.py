@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 
 from tractable.core.checks import namespace
-from tractable.distributions.soft_moments import Quadratics, SoftMoments, scores
-from tractable.latent.mixtures.covariances import precision_roots
+from tractable.distributions.soft_moments import Quadratics, SoftMoments, precision_roots, scores
 
 __all__ = ["has_gaps", "impute", "observed_moments", "observed_scores", "regress"]
 
