@@ -2,13 +2,13 @@
 
 from itertools import permutations
 
-import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pytest
+from scipy.stats import kstest
 
-from tractable.core.seeding import far_apart, nearest_of
+from tractable.core.seeding import far_apart, nearest_of, usual_trials
 
 ROWS = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 3.0], [4.0, 4.0]])
 
@@ -25,15 +25,55 @@ def _probability(order, weights, power):
     return total
 
 
-@pytest.mark.parametrize("power", [0.0, 1.0, 2.0])
+@pytest.mark.parametrize("power", [2.0, 0.0, 1.0])
 def test_frequencies_are_the_probabilities(power):
-    weights, count = np.array([1.0, 2.0, 1.0, 0.5]), 40_000
-    draw = lambda key: far_apart(key, ROWS, 3, weights=weights, power=power)  # noqa: E731
-    drawn = np.asarray(jax.lax.map(draw, jr.split(jr.key(1), count)))
+    weights, count = np.array([1.0, 2.0, 1.0, 0.5]), 4000
+    draw = lambda seed: far_apart(np.array([7, seed], np.uint32), ROWS, 3, weights=weights, power=power)  # noqa: E731
+    drawn = np.array([draw(seed) for seed in range(count)])
     for order in permutations(range(4), 3):
         p = _probability(order, weights, power)
         share = (drawn == np.array(order)).all(1).mean()
         assert abs(share - p) < 4.5 * np.sqrt(p * (1 - p) / count)
+
+
+def test_the_worked_example():
+    """{0, 1, 10} with the first row chosen: weights (0, 1, 100)/101."""
+    rows, weights = np.array([[0.0], [1.0], [10.0]]), np.array([1.0, 1e-12, 1e-12])  # the first is row 0
+    drawn = [far_apart(np.array([3, s], np.uint32), rows, 2, weights=weights) for s in range(3000)]
+    first = np.array([pair for pair in drawn if pair[0] == 0])
+    share, p = (first[:, 1] == 1).mean(), 1 / 101
+    assert len(first) == 3000
+    assert abs(share - p) < 4.5 * np.sqrt(p * (1 - p) / 3000)
+    assert not (first[:, 1] == 0).any()
+
+
+def test_rejection_has_the_law_of_plain_draws():
+    """Many rows, whose distances are looked at seldom: each next row by the law given the earlier ones."""
+    numbers = np.random.default_rng(0)
+    rows, k = numbers.normal(size=(3000, 2)) + 6 * numbers.integers(0, 3, size=(3000, 1)), 12
+    uniform = []
+    for seed in range(120):
+        chosen = far_apart(jr.key(seed), rows, k)
+        for t in (2, 5, 11):
+            near = ((rows[:, None] - rows[chosen[:t]][None]) ** 2).sum(-1).min(1)
+            below = near[: chosen[t]].sum() / near.sum()
+            uniform.append(below + near[chosen[t]] / near.sum() * numbers.random())
+    assert kstest(uniform, "uniform").pvalue > 1e-3
+
+
+def test_trials_lower_the_sum_and_weights_are_copies():
+    numbers = np.random.default_rng(1)
+    rows = numbers.normal(size=(400, 2)) + 8 * numbers.integers(0, 4, size=(400, 2))
+    cost = lambda chosen: ((rows[:, None] - rows[chosen][None]) ** 2).sum(-1).min(1).sum()  # noqa: E731
+    plain = [cost(far_apart(jr.key(seed), rows, 16)) for seed in range(40)]
+    tried = [cost(far_apart(jr.key(seed), rows, 16, trials=usual_trials(16))) for seed in range(40)]
+    assert np.mean(tried) < 0.85 * np.mean(plain)
+    weights = numbers.integers(0, 4, size=400).astype(float)
+    places = np.repeat(np.arange(400), weights.astype(int))
+    for trials in (1, 4):
+        once = far_apart(jr.key(5), rows, 9, weights=weights, trials=trials)
+        twice = far_apart(jr.key(5), rows[places], 9, trials=trials)
+        np.testing.assert_array_equal(once, places[twice])
 
 
 def test_the_farthest_row_with_an_infinite_power():
