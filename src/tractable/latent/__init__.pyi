@@ -8,3 +8,7 @@ from tractable.latent.mixtures.guard import with_prior as with_prior
 from tractable.latent.mixtures.regressions import MixtureOfExperts as MixtureOfExperts
 from tractable.latent.mixtures.split_merge import SplitMergeEM as SplitMergeEM
 from tractable.latent.mixtures.student import StudentMixture as StudentMixture
+from tractable.latent.topics.corpus import Corpus as Corpus
+from tractable.latent.topics.corpus import as_corpus as as_corpus
+from tractable.latent.topics.lda import LatentDirichletAllocation as LatentDirichletAllocation
+from tractable.latent.topics.simulate import simulate_corpus as simulate_corpus
