@@ -1,7 +1,7 @@
 r"""Classical and landmark scaling: points from distances by one eigendecomposition.
 
-Problem.     $\min_Y \|G - YY^\top\|_F^2$ over $Y \in \mathbb R^{n \times p}$ with $G = -\frac12 P D P$, $D$ the
-             squared distances: the strain. Rows of weight $w_i$ count $w_i$ times.
+Problem.     $\min_Y \|G - YY^\top\|_F^2$ over $Y \in \mathbb R^{n \times p}$ with $G = -\frac12 P D P$,
+             $D$ the squared distances: the strain. Rows of weight $w_i$ count $w_i$ times.
 Answer.      $Y = Q_p\Lambda_p^{1/2}$ of the $p$ largest eigenvalues (none below zero). Of Euclidean distances
              between rows it is their principal component scores, and found from the rows.
 New rows.    $y = \Lambda_p^{-1} Y^\top b$ with $b_i = -\frac12(\delta_i^2 - \overline{D_i})$ for distances

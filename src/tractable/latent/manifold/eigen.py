@@ -33,11 +33,11 @@ def largest_eigenpairs(matrix: np.ndarray, count: int) -> tuple[np.ndarray, np.n
     """
     size = len(matrix)
     count = check_count("count", count, 1, size)
-    if size <= _DENSE or 4 * count > size:
-        with one_blas_thread(size <= 200):
+    with one_blas_thread(size <= 2000):
+        if size <= _DENSE or 4 * count > size:
             values, vectors = scipy.linalg.eigh(matrix, subset_by_index=(size - count, size - 1))
-    else:
-        values, vectors = scipy.sparse.linalg.eigsh(matrix, count, which="LA", v0=_start(size))
+        else:
+            values, vectors = scipy.sparse.linalg.eigsh(matrix, count, which="LA", v0=_start(size))
     order = np.argsort(values)[::-1]
     return values[order], _signed(vectors[:, order])
 
@@ -45,11 +45,12 @@ def largest_eigenpairs(matrix: np.ndarray, count: int) -> tuple[np.ndarray, np.n
 def least_eigenvalue(matrix: np.ndarray) -> float:
     """The smallest eigenvalue of a symmetric matrix."""
     size = len(matrix)
-    if size <= _DENSE:
-        return float(scipy.linalg.eigh(matrix, eigvals_only=True, subset_by_index=(0, 0))[0])
-    found = scipy.sparse.linalg.eigsh(
-        matrix, 1, which="SA", v0=_start(size), return_eigenvectors=False, tol=1e-6
-    )
+    with one_blas_thread(size <= 2000):
+        if size <= _DENSE:
+            return float(scipy.linalg.eigh(matrix, eigvals_only=True, subset_by_index=(0, 0))[0])
+        found = scipy.sparse.linalg.eigsh(
+            matrix, 1, which="SA", v0=_start(size), return_eigenvectors=False, tol=1e-6
+        )
     return float(found[0])
 
 
@@ -66,7 +67,8 @@ def smallest_eigenpairs(matrix: Any, count: int, null: np.ndarray) -> tuple[np.n
     if size <= _DENSE or 4 * count > size:
         dense = matrix.toarray()
         away = dense + (2 * np.abs(dense).sum(1).max()) * np.outer(unit, unit)  # above all other eigenvalues
-        _, vectors = scipy.linalg.eigh(away, subset_by_index=(0, count - 1))
+        with one_blas_thread(size <= 2000):
+            _, vectors = scipy.linalg.eigh(away, subset_by_index=(0, count - 1))
     else:
         vectors = _by_inverse(matrix, count, unit)
     values = np.einsum("ij,ij->j", vectors, matrix @ vectors)  # more digits than the inverse of an inverse

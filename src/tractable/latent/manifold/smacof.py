@@ -141,9 +141,7 @@ def _result(places, flat, wanted, each, trace, status) -> StressEmbedding:
     each = np.ones_like(found) if each is None else each
     error, total = float((each * (wanted - found) ** 2).sum()), float((each * found**2).sum())
     kruskal = float(np.sqrt(error / total)) if total > 0 else float(error > 0)
-    return StressEmbedding(
-        places, error, kruskal, len(trace), np.asarray(trace), flat, wanted, int(status)
-    )
+    return StressEmbedding(places, error, kruskal, len(trace), np.asarray(trace), flat, wanted, int(status))
 
 
 def _look(places: np.ndarray, wanted: np.ndarray, pairs: np.ndarray | None) -> _Pass:
@@ -180,7 +178,7 @@ def _between(one: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 
 def _disparities(given: np.ndarray, found: np.ndarray, each: np.ndarray | None, size: float) -> np.ndarray:
-    """The numbers in the order of `given` nearest in angle to `found`; among ties, in the order of `found`."""
+    """The numbers in the order of `given` nearest in angle to `found`; ties in the order of `found`."""
     from scipy.optimize import isotonic_regression
 
     order = np.lexsort((found, given))
