@@ -63,6 +63,10 @@ class ColumnFamily(Module):
     def check(self, rows: Values, columns: Values) -> None:
         """Refuse entries that have no place in the family."""
 
+    def joined(self, other: Any) -> "ColumnFamily":
+        """The family for the rows of both, each prepared for its own."""
+        return self
+
     def add(self, first: Arrays, second: Arrays) -> Arrays:
         """The statistics of both sets of rows together."""
         return tuple(_grown(a, b.shape) + _grown(b, a.shape) for a, b in zip(first, second))

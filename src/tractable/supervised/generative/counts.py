@@ -81,6 +81,10 @@ class CategoricalColumns(ColumnFamily):
             sizes = np.broadcast_to(given, rows.shape[1:])
         return CategoricalColumns(self.smoothing, given, tuple(int(k) for k in sizes))
 
+    def joined(self, other):
+        sizes = tuple(max(pair) for pair in zip(self.sizes, other.sizes))
+        return CategoricalColumns(self.smoothing, self.num_categories, sizes)
+
     def check(self, rows, columns):
         check_entries(rows, columns, (rows >= 0) & (rows == np.floor(rows)), "a code 0, 1, 2, ...")
         words = "a code below the number of categories of its column"

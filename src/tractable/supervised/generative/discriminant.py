@@ -39,7 +39,7 @@ from tractable.supervised.generative.moments import (
     moments_of,
 )
 
-__all__ = ["GaussianDiscriminant", "LinearForm", "fit_gaussian_discriminant"]
+__all__ = ["GaussianDiscriminant", "LinearForm", "discriminant_from", "fit_gaussian_discriminant"]
 
 _LOG_2PI = float(np.log(2 * np.pi))
 
@@ -176,16 +176,13 @@ def fit_gaussian_discriminant(
     >>> model.posterior([[3.0], [4.0]]).round(4).tolist()
     [[0.5, 0.5], [0.018, 0.982]]
     """
-    check(0 <= shrinkage <= 1, "shrinkage", "from 0 to 1", shrinkage)
-    check(ddof >= 0, "ddof", "zero or positive", ddof)
-    check(floor >= 0, "floor", "zero or positive", floor)
+    options = _options(tied, diagonal, shrinkage, ddof, floor)
     table = Rows.of(X, y, weights, target="class", gaps=True, num_classes=num_classes)
     rows, labels, counts = table
     if num_classes is None:
         num_classes = table.num_classes
         short = np.setdiff1d(np.arange(num_classes), labels)
         check(not short.size, "y", "codes of classes that all have rows", f"no rows of class {short[:1]}")
-    options = CovarianceOptions(tied, diagonal, float(shrinkage), float(ddof), float(floor))
     if not table.has_gaps:
         return _from_scatters(class_scatters(rows, labels, counts, num_classes), options, class_probs)
     totals = np.bincount(labels, counts, num_classes)
@@ -194,6 +191,27 @@ def fit_gaussian_discriminant(
     check(not empty.size, "y", "rows of every class where entries are missing", f"none of {empty[:1]}", fix)
     means, covs, status = class_moments(rows, labels, counts, num_classes, options, tol, max_steps)
     return _model(totals, means, covs, options, class_probs, status)
+
+
+def discriminant_from(
+    scatters: ClassScatters,
+    *,
+    tied: bool = False,
+    diagonal: bool = False,
+    shrinkage: float = 0.0,
+    ddof: float = 0.0,
+    floor: float = 0.0,
+    class_probs: ArrayLike | None = None,
+) -> GaussianDiscriminant:
+    """`fit_gaussian_discriminant`, from what complete rows say (`class_scatters`), added over their parts."""
+    return _from_scatters(scatters, _options(tied, diagonal, shrinkage, ddof, floor), class_probs)
+
+
+def _options(tied: bool, diagonal: bool, shrinkage: Any, ddof: Any, floor: Any) -> CovarianceOptions:
+    check(0 <= shrinkage <= 1, "shrinkage", "from 0 to 1", shrinkage)
+    check(ddof >= 0, "ddof", "zero or positive", ddof)
+    check(floor >= 0, "floor", "zero or positive", floor)
+    return CovarianceOptions(tied, diagonal, float(shrinkage), float(ddof), float(floor))
 
 
 def _from_scatters(

@@ -80,11 +80,19 @@ class NaiveBayes(ClassModel):
         """The model of the rows so far and these together."""
         rows, labels, counts = self._rows(X, y, weights)
         blocks = tuple(_extended(block, rows, labels, counts, self.num_classes) for block in self.blocks)
-        totals = self.class_weights + np.bincount(labels, counts, self.num_classes)
+        return self._with(blocks, self.class_weights + np.bincount(labels, counts, self.num_classes))
+
+    def __add__(self, other: "NaiveBayes") -> "NaiveBayes":
+        """The model of the rows of both, which have the same families and classes."""
+        must, got = f"a model of {self.num_classes} classes", f"{other.num_classes} classes"
+        check(other.num_classes == self.num_classes, "other", must, got, "Give `num_classes` to both fits.")
+        blocks = tuple(_joined(a, b) for a, b in zip(self.blocks, other.blocks, strict=True))
+        return self._with(blocks, self.class_weights + other.class_weights)
+
+    def _with(self, blocks: tuple[ColumnBlock, ...], totals: np.ndarray) -> "NaiveBayes":
         given = self.class_probs if self.class_smoothing is None else None
-        return NaiveBayes(
-            blocks, totals, class_shares(totals, self.class_smoothing, given), self.class_smoothing
-        )
+        shares = class_shares(totals, self.class_smoothing, given)
+        return NaiveBayes(blocks, totals, shares, self.class_smoothing)
 
     def scores(self, X: ArrayLike | Rows) -> Values:
         r"""$\log p(x, c)$ of each row and class, up to a constant of the row: what a decision needs."""
@@ -223,6 +231,13 @@ def _extended(
     added = tuple(np.stack(parts) for parts in zip(*found))
     total = family.add(block.statistics, added) if block.statistics else added
     return ColumnBlock(family, block.columns, total, family.parameters(total))
+
+
+def _joined(first: ColumnBlock, second: ColumnBlock) -> ColumnBlock:
+    """The block of the rows of both."""
+    family = first.family.joined(second.family)
+    total = family.add(first.statistics, second.statistics)
+    return ColumnBlock(family, first.columns, total, family.parameters(total))
 
 
 def _own(rows: Values, columns: Values) -> Values:

@@ -50,8 +50,8 @@ from tractable.supervised.logistic.separation import (
 )
 
 __all__ = [
-    "BinaryModel", "LogisticModel", "OddsRatios", "finished", "fit_logistic", "logistic_gradient",
-    "logistic_hessian", "logistic_loss",
+    "BinaryModel", "LogisticModel", "OddsRatios", "assembled", "finished", "fit_logistic",
+    "logistic_gradient", "logistic_hessian", "logistic_loss",
 ]  # fmt: skip
 
 _METHODS = {"lbfgs": LBFGS(), "gradient": LineSearchDescent(), "irls": Newton()}
@@ -210,6 +210,13 @@ def finished(
     """The model of class `kind` that a search found; classes that are apart raise or are reported."""
     settled = bool(penalty) or found.status is Status.converged
     apart = judge_separation(rows, rows.y.astype(int), found.direction, settled, separated, names)
+    return assembled(kind, rows, found, penalty, apart)
+
+
+def assembled(
+    kind: Any, rows: StandardRows, found: NewtonFit, penalty: float | int, apart: Separation | None
+) -> Any:
+    """The model of class `kind` at the point that a search found; of `rows` only the units matter."""
     coefficients, base = rows.split(found.beta)
     rank, spread = covariance_of(found.hessian, rows.back())
     numbers = (coefficients, float(base), spread, found.loss, found.num_steps, int(found.status))

@@ -26,8 +26,8 @@ from tractable.optim.linear_program import linear_program
 from tractable.supervised.logistic.newton import StandardRows
 
 __all__ = [
-    "LikelihoodFit", "Overlap", "SeparatedDataError", "Separation", "check_options", "find_separation",
-    "judge_separation", "separation", "separator",
+    "LikelihoodFit", "Margins", "Overlap", "SeparatedDataError", "Separation", "check_options",
+    "find_separation", "judge_separation", "margins_along", "separation", "separator",
 ]  # fmt: skip
 
 _ROUNDING = 1e-9  # of a margin, for rows of unit scale and a direction whose largest entry is one
@@ -210,15 +210,49 @@ def _best(single: dict[int, _Found]) -> _Found:
 
 def _along(design: np.ndarray, codes: np.ndarray, direction: np.ndarray, rows: StandardRows) -> _Found | None:
     """The separation that a direction proves, if it proves one."""
+    columns, margins = margins_along(design, codes, direction)
+    return _proved(columns, Margins.of(margins), rows)
+
+
+def margins_along(
+    design: np.ndarray, codes: np.ndarray, direction: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """A direction with a column for each class, and by how much each row is on the side of its own class."""
     columns = direction if direction.ndim == 2 else np.column_stack([-direction, direction]) / 2
     scores = design @ (columns / np.abs(columns).max())
     own = np.take_along_axis(scores, codes[:, None], 1)
     others = np.arange(scores.shape[1])[None] != codes[:, None]
     margins = np.where(others, own - scores, np.inf).min(1)
-    if margins.min() < -_ROUNDING or margins.max() <= _ROUNDING:
+    return columns, margins
+
+
+class Margins(NamedTuple):
+    """The least and the largest margin of rows along a direction, and how many are off the boundary."""
+
+    least: float
+    most: float
+    count: int
+
+    @staticmethod
+    def of(margins: np.ndarray) -> "Margins":
+        return Margins(float(margins.min()), float(margins.max()), int((margins > _ROUNDING).sum()))
+
+    def joined(self, other: "Margins") -> "Margins":
+        """Those of the rows of both."""
+        ends = min(self.least, other.least), max(self.most, other.most)
+        return Margins(*ends, self.count + other.count)
+
+    def separation(self, columns: np.ndarray, rows: StandardRows, names: Any = None) -> Separation | None:
+        """What they prove, if anything."""
+        found = _proved(columns, self, rows)
+        return None if found is None else _named(rows, names, *found)
+
+
+def _proved(columns: np.ndarray, margins: Margins, rows: StandardRows) -> _Found | None:
+    if margins.least < -_ROUNDING or margins.most <= _ROUNDING:
         return None
-    kind = Overlap.complete if margins.min() > _ROUNDING else Overlap.quasi_complete
-    return _Found(kind, _columns_of(columns, rows), int((margins > _ROUNDING).sum()))
+    kind = Overlap.complete if margins.least > _ROUNDING else Overlap.quasi_complete
+    return _Found(kind, _columns_of(columns, rows), margins.count)
 
 
 def _columns_of(columns: np.ndarray, rows: StandardRows) -> tuple[int, ...]:

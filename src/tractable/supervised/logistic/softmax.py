@@ -43,6 +43,7 @@ __all__ = [
     "fit_softmax",
     "softmax_gradient",
     "softmax_loss",
+    "softmax_model",
     "softmax_sweep",
     "zero_sum_basis",
 ]
@@ -128,11 +129,17 @@ def fit_softmax(
         found = newton(sweep, np.zeros(prior.size), prior, rows.total, max_steps=max_steps)
     else:
         found = _by_method(rows, codes, basis, prior, solver, max_steps, tol)
-    beta = found.beta.reshape(rows.size, -1) @ basis.T
     settled = bool(penalty) or found.status is Status.converged
     direction = found.direction.reshape(rows.size, -1) @ basis.T
     apart = judge_separation(rows, codes, direction, settled, separated, names)
-    coefficients, base = rows.split(beta)
+    return softmax_model(rows, found, basis, penalty, apart)
+
+
+def softmax_model(
+    rows: StandardRows, found: NewtonFit, basis: np.ndarray, penalty: float | int, apart: Separation | None
+) -> SoftmaxModel:
+    """The model at the point that a search found; of `rows` only the units matter."""
+    coefficients, base = rows.split(found.beta.reshape(rows.size, -1) @ basis.T)
     ends = jnp.asarray(found.num_steps), jnp.asarray(int(found.status))
     arrays = jnp.asarray(coefficients), jnp.asarray(base), jnp.asarray(found.loss)
     return SoftmaxModel(*arrays, *ends, float(penalty), apart)
