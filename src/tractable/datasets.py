@@ -24,6 +24,8 @@ __all__ = [
     "noisy_line",
     "noisy_sinusoid",
     "ridge_experiment",
+    "s_curve",
+    "swiss_roll",
     "two_moons",
     "wine",
 ]
@@ -173,3 +175,24 @@ def two_moons(num_rows: int = 200, noise: float = 0.1, seed: int = 0) -> Table:
     lower = np.stack([1 - np.cos(angle), 0.5 - np.sin(angle)], axis=1)
     points = np.where(moon[:, None] == 0, upper, lower) + noise * numbers.normal(size=(num_rows, 2))
     return Table("two_moons", points, moon, ("x1", "x2"), "moon")
+
+
+def swiss_roll(num_rows: int = 800, noise: float = 0.0, seed: int = 0) -> Table:
+    r"""A rolled strip in space, $(t\cos t, h, t\sin t)$: the target is the angle $t$ along the roll."""
+    numbers = generator(seed)
+    angle = 1.5 * np.pi * (1 + 2 * numbers.uniform(size=num_rows))
+    points = np.stack(
+        [angle * np.cos(angle), 21 * numbers.uniform(size=num_rows), angle * np.sin(angle)], axis=1
+    )
+    points = points + noise * numbers.normal(size=points.shape)
+    return Table("swiss_roll", points, angle, ("x1", "x2", "x3"), "angle")
+
+
+def s_curve(num_rows: int = 800, noise: float = 0.0, seed: int = 0) -> Table:
+    """A strip bent to the letter S: the target is the place along it, which is its length of arc."""
+    numbers = generator(seed)
+    angle = 3 * np.pi * (numbers.uniform(size=num_rows) - 0.5)
+    height = 2 * numbers.uniform(size=num_rows)
+    points = np.stack([np.sin(angle), height, np.sign(angle) * (np.cos(angle) - 1)], axis=1)
+    points = points + noise * numbers.normal(size=points.shape)
+    return Table("s_curve", points, angle, ("x1", "x2", "x3"), "place")

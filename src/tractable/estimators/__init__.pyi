@@ -8,10 +8,13 @@ from tractable.estimators.discriminant import LinearDiscriminantClassifier as Li
 from tractable.estimators.discriminant import (
     QuadraticDiscriminantClassifier as QuadraticDiscriminantClassifier,
 )
+from tractable.estimators.factor import PCA as PCA
+from tractable.estimators.factor import FactorAnalysis as FactorAnalysis
 from tractable.estimators.gaussian_process import GaussianProcessRegressor as GaussianProcessRegressor
 from tractable.estimators.gaussian_process_classifier import (
     GaussianProcessClassifier as GaussianProcessClassifier,
 )
+from tractable.estimators.hierarchical import AgglomerativeClustering as AgglomerativeClustering
 from tractable.estimators.kernel_ridge import KernelRidgeRegressor as KernelRidgeRegressor
 from tractable.estimators.linear import LassoRegressor as LassoRegressor
 from tractable.estimators.linear import LinearRegressor as LinearRegressor
@@ -21,6 +24,13 @@ from tractable.estimators.linear import RobustRegressor as RobustRegressor
 from tractable.estimators.logistic import BayesianLogisticClassifier as BayesianLogisticClassifier
 from tractable.estimators.logistic import LogisticClassifier as LogisticClassifier
 from tractable.estimators.logistic import ProbitClassifier as ProbitClassifier
+from tractable.estimators.manifold import ClassicalMDS as ClassicalMDS
+from tractable.estimators.manifold import Isomap as Isomap
+from tractable.estimators.manifold import LaplacianEigenmaps as LaplacianEigenmaps
+from tractable.estimators.manifold import LocallyLinearEmbedding as LocallyLinearEmbedding
+from tractable.estimators.manifold import MetricMDS as MetricMDS
+from tractable.estimators.mixtures import BayesianGaussianMixture as BayesianGaussianMixture
+from tractable.estimators.mixtures import GaussianMixture as GaussianMixture
 from tractable.estimators.naive_bayes import BernoulliNaiveBayesClassifier as BernoulliNaiveBayesClassifier
 from tractable.estimators.naive_bayes import (
     CategoricalNaiveBayesClassifier as CategoricalNaiveBayesClassifier,

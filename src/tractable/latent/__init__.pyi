@@ -1,5 +1,20 @@
 """Layer 6: latent structure: clusters, mixtures, factors, embeddings and topics."""
 
+from tractable.latent.factor.analysis import FactorAnalysis as FactorAnalysis
+from tractable.latent.factor.dimension import dimension_evidence as dimension_evidence
+from tractable.latent.factor.principal import PrincipalComponents as PrincipalComponents
+from tractable.latent.factor.probabilistic import ProbabilisticPCA as ProbabilisticPCA
+from tractable.latent.factor.rotation import varimax as varimax
+from tractable.latent.factor.sparse import SparseComponents as SparseComponents
+from tractable.latent.hierarchical.agglomerative import agglomerate as agglomerate
+from tractable.latent.hierarchical.divisive import bisecting_kmeans as bisecting_kmeans
+from tractable.latent.hierarchical.divisive import diana as diana
+from tractable.latent.manifold.classical import classical_mds as classical_mds
+from tractable.latent.manifold.graph import isomap as isomap
+from tractable.latent.manifold.graph import laplacian_eigenmaps as laplacian_eigenmaps
+from tractable.latent.manifold.lle import locally_linear_embedding as locally_linear_embedding
+from tractable.latent.manifold.smacof import metric_mds as metric_mds
+from tractable.latent.manifold.stress import trustworthiness as trustworthiness
 from tractable.latent.mixtures.discrete import DiscreteMixture as DiscreteMixture
 from tractable.latent.mixtures.fitting import choose_components as choose_components
 from tractable.latent.mixtures.fitting import gaussian_mixture as gaussian_mixture

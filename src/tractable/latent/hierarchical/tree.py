@@ -1,7 +1,7 @@
 r"""A clustering tree: what every hierarchical method returns, and what is asked of it.
 
-Tree.        Leaves $0, \dots, m - 1$; merge $t$ joins two nodes into node $m + t$ at height $h_t$. Rows belong
-             to leaves (`members`): one each, unless a method stopped before single rows.
+Tree.        Leaves $0, \dots, m - 1$; merge $t$ joins two nodes into node $m + t$ at height $h_t$. Rows
+             belong to leaves (`members`): one each, unless a method stopped before single rows.
 Cuts.        `cut(k)` undoes the last $k - 1$ merges: exactly $k$ clusters. `cut(height=h)` keeps a cluster
              together where no merge inside it is higher than $h$. Both are nested, also where heights invert.
 Cophenetic.  $c_{ij}$, the height of the merge that first joins $i$ and $j$: an ultrametric,

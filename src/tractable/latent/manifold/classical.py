@@ -59,6 +59,10 @@ class ClassicalEmbedding(HostResult):
         if self.least_eigenvalue < -_ROUNDING * max(self.eigenvalues.max(initial=0.0), 0.0):
             said = f"No points have these distances (eigenvalue {self.least_eigenvalue:.3g}): "
             return Verdict(False, f"{said}the embedding keeps {kept}.", numbers)
+        if self.added:
+            where = "squares" if self.correction == "squared" else "distances"
+            said = f"With {self.added:.4g} added to all {where} they are Euclidean; "
+            return Verdict(True, f"{said}the embedding keeps {kept}.", numbers)
         return Verdict(True, f"The distances are Euclidean; the embedding keeps {kept}.", numbers)
 
     def transform(self, X: Any) -> np.ndarray:
@@ -104,6 +108,8 @@ def classical_mds(
     if metric == "euclidean" and correction is None:
         return _from_rows(Rows.of(X, weights=weights), dim)
     rows = None if metric == "precomputed" else Rows.of(X, weights=weights)
+    weighted = rows is not None and rows.is_weighted and bool((rows.weights != 1).any())
+    check(correction is None or not weighted, "weights", "left out with a `correction`", "weights")
     distances = square_distances(X if rows is None else rows, metric)
     counts = row_weights(weights, len(distances)) if rows is None else rows.weights
     if rows is None:

@@ -1,7 +1,7 @@
 r"""Neighbour graphs of a manifold: joined or refused, geodesics, and the smooth functions on them.
 
 Graph.       Each row with its $k$ nearest others. In two parts it says nothing of how they lie to each other:
-             that is an error, which names the parts.
+             that is an error, which names the parts; left to itself, $k$ grows from 12 until there is one.
 Isomap.      Distances along the manifold are lengths of shortest paths; classical scaling (of all rows, or of
              landmarks) embeds them. A new row's paths begin at its neighbours.
 Eigenmaps.   $\min \sum_{ij} w_{ij}\|y_i - y_j\|^2$ subject to $\sum_i d_i y_i = 0$ and
@@ -23,7 +23,7 @@ from tractable.core.checks import check, check_count, check_option
 from tractable.core.dissimilarity import cross_distances
 from tractable.core.keys import takes_key
 from tractable.core.module import HostResult, field
-from tractable.core.neighbours import nearest, neighbour_graph
+from tractable.core.neighbours import Neighbours, nearest, neighbour_graph
 from tractable.core.rows import Rows
 from tractable.core.seeding import far_apart
 from tractable.core.types import Key
@@ -84,12 +84,13 @@ class Eigenmaps(HostResult):
         found = nearest(self.rows, new, self.num_neighbours)
         weights = _affinity(found.distances, self.kind, self.bandwidth)
         shares = weights / weights.sum(1, keepdims=True)
-        return np.einsum("ij,ijk->ik", shares, self.points[found.indices]) / (1 - self.eigenvalues)
+        places = np.einsum("ij,ijk->ik", shares, self.points[found.indices]) / (1 - self.eigenvalues)
+        return at_rows(places, found, self.points)
 
 
 @takes_key
 def isomap(
-    X: Any, dim: int = 2, num_neighbours: int = 10, *, num_landmarks: int | None = None,
+    X: Any, dim: int = 2, num_neighbours: int | None = None, *, num_landmarks: int | None = None,
     key: Key | None = None,
 ) -> GeodesicEmbedding:  # fmt: skip
     """Points whose distances are those along the manifold; with `num_landmarks`, from paths to these alone.
@@ -99,7 +100,7 @@ def isomap(
     True
     """
     rows = Rows.of(X, least=2)
-    graph = joined_graph(rows, num_neighbours)
+    graph, num_neighbours = joined_graph(rows, num_neighbours)
     sources = np.arange(rows.num_rows)
     if num_landmarks is not None:
         check(key is not None, "key", "given with `num_landmarks`", None)
@@ -117,7 +118,12 @@ def isomap(
 
 
 def laplacian_eigenmaps(
-    X: Any, dim: int = 2, num_neighbours: int = 10, *, kind: str = "heat", bandwidth: float | None = None
+    X: Any,
+    dim: int = 2,
+    num_neighbours: int | None = None,
+    *,
+    kind: str = "heat",
+    bandwidth: float | None = None,
 ) -> Eigenmaps:
     r"""Coordinates from the smoothest functions on the graph of neighbours.
 
@@ -131,7 +137,7 @@ def laplacian_eigenmaps(
     check_option("kind", kind, ("heat", "binary"))
     rows = Rows.of(X, least=3)
     dim = check_count("dim", dim, 1, rows.num_rows - 2)
-    graph = joined_graph(rows, num_neighbours)
+    graph, num_neighbours = joined_graph(rows, num_neighbours)
     scale = float((graph.data**2).mean()) if bandwidth is None else float(bandwidth)
     check(bandwidth is None or scale > 0, "bandwidth", "positive", bandwidth)
     scale = scale if scale > 0 else 1.0
@@ -148,18 +154,29 @@ def laplacian_eigenmaps(
     return Eigenmaps(places, values[:dim], float(values[dim]), scale, num_neighbours, kind, rows.X)
 
 
-def joined_graph(rows: Rows, num_neighbours: int, kind: str = "union") -> Any:
-    """The graph of distances to neighbours, if it is in one piece."""
-    k = check_count("num_neighbours", num_neighbours, 1, rows.num_rows - 1)
+def joined_graph(rows: Rows, num_neighbours: int | None, kind: str = "union") -> tuple[Any, int]:
+    """The graph of distances to neighbours, in one piece, and their number; None is the first of 12, 18, 27,
+    ... that joins all rows."""
+    most = rows.num_rows - 1
+    k = min(12, most) if num_neighbours is None else check_count("num_neighbours", num_neighbours, 1, most)
     graph = neighbour_graph(rows.X, k, kind=kind)
     parts, labels = connected_components(graph, directed=False)
+    while parts > 1 and num_neighbours is None:
+        k = min(k + k // 2, most)
+        graph = neighbour_graph(rows.X, k, kind=kind)
+        parts, labels = connected_components(graph, directed=False)
     if parts > 1:
         sizes = np.sort(np.bincount(labels))[::-1]
         first = np.flatnonzero(labels != labels[0])[0]
         got = f"{k}, which leaves {parts} parts of {', '.join(map(str, sizes[:5].tolist()))} rows"
         fix = f"Raise it, or embed the parts one by one (rows 0 and {first} are in different ones)."
         check(False, "num_neighbours", "large enough to join all rows", got, fix)
-    return graph
+    return graph, k
+
+
+def at_rows(places: np.ndarray, found: Neighbours, known: np.ndarray) -> np.ndarray:
+    """Places of new rows; a copy of a row of the fit has that of the row."""
+    return np.where(found.distances[:, :1] == 0, known[found.indices[:, 0]], places)
 
 
 def gap_verdict(kept: np.ndarray, following: float) -> Verdict:

@@ -9,7 +9,8 @@ Embedding.   $\min \sum_i \|y_i - \sum_j w_{ij} y_j\|^2 = \mathrm{tr}(Y^\top M Y
              $M = (I - W)^\top(I - W)$, subject to $\sum_i y_i = 0$ and $\frac1n\sum_i y_i y_i^\top = I$:
              $\sqrt n$ times the eigenvectors $2, \dots, p + 1$ of $M$; the first is constant, as
              $M\mathbf 1 = 0$.
-New rows.    The same weights over their neighbours, applied to the places of these.
+New rows.    The same weights over their neighbours, applied to the places of these; a copy of a row has its
+             place.
 Cost.        Neighbours, $O(nk^2(d + k))$ for weights, one sparse factor of $M$.
 References.  Roweis and Saul (2000); Saul and Roweis (2003).
 """
@@ -26,7 +27,7 @@ from tractable.core.neighbours import nearest
 from tractable.core.rows import Rows
 from tractable.core.verdict import Verdict
 from tractable.latent.manifold.eigen import smallest_eigenpairs
-from tractable.latent.manifold.graph import gap_verdict, joined_graph
+from tractable.latent.manifold.graph import at_rows, gap_verdict, joined_graph
 
 __all__ = ["LinearPatches", "alignment_matrix", "locally_linear_embedding", "reconstruction_weights"]
 
@@ -54,13 +55,14 @@ class LinearPatches(HostResult):
     def transform(self, X: Any) -> np.ndarray:
         """The places of new rows."""
         new = Rows.of(X, num_columns=self.rows.shape[1]).X
-        found = nearest(self.rows, new, self.num_neighbours).indices
-        weights = reconstruction_weights(new, self.rows, found, self.regularisation)
-        return np.einsum("ij,ijk->ik", weights, self.points[found])
+        found = nearest(self.rows, new, self.num_neighbours)
+        weights = reconstruction_weights(new, self.rows, found.indices, self.regularisation)
+        places = np.einsum("ij,ijk->ik", weights, self.points[found.indices])
+        return at_rows(places, found, self.points)
 
 
 def locally_linear_embedding(
-    X: Any, dim: int = 2, num_neighbours: int = 12, *, regularisation: float = 1e-3
+    X: Any, dim: int = 2, num_neighbours: int | None = None, *, regularisation: float = 1e-3
 ) -> LinearPatches:
     r"""Places in `dim` dimensions, centred with unit covariance, in which rows are sums of their neighbours.
 
@@ -74,7 +76,7 @@ def locally_linear_embedding(
     rows = Rows.of(X, least=3)
     dim = check_count("dim", dim, 1, rows.num_rows - 2)
     check(regularisation > 0, "regularisation", "positive", regularisation)
-    graph = joined_graph(rows, num_neighbours, "directed")
+    graph, num_neighbours = joined_graph(rows, num_neighbours, "directed")
     indices = graph.indices.reshape(rows.num_rows, -1)
     weights = reconstruction_weights(rows.X, rows.X, indices, regularisation)
     values, vectors = smallest_eigenpairs(alignment_matrix(indices, weights), dim + 1, np.ones(rows.num_rows))
