@@ -95,7 +95,7 @@ def match_components(reference: Any, components: Any) -> np.ndarray:
     """
     a, b = (_as_rows(name, rows) for name, rows in (("reference", reference), ("components", components)))
     check(a.shape == b.shape, "components", f"of the shape of `reference` {a.shape}", f"shape {b.shape}")
-    cost = ((a[:, None] - b[None]) ** 2).sum(-1)
+    cost = np.stack([((row - b) ** 2).sum(-1) for row in a])  # row by row: K times the size is no room
     return linear_sum_assignment(cost)[1]
 
 

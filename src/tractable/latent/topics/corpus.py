@@ -1,11 +1,12 @@
 r"""Documents as counts of words: the one front door of all topic models.
 
-Corpus.      $n_{dw} \ge 0$, how often word $w$ stands in document $d$, in compressed rows: the words of document
-             $d$ are `words[offsets[d]:offsets[d + 1]]`, in order and each once, with their `counts`.
-Read.        Sparse matrices, arrays, data frames (one row per document, one column per word), lists of lists of
-             words, or of numbers of words.
+Corpus.      $n_{dw} \ge 0$, how often word $w$ stands in document $d$, in compressed rows: the words of
+             document $d$ are `words[offsets[d]:offsets[d + 1]]`, in order and each once, with their `counts`.
+Read.        Sparse matrices, arrays, data frames (one row per document, one column per word), lists of lists
+             of words, or of numbers of words.
 Rows.        `rows` are the same counts in two tables with one row per document (`words`, `counts`, filled up
-             with count 0): what `EM`, chunks and Dask hand to a model. Counts add, and so do their statistics.
+             with count 0): what `EM`, chunks and Dask hand to a model. Counts add, and so do their
+             statistics.
 Refused.     Negative, infinite and missing counts, and words outside of the vocabulary, by document and word.
              Fractions are weights, and fine wherever statistics add; samplers of single words refuse them.
 Cost.        One pass; memory for the words that occur.
@@ -23,7 +24,10 @@ from tractable.core.keys import takes_key
 from tractable.core.module import HostResult, field
 from tractable.core.types import Key
 
-__all__ = ["Corpus", "as_corpus", "rows_as_matrix"]
+__all__ = ["Corpus", "as_corpus", "pair_masses", "rows_as_matrix"]
+
+Matrix = Any  # a sparse matrix in compressed rows, whose types SciPy does not say
+_ROOM = 1_000_000  # numbers held at once
 
 
 class Corpus(HostResult):
@@ -52,7 +56,7 @@ class Corpus(HostResult):
         return np.asarray(self.matrix.sum(1)).ravel()
 
     @property
-    def matrix(self) -> sp.csr_matrix:
+    def matrix(self) -> Matrix:
         """The counts as a sparse matrix, one row per document."""
         shape = (self.num_documents, self.num_words)
         return sp.csr_matrix((self.counts, self.words, self.offsets), shape=shape)
@@ -128,8 +132,8 @@ class Corpus(HostResult):
 def as_corpus(documents: Any, vocabulary: Sequence[str] | None = None, *, unknown: str = "refuse") -> Corpus:
     """Documents in any of the forms above as a `Corpus`.
 
-    Lists of words need no `vocabulary`: it is then the sorted words that occur. With `unknown="ignore"`, words
-    that are not in it are left out, as is right for new documents.
+    Lists of words need no `vocabulary`: it is then the sorted words that occur. With `unknown="ignore"`,
+    words that are not in it are left out, as is right for new documents.
 
     >>> corpus = as_corpus([["red", "green", "red"], ["blue"]])
     >>> corpus.vocabulary, corpus.matrix.toarray().tolist()
@@ -152,7 +156,7 @@ def as_corpus(documents: Any, vocabulary: Sequence[str] | None = None, *, unknow
     return _from_matrix(_as_table(documents), names)
 
 
-def rows_as_matrix(rows: Any, weights: Any, num_words: int) -> sp.csr_matrix:
+def rows_as_matrix(rows: Any, weights: Any, num_words: int) -> Matrix:
     """Counts of words from what `EM` hands to a model: a table of counts, or the tables of `Corpus.rows`.
 
     Documents of weight zero are left empty: they only fill a shape.
@@ -162,7 +166,9 @@ def rows_as_matrix(rows: Any, weights: Any, num_words: int) -> sp.csr_matrix:
         words, counts = np.asarray(rows[0]), np.asarray(rows[1], float)
         filled = (counts != 0) & present
         offsets = np.concatenate([[0], np.cumsum(filled.sum(1))])
-        matrix = sp.csr_matrix((counts[filled], words[filled], offsets), shape=(len(words), num_words))
+        matrix: Matrix = sp.csr_matrix(
+            (counts[filled], words[filled], offsets), shape=(len(words), num_words)
+        )
     else:
         matrix = sp.csr_matrix(np.where(present, np.asarray(rows, float), 0.0))
     check(
@@ -172,6 +178,21 @@ def rows_as_matrix(rows: Any, weights: Any, num_words: int) -> sp.csr_matrix:
         matrix.shape[1],
     )
     return matrix
+
+
+def pair_masses(matrix: Matrix, left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    r"""The document of every pair that occurs, and $(LR^\top)_{dw}$ there alone, in blocks.
+
+    >>> counts = sp.csr_matrix([[0.0, 2.0], [1.0, 0.0]])
+    >>> pair_masses(counts, np.array([[1.0], [2.0]]), np.array([[3.0], [4.0]]))[1].tolist()
+    [4.0, 6.0]
+    """
+    owners = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    masses, size = np.empty(matrix.nnz), max(1, _ROOM // left.shape[1])
+    for low in range(0, matrix.nnz, size):
+        part = slice(low, low + size)
+        masses[part] = np.einsum("ik,ik->i", left[owners[part]], right[matrix.indices[part]])
+    return owners, masses
 
 
 def _as_table(documents: Any) -> np.ndarray:
@@ -184,7 +205,7 @@ def _as_table(documents: Any) -> np.ndarray:
 
 
 def _from_matrix(matrix: Any, names: tuple[str, ...] | None) -> Corpus:
-    counts = sp.csr_matrix(matrix, dtype=np.float64, copy=sp.issparse(matrix))
+    counts: Matrix = sp.csr_matrix(matrix, dtype=np.float64, copy=sp.issparse(matrix))
     counts.sum_duplicates()
     num_documents, num_words = counts.shape
     check(

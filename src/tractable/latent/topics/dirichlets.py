@@ -1,12 +1,14 @@
-r"""Dirichlet distributions of many documents and topics on the host: expected logarithms, divergences, learning.
+r"""Dirichlet distributions of many documents and topics on the host: expected logarithms, divergences,
+learning.
 
-Identity.    $E\log\theta_k = \psi(\gamma_k) - \psi(\sum_j\gamma_j)$ for $\theta \sim \mathrm{Dir}(\gamma)$; the
-             divergence of two Dirichlets is that of `distributions.divergence.kl`, here for many rows at once.
+Identity.    $E\log\theta_k = \psi(\gamma_k) - \psi(\sum_j\gamma_j)$ for $\theta \sim \mathrm{Dir}(\gamma)$;
+             the divergence of two Dirichlets is that of `distributions.divergence.kl`, here for many rows at
+             once.
 Learning.    From counts $n_{dk}$ the fixed point of Minka,
              $\alpha_k \leftarrow \alpha_k\,\frac{\sum_d\psi(n_{dk} + \alpha_k) - \psi(\alpha_k)}
              {\sum_d\psi(N_d + A) - \psi(A)}$, whose likelihood never falls; the symmetric one has
-             the sum over $k$ above and $K$ times the sum below. From expected logarithms the symmetric maximum by
-             Newton's steps in $\log\alpha$ (the asymmetric one is `Dirichlet.from_stats`).
+             the sum over $k$ above and $K$ times the sum below. From expected logarithms the symmetric
+             maximum by Newton's steps in $\log\alpha$ (the asymmetric one is `Dirichlet.from_stats`).
 Cost.        One pass over the counts per step.
 References.  Minka (2000), "Estimating a Dirichlet distribution"; Wallach, Mimno and McCallum (2009).
 """
@@ -27,8 +29,8 @@ def expected_log(concentration: np.ndarray) -> np.ndarray:
 
 
 def divergences(first: np.ndarray, second: np.ndarray, logs: np.ndarray | None = None) -> np.ndarray:
-    r"""$\mathrm{KL}(\mathrm{Dir}(a)\,\|\,\mathrm{Dir}(b))$ along the last axis; `logs` are the expected logarithms
-    of the first, where they are known."""
+    r"""$\mathrm{KL}(\mathrm{Dir}(a)\,\|\,\mathrm{Dir}(b))$ along the last axis; `logs` are the expected
+    logarithms of the first, where they are known."""
     logs = expected_log(first) if logs is None else logs
     own = gammaln(first.sum(-1)) - gammaln(first).sum(-1)
     other = gammaln(second.sum(-1)) - gammaln(second).sum(-1)
@@ -59,8 +61,8 @@ def learn_from_counts(
 
 
 def learn_symmetric(value: float, mean_log: float, size: int, *, max_steps: int = 100) -> float:
-    r"""The $\alpha$ at which $\log\Gamma(K\alpha) - K\log\Gamma(\alpha) + (\alpha - 1)\,K\,\bar l$ is highest,
-    where $\bar l$ = `mean_log` is the mean expected logarithm of $K$ = `size` probabilities.
+    r"""The $\alpha$ at which $\log\Gamma(K\alpha) - K\log\Gamma(\alpha) + (\alpha - 1)\,K\,\bar l$ is
+    highest, where $\bar l$ = `mean_log` is the mean expected logarithm of $K$ = `size` probabilities.
 
     >>> flat = expected_log(np.full((1, 4), 0.3)).mean()
     >>> round(learn_symmetric(1.0, flat, 4), 9)

@@ -14,7 +14,6 @@ import math
 from typing import Any, no_type_check
 
 import numba
-import numpy as np
 
 __all__ = ["settle_documents"]
 
@@ -30,7 +29,8 @@ _options: Any = {
 @numba.njit(**_options)
 @no_type_check
 def _exp_digamma(gamma, strength, power):
-    """Fill `strength` with exp(digamma(gamma) + lowest); returns `lowest`, which keeps the largest in range."""
+    """Fill `strength` with exp(digamma(gamma) + lowest); returns `lowest`, which keeps the largest in
+    range."""
     lowest = math.inf
     for k in range(gamma.size):
         x, above, below = gamma[k], 0.0, 1.0

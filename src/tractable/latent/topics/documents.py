@@ -2,8 +2,9 @@ r"""Which topics the documents of a block use, given the topics: the local part 
 
 Model.       $\theta_d \sim \mathrm{Dir}(\alpha)$, each word's topic $z \sim \theta_d$, the word $w \mid z = k
              \sim \beta_k$; $q(\theta_d) = \mathrm{Dir}(\gamma_d)$. One document: `cavi_topics.topic_shares`.
-Bound.       $\sum_w n_{dw}\log\sum_k e^{E\log\theta_{dk} + E\log\beta_{kw}} - \mathrm{KL}(\mathrm{Dir}(\gamma_d)
-             \,\|\,\mathrm{Dir}(\alpha))$; with $\log\beta$ in place of its expectation, a bound of $\log p(w_d)$.
+Bound.       $\sum_w n_{dw}\log\sum_k e^{E\log\theta_{dk} + E\log\beta_{kw}} -
+             \mathrm{KL}(\mathrm{Dir}(\gamma_d) \,\|\,\mathrm{Dir}(\alpha))$; with $\log\beta$ in place of its
+             expectation, a bound of $\log p(w_d)$.
 Engine.      One primitive, `settle_documents`, in NumPy or compiled: numba takes two seconds at first, which
              much work repays. Two blocks of documents, always the same, may run on two processors.
 Cost.        $O(vk)$ per update of a document with $v$ different words; memory for the shares of the block.
@@ -19,6 +20,7 @@ from scipy.special import digamma
 
 from tractable.core.checks import check
 from tractable.core.interrupts import heard, in_threads
+from tractable.latent.topics.corpus import Matrix
 from tractable.latent.topics.dirichlets import divergences, expected_log
 
 __all__ = ["DocumentPosteriors", "document_posteriors"]
@@ -40,7 +42,7 @@ class DocumentPosteriors(NamedTuple):
 
 
 def document_posteriors(
-    matrix: sp.csr_matrix,
+    matrix: Matrix,
     weights: np.ndarray,
     log_topics: np.ndarray,
     concentration: np.ndarray,
@@ -120,7 +122,8 @@ def _settle(
 def _in_blocks(
     settle: Callable, matrix: Any, weights: np.ndarray, topics: np.ndarray, *options: Any
 ) -> tuple:
-    """Two blocks of about as many words each, whatever the machine: the same sums with any number of threads."""
+    """Two blocks of about as many words each, whatever the machine: the same sums with any number of
+    threads."""
     num, size = matrix.shape[0], topics.shape[1]
     offsets, words = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32)
     gamma, log_mass = np.empty((num, size)), np.empty(num)

@@ -1,14 +1,15 @@
-r"""Collapsed Gibbs sampling of latent Dirichlet allocation: shares and topics integrated out, words' topics drawn.
+r"""Collapsed Gibbs sampling of latent Dirichlet allocation: shares and topics integrated out, words' topics
+drawn.
 
 Target.      $p(z, w) = \prod_d \frac{\Gamma(A)}{\Gamma(N_d + A)}\prod_k\frac{\Gamma(n_{dk} + \alpha_k)}
-             {\Gamma(\alpha_k)} \cdot \prod_k \frac{\Gamma(H)}{\Gamma(n_k + H)}\prod_w\frac{\Gamma(n_{kw} + \eta_w)}
-             {\Gamma(\eta_w)}$, with $A = \sum\alpha$, $H = \sum\eta$.
-Estimates.   $\theta_{dk} = (n_{dk} + \alpha_k)/(N_d + A)$ and $\beta_{kw} = (n_{kw} + \eta_w)/(n_k + H)$, averaged
-             over the draws that are kept.
-Priors.      With `learn`, $\alpha$ ("documents"), a symmetric $\eta$ ("words") or both follow the counts by Minka's
-             fixed point. "hierarchical" draws $\alpha = c\,b$, $b \sim \mathrm{Dir}(g/K)$, by the tables of the
-             Chinese restaurant franchise: topics beyond those that the documents need stay empty, and with $K$
-             large the model is a hierarchical Dirichlet process.
+             {\Gamma(\alpha_k)} \cdot \prod_k \frac{\Gamma(H)}{\Gamma(n_k + H)}\prod_w\frac{\Gamma(n_{kw} +
+             \eta_w)} {\Gamma(\eta_w)}$, with $A = \sum\alpha$, $H = \sum\eta$.
+Estimates.   $\theta_{dk} = (n_{dk} + \alpha_k)/(N_d + A)$ and $\beta_{kw} = (n_{kw} + \eta_w)/(n_k + H)$,
+             averaged over the draws that are kept.
+Priors.      With `learn`, $\alpha$ ("documents"), a symmetric $\eta$ ("words") or both follow the counts by
+             Minka's fixed point. "hierarchical" draws $\alpha = c\,b$, $b \sim \mathrm{Dir}(g/K)$, by the
+             tables of the Chinese restaurant franchise: topics beyond those that the documents need stay
+             empty, and with $K$ large the model is a hierarchical Dirichlet process.
 Cost.        $O(k)$ per word and sweep, vectorised; about a tenth of a microsecond for a hundred topics.
 References.  Griffiths and Steyvers (2004); Wallach, Mimno and McCallum (2009); Teh et al. (2006).
 """
@@ -16,6 +17,7 @@ References.  Griffiths and Steyvers (2004); Wallach, Mimno and McCallum (2009); 
 from collections.abc import Callable
 from typing import Any
 
+import jax.random as jr
 import numpy as np
 from scipy.special import gammaln
 
@@ -59,18 +61,22 @@ class TopicChain(Ended, HostResult):
 
     @property
     def verdict(self) -> Verdict:
-        """Whether the log-joint of the kept sweeps wanders about one level: no proof, but its failure is one."""
+        """Whether the log-joint of the kept sweeps wanders about one level: no proof, but its failure is
+        one."""
         late = np.asarray(self.trace)[-max(self.kept, 1) :]
         if len(late) < 8 or not np.ptp(late):
             said = "Not judged: fewer than eight sweeps were kept, or nothing moves."
             return Verdict(bool(len(late) >= 8), said, {"kept": self.kept})
         worst = float(split_rhat(late[None]))
         numbers = {"rhat": worst, "kept": self.kept}
+        level = f"(split R-hat {worst:.3g})"
         if worst < 1.1:
-            said = "Settled: the log-joint of the kept sweeps has one level (split R-hat {:.3g}); one chain cannot see other modes."
-            return Verdict(True, said.format(worst), numbers)
-        said = "Not settled: the log-joint still drifts (split R-hat {:.3g}). Make more sweeps before keeping draws."
-        return Verdict(False, said.format(worst), numbers)
+            said = (
+                f"Settled: the log-joint of the kept sweeps has one level {level}; other modes are not seen."
+            )
+            return Verdict(True, said, numbers)
+        said = f"Not settled: the log-joint still drifts {level}. Make more sweeps before keeping draws."
+        return Verdict(False, said, numbers)
 
 
 @takes_key
@@ -90,7 +96,8 @@ def collapsed_gibbs(
 ) -> TopicChain:
     """Redraw the topic of every word `num_sweeps` times; the last `num_kept` sweeps (half) are averaged.
 
-    `labels` are the topics to begin with, one for each of the words of `Corpus.tokens`: to go on with a chain.
+    `labels` are the topics to begin with, one for each of the words of `Corpus.tokens`: to go on with a
+    chain.
 
     >>> chain = collapsed_gibbs([[0, 1, 0, 1], [2, 3, 3], [1, 0], [3, 2, 2]], 2, key=1, num_sweeps=60)
     >>> bool((chain.shares[0].argmax() == chain.shares[2].argmax()) and chain.verdict.numbers["kept"] == 30)
@@ -101,7 +108,7 @@ def collapsed_gibbs(
     kept = max(num_sweeps // 2, 1) if num_kept is None else num_kept
     check_count("num_kept", kept, 1, check_count("num_sweeps", num_sweeps))
     priors = LatentDirichletAllocation.random(
-        num_topics, corpus.num_words, key=0, document_prior=document_prior, word_prior=word_prior
+        num_topics, corpus.num_words, key=jr.key(0), document_prior=document_prior, word_prior=word_prior
     )
     numbers = generator(key)
     state = _State.begin(corpus, priors, labels, numbers)
@@ -120,7 +127,8 @@ def collapsed_gibbs(
                 bar.advance(1, log_joint=trace[-1])
     except KeyboardInterrupt:
         code = Status.interrupted
-        check(sums.count > 0, "num_sweeps", "made in part before it was interrupted", "no draw kept", error=KeyboardInterrupt)  # fmt: skip
+        if sums.count == 0:  # nothing to average yet
+            raise
     return sums.chain(state, np.array(trace), code)
 
 
@@ -133,7 +141,8 @@ def log_joint(counts: np.ndarray, shares: np.ndarray, alpha: np.ndarray, eta: np
 
 
 def sweep_words(words, offsets, labels, counts, totals, alpha, eta, uniforms) -> None:
-    """Redraw `labels` in place, with `counts` (words by topics) and `totals` of topics (sum of eta within)."""
+    """Redraw `labels` in place, with `counts` (words by topics) and `totals` of topics (sum of eta
+    within)."""
     for d in range(len(offsets) - 1):
         low, high = int(offsets[d]), int(offsets[d + 1])
         own = np.bincount(labels[low:high], minlength=len(alpha)).astype(float)
@@ -237,8 +246,9 @@ def _learn(state: _State, learn: str, sweep: int, numbers: np.random.Generator) 
 
 def _loops(state: _State) -> Callable:
     """The compiled sweep, with its room."""
-    from tractable.latent.topics.gibbs_loops import sweep  # numba: half a second, then what it compiles
+    from tractable.latent.topics import gibbs_loops  # numba: half a second, then what it compiles
 
     size = len(state.alpha)
+    sweep: Any = gibbs_loops.sweep
     room, places = np.empty((4, size)), np.empty((2, size), np.uint32)
     return lambda *arguments: sweep(*arguments, room, places)

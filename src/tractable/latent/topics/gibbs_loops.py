@@ -1,8 +1,8 @@
 r"""One sweep of collapsed Gibbs sampling over the words of all documents, as a compiled loop.
 
-Topic.       $P(z_i = k \mid \cdot) \propto (n_{dk} + \alpha_k)\,\frac{n_{kw} + \eta_w}{n_k + \sum_v \eta_v}$, the
-             word itself not counted. It is drawn from two parts: $n_{dk}$ times the fraction, over the few
-             topics that the document has, and $\alpha_k$ times it, one vectorised sum over all; a search
+Topic.       $P(z_i = k \mid \cdot) \propto (n_{dk} + \alpha_k)\,\frac{n_{kw} + \eta_w}{n_k + \sum_v \eta_v}$,
+             the word itself not counted. It is drawn from two parts: $n_{dk}$ times the fraction, over the
+             few topics that the document has, and $\alpha_k$ times it, one vectorised sum over all; a search
              among all topics is needed only where the second part is hit.
 Twin.        `latent.topics.gibbs` has the same function in NumPy: same arguments, same topics.
 Numbers.     Places are unsigned: an index that cannot be negative is not tested for it.
@@ -33,7 +33,8 @@ _options: Any = {
 )
 @no_type_check
 def sweep(words, offsets, labels, counts, totals, alpha, eta, uniforms, room, places):
-    """Redraw `labels` in place, with `counts` (words by topics) and `totals` of topics (sum of eta within)."""
+    """Redraw `labels` in place, with `counts` (words by topics) and `totals` of topics (sum of eta
+    within)."""
     one, size = np.uint64(1), np.uint64(alpha.size)
     own, inverse, share, sums = room[0], room[1], room[2], room[3]
     active, place = places[0], places[1]

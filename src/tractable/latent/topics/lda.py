@@ -1,15 +1,16 @@
 r"""Latent Dirichlet allocation: each document mixes topics, and each topic is a distribution over words.
 
-Model.       Topics $\beta_k \sim \mathrm{Dir}(\eta)$; in document $d$ shares $\theta_d \sim \mathrm{Dir}(\alpha)$;
-             for each of its $N_d$ words a topic $z_{dn} \sim \mathrm{Cat}(\theta_d)$ and the word
-             $w_{dn} \sim \mathrm{Cat}(\beta_{z_{dn}})$.
+Model.       Topics $\beta_k \sim \mathrm{Dir}(\eta)$; in document $d$ shares $\theta_d \sim
+             \mathrm{Dir}(\alpha)$; for each of its $N_d$ words a topic $z_{dn} \sim \mathrm{Cat}(\theta_d)$
+             and the word $w_{dn} \sim \mathrm{Cat}(\beta_{z_{dn}})$.
 Belief.      $q(\beta_k) = \mathrm{Dir}(\lambda_k)$, with $\lambda$ = `topic_counts`: what a fit finds.
 Statistics.  Expected counts of words by topic, $s_{kw} = \sum_d n_{dw}\phi_{dwk}$, which add over documents:
              $\lambda = \eta + s$. So `EM` climbs $\log p(D) \ge \sum_d \mathrm{bound}_d - \sum_k
-             \mathrm{KL}(\mathrm{Dir}(\lambda_k)\,\|\,\mathrm{Dir}(\eta))$ over documents in memory, in chunks, from a
-             stream or on a cluster; `OnlineTopics` takes natural-gradient steps, `collapsed_gibbs` samples.
-Learning.    With `learn`, the M-step also moves $\alpha$ ("documents"), a symmetric $\eta$ ("words") or both to
-             their best values under the same bound.
+             \mathrm{KL}(\mathrm{Dir}(\lambda_k)\,\|\,\mathrm{Dir}(\eta))$ over documents in memory, in
+             chunks, from a stream or on a cluster; `OnlineTopics` takes natural-gradient steps,
+             `collapsed_gibbs` samples.
+Learning.    With `learn`, the M-step also moves $\alpha$ ("documents"), a symmetric $\eta$ ("words") or both
+             to their best values under the same bound.
 Cost.        $O(\mathrm{words} \times k)$ per update of all documents, some ten to fifty updates per step.
 References.  Blei, Ng and Jordan (2003); Hoffman, Blei and Bach (2010).
 """
@@ -26,7 +27,7 @@ from tractable.core.host_random import generator
 from tractable.core.keys import takes_key
 from tractable.core.module import Module, field
 from tractable.core.support import positive
-from tractable.core.types import Array, Float, Key, Values
+from tractable.core.types import Array, Key, Values
 from tractable.distributions.divergence import kl
 from tractable.distributions.multivariate import Dirichlet
 from tractable.inference.variational.cavi_topics import expected_log_topics, topic_shares
@@ -50,11 +51,12 @@ class TopicStatistics(NamedTuple):
 class LatentDirichletAllocation(Module):
     r"""Topics of words and what is known of them; see the module for the model.
 
-    `document_prior` is $\alpha$, `word_prior` $\eta$ and `topic_counts` $\lambda$, one row per topic. Begin with
-    `LatentDirichletAllocation.random`, and fit with `tractable.fit(model, corpus.rows)`.
+    `document_prior` is $\alpha$, `word_prior` $\eta$ and `topic_counts` $\lambda$, one row per topic. Begin
+    with `LatentDirichletAllocation.random`, and fit with `tractable.fit(model, corpus.rows)`.
 
     >>> import tractable as tr
-    >>> corpus = tr.latent.as_corpus([["cat", "dog", "cat"], ["stock", "bond"], ["dog", "cat"], ["bond", "stock"]])
+    >>> texts = ["cat dog cat", "stock bond", "dog cat", "bond stock"]
+    >>> corpus = tr.latent.as_corpus([text.split() for text in texts])
     >>> start = LatentDirichletAllocation.random(2, corpus.num_words, key=0)
     >>> model = tr.fit(start, corpus.rows).state
     >>> sorted(sorted(words) for words in model.top_words(2, corpus.vocabulary))
@@ -63,9 +65,9 @@ class LatentDirichletAllocation(Module):
 
     on_host: ClassVar[bool] = True
 
-    document_prior: Float[Array, " k"] = field(support=positive, rank=1)
-    word_prior: Float[Array, " v"] = field(support=positive, rank=1, show=False)
-    topic_counts: Float[Array, "k v"] = field(support=positive, rank=2)
+    document_prior: Values = field(support=positive, rank=1)
+    word_prior: Values = field(support=positive, rank=1, show=False)
+    topic_counts: Values = field(support=positive, rank=2)
     learn: str = field(static=True, default="nothing")
     max_updates: int = field(static=True, default=100, show=False)
     tol: float = field(static=True, default=1e-5, show=False)
@@ -79,9 +81,9 @@ class LatentDirichletAllocation(Module):
     @takes_key
     def random(cls, num_topics: int, num_words: int, *, key: Key, document_prior: Any = None,
                word_prior: Any = None, **options: Any) -> "LatentDirichletAllocation":  # fmt: skip
-        """A start whose topics differ a little. The priors are numbers or vectors; by default each sums to one
-        for documents, and is 0.01 for each word."""
-        k, v = check_count("num_topics", num_topics, 2), check_count("num_words", num_words, 2)
+        """A start whose topics differ a little. The priors are numbers or vectors; by default each sums to
+        one for documents, and is 0.01 for each word."""
+        k, v = check_count("num_topics", num_topics), check_count("num_words", num_words)
         alpha = np.broadcast_to(np.asarray(1 / k if document_prior is None else document_prior, float), (k,))
         eta = np.broadcast_to(np.asarray(0.01 if word_prior is None else word_prior, float), (v,))
         return cls(np.array(alpha), np.array(eta), generator(key).gamma(100.0, 0.01, (k, v)), **options)
@@ -126,15 +128,16 @@ class LatentDirichletAllocation(Module):
         return type(self)(alpha, eta, counts, self.learn, self.max_updates, self.tol)
 
     def log_prior(self) -> Values:
-        r"""$-\sum_k \mathrm{KL}(\mathrm{Dir}(\lambda_k) \,\|\, \mathrm{Dir}(\eta))$: the part of the bound that no
-        document sees."""
+        r"""$-\sum_k \mathrm{KL}(\mathrm{Dir}(\lambda_k) \,\|\, \mathrm{Dir}(\eta))$: the part of the bound
+        that no document sees."""
         if not has_values(self):
             prior = Dirichlet(self.word_prior)
             return -jax.vmap(lambda counts: kl(Dirichlet(counts), prior))(self.topic_counts).sum()
         return np.asarray(-divergences(np.asarray(self.topic_counts), np.asarray(self.word_prior)).sum())
 
     def infer(self, documents: Any) -> DocumentPosteriors:
-        """The topics of each document (fold-in): `shares` are concentrations, `bounds` bound each evidence."""
+        """The topics of each document (fold-in): `shares` are concentrations, `bounds` bound each
+        evidence."""
         corpus = self._corpus(documents)
         return self._posteriors(corpus.matrix, np.ones(corpus.num_documents))
 

@@ -1,10 +1,15 @@
-r"""Latent semantic analysis: documents and words in the space of the largest singular vectors of their counts.
+r"""Latent semantic analysis: documents and words in the space of the largest singular vectors of their
+counts.
 
 Model.       $W \approx U_k S_k V_k^\top$ with $W$ the weighted counts: `counts`, or `tf_idf`
-             $n_{dw}\log\frac{1 + D}{1 + D_w} + n_{dw}$, rows of length one, with $D_w$ the documents that have $w$.
-Space.       Documents are the rows of $U_kS_k$, words those of $V_kS_k$; a new document is $\tilde w^\top V_k$.
-Error.       $\lVert W - U_kS_kV_k^\top\rVert_F^2 = \lVert W\rVert_F^2 - \sum_{i \le k}s_i^2$, the least of rank $k$.
-Cost.        Lanczos steps on the sparse table, or a dense decomposition where nearly all vectors are asked for.
+             $n_{dw}\log\frac{1 + D}{1 + D_w} + n_{dw}$, rows of length one, with $D_w$ the documents that
+             have $w$.
+Space.       Documents are the rows of $U_kS_k$, words those of $V_kS_k$; a new document is $\tilde w^\top
+             V_k$.
+Error.       $\lVert W - U_kS_kV_k^\top\rVert_F^2 = \lVert W\rVert_F^2 - \sum_{i \le k}s_i^2$, the least of
+             rank $k$.
+Cost.        Lanczos steps on the sparse table, or a dense decomposition where nearly all vectors are asked
+             for.
 References.  Deerwester et al. (1990).
 """
 
@@ -16,7 +21,7 @@ from scipy.sparse.linalg import svds
 
 from tractable.core.checks import check, check_count, check_option
 from tractable.core.module import HostResult, field
-from tractable.latent.topics.corpus import Corpus, as_corpus
+from tractable.latent.topics.corpus import Corpus, Matrix, as_corpus
 
 __all__ = ["LatentSemanticAnalysis", "latent_semantic_analysis"]
 
@@ -51,7 +56,8 @@ class LatentSemanticAnalysis(HostResult):
         )
 
     def similar_documents(self, document: Any, count: int = 10) -> tuple[np.ndarray, np.ndarray]:
-        """The documents at the smallest angle to one of them (a number) or to the coordinates of a new one."""
+        """The documents at the smallest angle to one of them (a number) or to the coordinates of a new
+        one."""
         if np.ndim(document) == 1:
             return _nearest(self.documents, np.asarray(document, float), count, None)
         place = check_count("document", document, 0, len(self.documents) - 1)
@@ -61,7 +67,8 @@ class LatentSemanticAnalysis(HostResult):
 def latent_semantic_analysis(
     documents: Any, num_topics: int, *, weighting: str = "tf_idf"
 ) -> LatentSemanticAnalysis:
-    """The `num_topics` largest singular vectors of the counts, each with its largest entry for words positive.
+    """The `num_topics` largest singular vectors of the counts, each with its largest entry for words
+    positive.
 
     >>> found = latent_semantic_analysis(np.array([[2, 2, 0], [1, 1, 0], [0, 0, 3]]), 2, weighting="counts")
     >>> found.singular_values.round(4).tolist()
@@ -86,7 +93,7 @@ def latent_semantic_analysis(
     return LatentSemanticAnalysis(s, left, right, weights, explained, weighting, corpus.vocabulary)
 
 
-def _weighted(matrix: sp.csr_matrix, weights: np.ndarray, weighting: str) -> sp.csr_matrix:
+def _weighted(matrix: Matrix, weights: np.ndarray, weighting: str) -> Matrix:
     table = sp.csr_matrix(matrix.multiply(weights))
     if weighting == "counts":
         return table
@@ -96,7 +103,7 @@ def _weighted(matrix: sp.csr_matrix, weights: np.ndarray, weighting: str) -> sp.
     )
 
 
-def _largest(table: sp.csr_matrix, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _largest(table: Matrix, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     least = min(table.shape)
     if least <= 64 or size > least // 3:
         u, s, vt = np.linalg.svd(table.toarray(), full_matrices=False)

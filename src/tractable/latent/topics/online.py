@@ -1,8 +1,8 @@
 r"""Online variational inference of latent Dirichlet allocation: a step after each batch of documents.
 
-Step.        $\lambda \leftarrow (1 - \rho_t)\,\lambda + \rho_t\,(\eta + \frac{D}{|B|}\,s_B)$ with $\rho_t = (t +
-             d)^{-\kappa}$: a natural-gradient step on the bound, of which the batch gives an unbiased estimate. With
-             all documents in one batch and $\rho = 1$ it is a step of `EM`.
+Step.        $\lambda \leftarrow (1 - \rho_t)\,\lambda + \rho_t\,(\eta + \frac{D}{|B|}\,s_B)$ with $\rho_t =
+             (t + d)^{-\kappa}$: a natural-gradient step on the bound, of which the batch gives an unbiased
+             estimate. With all documents in one batch and $\rho = 1$ it is a step of `EM`.
 Cost.        One pass over each batch; memory for one batch.
 References.  Hoffman, Blei and Bach (2010); Hoffman, Blei, Wang and Paisley (2013).
 """
@@ -23,10 +23,11 @@ __all__ = ["OnlineTopics", "natural_step"]
 
 
 class OnlineTopics(Module):
-    """Reads documents in batches and moves the topics after each; fit with `tractable.fit(model, rows, OnlineTopics())`.
+    """Reads documents in batches and moves the topics after each; fit with `tractable.fit(model, rows,
+    OnlineTopics())`.
 
-    The trace is the bound per document of each batch under the topics before they saw it. `total` is the number of
-    documents that the topics are to be fitted to, where a stream does not say it.
+    The trace is the bound per document of each batch under the topics before they saw it. `total` is the
+    number of documents that the topics are to be fitted to, where a stream does not say it.
     """
 
     power: float = 0.7

@@ -1,11 +1,12 @@
 r"""Probabilistic latent semantic analysis, the aspect model: pairs of a document and a word, made by a topic.
 
-Model.       $p(d, w) = \sum_z p(z)\,p(d \mid z)\,p(w \mid z)$ (symmetric) $= p(d)\sum_z p(z \mid d)\,p(w \mid z)$
-             (asymmetric): one model in two forms, with $p(z)p(d \mid z) = p(d)p(z \mid d)$.
-E-step.      $p(z \mid d, w) \propto \{p(z)\,p(d \mid z)\,p(w \mid z)\}^{b}$; $b$ = `inverse_temperature` below
-             one is tempered EM, which climbs $\frac1b\sum n_{dw}\log\sum_z\{\cdot\}^b$.
-Statistics.  $c(z) = \sum n_{dw}p(z \mid d, w)$, $c(z, d)$ and $c(z, w)$, which add over pairs; the responsibilities
-             are never stored. M-step: $p(z) = c(z)/N$, $p(d \mid z) = c(z, d)/c(z)$, $p(w \mid z) = c(z, w)/c(z)$.
+Model.       $p(d, w) = \sum_z p(z)\,p(d \mid z)\,p(w \mid z)$ (symmetric) $= p(d)\sum_z p(z \mid d)\,p(w \mid
+             z)$ (asymmetric): one model in two forms, with $p(z)p(d \mid z) = p(d)p(z \mid d)$.
+E-step.      $p(z \mid d, w) \propto \{p(z)\,p(d \mid z)\,p(w \mid z)\}^{b}$; $b$ = `inverse_temperature`
+             below one is tempered EM, which climbs $\frac1b\sum n_{dw}\log\sum_z\{\cdot\}^b$.
+Statistics.  $c(z) = \sum n_{dw}p(z \mid d, w)$, $c(z, d)$ and $c(z, w)$, which add over pairs; the
+             responsibilities are never stored. M-step: $p(z) = c(z)/N$, $p(d \mid z) = c(z, d)/c(z)$, $p(w
+             \mid z) = c(z, w)/c(z)$.
 Size.        $K + K(D + V)$ numbers in place of a table of $DV$.
 Cost.        $O(K)$ for each pair that occurs, per step.
 References.  Hofmann (1999, 2001).
@@ -22,12 +23,10 @@ from tractable.core.host_random import generator
 from tractable.core.keys import takes_key
 from tractable.core.module import Module, field
 from tractable.core.support import simplex
-from tractable.core.types import Array, Float, Key, Values
-from tractable.latent.topics.corpus import as_corpus
+from tractable.core.types import Key, Values
+from tractable.latent.topics.corpus import Matrix, as_corpus, pair_masses
 
 __all__ = ["AspectCounts", "ByDocument", "ProbabilisticLSA"]
-
-_ROOM = 1_000_000  # numbers held at once
 
 
 class AspectCounts(NamedTuple):
@@ -39,7 +38,8 @@ class AspectCounts(NamedTuple):
 
 
 class ByDocument(NamedTuple):
-    r"""The asymmetric form: $p(d)$, $p(z \mid d)$ (one row per document) and $p(w \mid z)$ (one per topic)."""
+    r"""The asymmetric form: $p(d)$, $p(z \mid d)$ (one row per document) and $p(w \mid z)$ (one per
+    topic)."""
 
     documents: np.ndarray
     topics: np.ndarray
@@ -47,10 +47,11 @@ class ByDocument(NamedTuple):
 
 
 class ProbabilisticLSA(Module):
-    r"""The aspect model in its symmetric form: `topics` $p(z)$, `documents` $p(d \mid z)$, `words` $p(w \mid z)$.
+    r"""The aspect model in its symmetric form: `topics` $p(z)$, `documents` $p(d \mid z)$, `words` $p(w \mid
+    z)$.
 
-    Rows are pairs (document, word), weights are their counts: `EM().fit(model, pairs, weights=counts)`, which
-    `fit_corpus` does.
+    Rows are pairs (document, word), and weights their counts: with `pairs, counts = corpus.pairs` a fit is
+    `EM().fit(model, pairs, weights=counts)`.
 
     >>> start = ProbabilisticLSA.random(2, 3, 4, key=0)
     >>> start.num_parameters
@@ -59,9 +60,9 @@ class ProbabilisticLSA(Module):
 
     on_host: ClassVar[bool] = True
 
-    topics: Float[Array, " k"] = field(support=simplex)
-    documents: Float[Array, "k d"] = field(support=simplex)
-    words: Float[Array, "k v"] = field(support=simplex)
+    topics: Values = field(support=simplex)
+    documents: Values = field(support=simplex)
+    words: Values = field(support=simplex)
     inverse_temperature: float = field(static=True, default=1.0)
 
     def __check_init__(self) -> None:
@@ -82,8 +83,8 @@ class ProbabilisticLSA(Module):
         """A start with topics of equal weight that differ a little."""
         numbers, k = generator(key), check_count("num_topics", num_topics)
         documents, words = (numbers.gamma(10.0, size=(k, n)) for n in (num_documents, num_words))
-        shares = (table / table.sum(1, keepdims=True) for table in (documents, words))
-        return cls(np.full(k, 1 / k), *shares, inverse_temperature)
+        shares = [table / table.sum(1, keepdims=True) for table in (documents, words)]
+        return cls(np.full(k, 1 / k), shares[0], shares[1], inverse_temperature)
 
     @classmethod
     def from_asymmetric(cls, form: ByDocument, inverse_temperature: float = 1.0) -> "ProbabilisticLSA":
@@ -124,10 +125,11 @@ class ProbabilisticLSA(Module):
         old = (np.asarray(self.documents), np.asarray(self.words))
         used = c[:, None] > 0
         new = [np.divide(t, t.sum(1, keepdims=True), out=o.copy(), where=used) for t, o in zip(tables, old)]
-        return type(self)(c / c.sum(), *new, self.inverse_temperature)
+        return type(self)(c / c.sum(), new[0], new[1], self.inverse_temperature)
 
     def expected_log_joint(self, stats: AspectCounts) -> float:
-        r"""Q: $\sum_z c(z)\log p(z) + \sum_{z,d}c(z, d)\log p(d \mid z) + \sum_{z,w}c(z, w)\log p(w \mid z)$."""
+        r"""Q: $\sum_z c(z)\log p(z) + \sum_{z,d}c(z, d)\log p(d \mid z) + \sum_{z,w}c(z, w)\log p(w \mid
+        z)$."""
         parts = ((stats.topics, self.topics), (stats.documents, self.documents), (stats.words, self.words))
         return float(sum(xlogy(np.asarray(c), np.asarray(p)).sum() for c, p in parts))
 
@@ -141,10 +143,12 @@ class ProbabilisticLSA(Module):
         return (np.asarray(self.documents).T * np.asarray(self.topics)) @ np.asarray(self.words)
 
     def fold_in(self, documents: Any, *, max_steps: int = 500, tol: float = 1e-9) -> np.ndarray:
-        r"""$p(z \mid d)$ of new documents with $p(w \mid z)$ kept: EM, whose objective has no second maximum."""
-        matrix = as_corpus(documents).matrix
-        check(matrix.shape[1] == self.words.shape[1], "documents", f"counts of {self.words.shape[1]} words", matrix.shape[1])  # fmt: skip
-        shares = np.full((matrix.shape[0], len(np.asarray(self.topics))), 1 / len(np.asarray(self.topics)))
+        r"""$p(z \mid d)$ of new documents with $p(w \mid z)$ kept: EM, whose objective has no second
+        maximum."""
+        matrix, size = as_corpus(documents).matrix, len(np.asarray(self.topics))
+        num_words = self.words.shape[1]
+        check(matrix.shape[1] == num_words, "documents", f"counts of {num_words} words", matrix.shape[1])
+        shares = np.full((matrix.shape[0], size), 1 / size)
         words, lengths = np.asarray(self.words).T.copy(), np.asarray(matrix.sum(1))
         before = -np.inf
         for _ in range(max_steps):
@@ -156,7 +160,7 @@ class ProbabilisticLSA(Module):
             before = value
         return shares
 
-    def _expect(self, matrix: sp.csr_matrix) -> tuple[AspectCounts, np.ndarray]:
+    def _expect(self, matrix: Matrix) -> tuple[AspectCounts, np.ndarray]:
         b = self.inverse_temperature
         left = np.asarray(self.documents).T ** b
         right = ((np.asarray(self.topics)[:, None] * np.asarray(self.words)) ** b).T.copy()
@@ -166,13 +170,10 @@ class ProbabilisticLSA(Module):
         return AspectCounts(documents.sum(1), documents, words), np.asarray(value / b)
 
 
-def _ratios(matrix: sp.csr_matrix, left: np.ndarray, right: np.ndarray) -> tuple[sp.csr_matrix, float]:
-    r"""$n_{dw} / m_{dw}$ where $n$ is not zero, with $m = LR^\top$ looked at only there, and $\sum n\log m$."""
-    owners = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
-    masses, size = np.empty(matrix.nnz), max(1, _ROOM // left.shape[1])
-    for low in range(0, matrix.nnz, size):
-        part = slice(low, low + size)
-        masses[part] = np.einsum("ik,ik->i", left[owners[part]], right[matrix.indices[part]])
+def _ratios(matrix: Matrix, left: np.ndarray, right: np.ndarray) -> tuple[Matrix, float]:
+    r"""$n_{dw} / m_{dw}$ where $n$ is not zero, with $m = LR^\top$ looked at only there, and $\sum n\log
+    m$."""
+    owners, masses = pair_masses(matrix, left, right)
     if (masses == 0).any():
         at = int(np.argmin(masses))
         where = f"document {owners[at]} with word {matrix.indices[at]}"

@@ -2,8 +2,9 @@ r"""Questions to an aspect model: what is alike, and what goes with what.
 
 Topics.      $p(z \mid w) \propto p(z)p(w \mid z)$, $p(z \mid d) \propto p(z)p(d \mid z)$,
              $p(z \mid d, w) \propto p(z)p(d \mid z)p(w \mid z)$.
-Alike.       Words (documents, topics) are compared by the cosine of the roots of their distributions over topics
-             (topics: over words): the Bhattacharyya coefficient, 1 for equal ones, 0 for disjoint ones.
+Alike.       Words (documents, topics) are compared by the cosine of the roots of their distributions over
+             topics (topics: over words): the Bhattacharyya coefficient, 1 for equal ones, 0 for disjoint
+             ones.
 Together.    $p(w' \mid w) = \sum_z p(w' \mid z)p(z \mid w)$: words that co-occur, smoothed by the topics.
 Cost.        One product of two thin tables.
 References.  Hofmann (1999).

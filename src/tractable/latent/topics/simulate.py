@@ -1,7 +1,8 @@
 r"""Documents drawn from latent Dirichlet allocation: a corpus whose topics are known.
 
-Model.       $\beta_k \sim \mathrm{Dir}(\eta)$, $\theta_d \sim \mathrm{Dir}(\alpha)$, $N_d \sim \mathrm{Poisson}(m)$,
-             $z_{dn} \sim \mathrm{Cat}(\theta_d)$, $w_{dn} \sim \mathrm{Cat}(\beta_{z_{dn}})$.
+Model.       $\beta_k \sim \mathrm{Dir}(\eta)$, $\theta_d \sim \mathrm{Dir}(\alpha)$, $N_d \sim
+             \mathrm{Poisson}(m)$, $z_{dn} \sim \mathrm{Cat}(\theta_d)$, $w_{dn} \sim
+             \mathrm{Cat}(\beta_{z_{dn}})$.
 Cost.        $O(\sum_d N_d \log v)$: uniform numbers are looked up in cumulative probabilities.
 References.  Blei, Ng and Jordan (2003).
 """
@@ -42,7 +43,8 @@ def simulate_corpus(
     word_prior: Any = 0.05,
     topics: Any = None,
 ) -> SimulatedCorpus:
-    """Documents of about `length` words (a Poisson number of that mean; or one whole number for each document).
+    """Documents of about `length` words (a Poisson number of that mean; or one whole number for each
+    document).
 
     `topics` may be given as probabilities, one row per topic, instead of being drawn.
 
