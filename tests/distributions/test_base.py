@@ -49,3 +49,20 @@ def test_new_numbers_of_draws_use_the_program_of_their_bucket():
     inside = jax.jit(lambda key: gamma.sample(key, (5, 8)))(jr.key(0))
     np.testing.assert_allclose(inside, gamma.sample(jr.key(0), (5, 8)), rtol=1e-12)
     assert gamma.sample(jr.key(0), (0,)).shape == (0, 2)
+
+
+def test_new_numbers_of_points_use_the_program_of_their_bucket():
+    counted = count_traces(Gamma._log_prob)
+
+    class Counted(Gamma):
+        def _log_prob(self, x):
+            return counted(self, x)
+
+    gamma, x = Counted(jnp.array([2.0, 0.5]), 1.0), np.linspace(0.1, 3.0, 128).reshape(64, 2)
+    whole = gamma.log_prob(x)
+    for points in (x[:33], x[:40].reshape(5, 8, 2), x[:48].reshape(2, 4, 6, 2)):
+        found = gamma.log_prob(points)
+        assert found.shape == points.shape[:-1]
+        np.testing.assert_array_equal(found.ravel(), whole[: found.size])
+    assert counted.count == 1
+    np.testing.assert_array_equal(jax.jit(lambda y: gamma.log_prob(x[:33]) + y)(0.0), whole[:33])

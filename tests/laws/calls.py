@@ -34,7 +34,8 @@ def draws(k: int) -> Any:
 def densities(k: int) -> Any:
     from tractable.distributions import StudentT
 
-    return StudentT(3.0 + k, 0.0, 1.0).log_prob(0.1 * k)
+    law, points = StudentT(3.0 + k, 0.0, 1.0), np.linspace(-1.0, 1.0, 1100 + 7 * k)
+    return law.log_prob(points), law.cdf(points), law.log_prob(0.1 * k)
 
 
 def minimum(k: int) -> Any:

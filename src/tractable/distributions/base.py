@@ -9,23 +9,28 @@ Cost.        One compiled program per class and shape.
 
 import math
 from abc import abstractmethod
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from tractable._hints import method_hint
-from tractable.bijections.monotone import ends
 from tractable.core.checks import as_float, check, is_concrete, offender, to_device
-from tractable.core.chunks import bucket_size
 from tractable.core.keys import takes_key
 from tractable.core.module import Module, plates
 from tractable.core.numerics import log1mexp, safe_log
-from tractable.core.support import IntegerRange, Support
+from tractable.core.support import Support
 from tractable.core.types import Array, ArrayLike, Key, Scalar, Shape
+from tractable.distributions.leading_axes import (
+    at_points,
+    draws_of,
+    log_prob,
+    map_fields,
+    num_bucketed,
+    quantile,
+    tail,
+    units,
+)
 
 __all__ = ["Distribution", "Univariate", "check_ordered", "log_share"]
 
@@ -35,8 +40,10 @@ class Distribution(Module):
 
     A subclass states the mathematics of one unit: `unit_shape`, `support`, `_log_prob(x)`, `_sample(key, n)`
     and, where they exist, `_mean`, `_variance`, `_entropy`. Leading axes of parameters and of points are
-    handled here, once.
+    handled by `leading_axes`, once.
     """
+
+    elementwise: ClassVar[bool] = False  # whether the hooks take arrays of points: those of `Univariate` do
 
     def __check_init__(self) -> None:
         plates(self)
@@ -92,7 +99,7 @@ class Distribution(Module):
 
     def log_prob(self, x: ArrayLike) -> Array:
         """Log-density at each point of `x`, whose last axes have this distribution's `shape`."""
-        return _log_prob(self, self._points("x", x))
+        return at_points(log_prob, self, self._points("x", x))
 
     def prob(self, x: ArrayLike) -> Array:
         """Density (or mass) at each point of `x`."""
@@ -106,8 +113,7 @@ class Distribution(Module):
         """
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
         count = math.prod(shape)
-        small = 1 << max(count - 1, 0).bit_length()
-        draws = _sample(self, key, shape if count <= 1 else (bucket_size(count) if count > 8 else small,))
+        draws = draws_of(self, key, shape if count <= 1 else (num_bucketed(count),))
         if not is_concrete(draws):
             return draws if count <= 1 else draws[:count].reshape(shape + self.shape)
         if jnp.issubdtype(draws.dtype, jnp.integer):
@@ -127,12 +133,12 @@ class Distribution(Module):
     @property
     def mean(self) -> Array:
         """The expectation of a draw."""
-        return _units(self, type(self)._mean)
+        return units(self, type(self)._mean)
 
     @property
     def variance(self) -> Array:
         """The variance of each entry of a draw."""
-        return _units(self, type(self)._variance)
+        return units(self, type(self)._variance)
 
     @property
     def std(self) -> Array:
@@ -141,7 +147,7 @@ class Distribution(Module):
 
     def entropy(self) -> Scalar:
         r"""$-E[\log p(x)]$ in nats, summed over independent units; differential for densities."""
-        return _units(self, type(self)._entropy).sum()
+        return units(self, type(self)._entropy).sum()
 
     def expand(self, shape: Shape) -> "Distribution":
         """The same distribution with its parameters repeated to the leading axes `shape`, one unit each."""
@@ -156,7 +162,7 @@ class Distribution(Module):
                 return value
             return jnp.broadcast_to(value, extra + jnp.shape(value)[jnp.ndim(value) - rank :])
 
-        return _map_fields(self, spread)
+        return map_fields(self, spread)
 
     def _points(self, name: str, x: ArrayLike) -> Array:
         x = as_float(name, x)
@@ -183,6 +189,8 @@ class Univariate(Distribution):
     The parameters arrive with as many axes as `x`, of length one where they do not vary, so that what depends
     on parameters alone is computed once and not at every point.
     """
+
+    elementwise: ClassVar[bool] = True
 
     @property
     def unit_shape(self) -> Shape:
@@ -229,39 +237,39 @@ class Univariate(Distribution):
             missing = ndim + module_field.metadata["rank"] - jnp.ndim(value)
             return jnp.reshape(value, (1,) * missing + jnp.shape(value))
 
-        return _map_fields(self, align)
+        return map_fields(self, align)
 
     @property
     def mode(self) -> Array:
         """The most probable value of each coordinate; NaN where several values tie."""
-        return _units(self, type(self)._mode)
+        return units(self, type(self)._mode)
 
     def cdf(self, x: ArrayLike) -> Array:
         r"""$P(X \le x)$ for each coordinate."""
-        return _tail(self, self._coordinates("x", x), type(self)._cdf, 0.0, 1.0)
+        return at_points(tail, self, self._coordinates("x", x), type(self)._cdf, 0.0, 1.0)
 
     def survival(self, x: ArrayLike) -> Array:
         r"""$P(X > x)$ for each coordinate, exact where `1 - cdf(x)` has lost its digits."""
-        return _tail(self, self._coordinates("x", x), type(self)._survival, 1.0, 0.0)
+        return at_points(tail, self, self._coordinates("x", x), type(self)._survival, 1.0, 0.0)
 
     def log_cdf(self, x: ArrayLike) -> Array:
         r"""$\log P(X \le x)$ for each coordinate."""
-        return _tail(self, self._coordinates("x", x), type(self)._log_cdf, -jnp.inf, 0.0)
+        return at_points(tail, self, self._coordinates("x", x), type(self)._log_cdf, -jnp.inf, 0.0)
 
     def log_survival(self, x: ArrayLike) -> Array:
         r"""$\log P(X > x)$ for each coordinate."""
-        return _tail(self, self._coordinates("x", x), type(self)._log_survival, 0.0, -jnp.inf)
+        return at_points(tail, self, self._coordinates("x", x), type(self)._log_survival, 0.0, -jnp.inf)
 
     def icdf(self, p: ArrayLike) -> Array:
         r"""The quantile: the smallest $x$ with $P(X \le x) \ge p$, for each coordinate.
 
         NaN outside [0, 1].
         """
-        return _quantile(self, self._coordinates("p", p), False)
+        return at_points(quantile, self, self._coordinates("p", p), False)
 
     def inverse_survival(self, q: ArrayLike) -> Array:
         r"""The smallest $x$ with $P(X > x) \le q$, for each coordinate: exact where $1 - q$ rounds to one."""
-        return _quantile(self, self._coordinates("q", q), True)
+        return at_points(quantile, self, self._coordinates("q", q), True)
 
 
 def check_ordered(low: Array, high: Array, strict: bool = True) -> None:
@@ -285,111 +293,3 @@ def _log_of_share(share: Array, rest: Array) -> Array:
     """The logarithm of a probability, from the other side where it nears one: `-rest` at 1e-30, not zero."""
     large = share > 0.5
     return jnp.where(large, jnp.log1p(-jnp.where(large, rest, 0.0)), safe_log(jnp.where(large, 1.0, share)))
-
-
-def _map_fields(module: Distribution, function) -> Any:
-    """`module` with `function(field, value)` in place of each value."""
-    fields = [f for f in module.__dataclass_fields__.values() if "rank" in f.metadata]
-    values = [function(f, getattr(module, f.name)) for f in fields]
-    return eqx.tree_at(
-        lambda m: [getattr(m, f.name) for f in fields], module, values, is_leaf=lambda v: v is None
-    )
-
-
-@jax.jit
-def _log_prob(distribution: Distribution, x: Array) -> Array:
-    shape = distribution.shape
-    lead = x.shape[: x.ndim - len(shape)]
-    if isinstance(distribution, Univariate):
-        each = distribution._aligned(x.ndim)
-        return _guarded(each, each._log_prob, x).sum(tuple(range(len(lead), x.ndim)))
-    units = plates(distribution)
-    flat = x.reshape((math.prod(lead), math.prod(units), *distribution.unit_shape))
-
-    def unit(d, point):
-        return _guarded(d, d._log_prob, point)
-
-    if units == ():
-        return jax.vmap(unit, (None, 0))(distribution, flat[:, 0]).reshape(lead)
-    each = _flatten_units(distribution, units)
-    return jax.vmap(jax.vmap(unit), (None, 0))(each, flat).sum(-1).reshape(lead)
-
-
-def _guarded(distribution: Distribution, log_prob, x: Array) -> Array:
-    support = distribution.support
-    inside = support.contains(x)
-    widened = jnp.asarray(inside).reshape(jnp.shape(inside) + (1,) * support.ndim)
-    safe = jnp.where(widened, x, support.interior(x).astype(x.dtype))
-    values = log_prob(safe)
-    values = jnp.broadcast_to(values, x.shape) if isinstance(distribution, Univariate) else values
-    ok = inside if jnp.shape(inside) == values.shape else jnp.all(inside)
-    unknown = jnp.isnan(x) if values.shape == x.shape else jnp.isnan(x).any()
-    return jnp.where(unknown, jnp.nan, jnp.where(ok, values, -jnp.inf))
-
-
-@partial(jax.jit, static_argnums=2)
-def _sample(distribution: Distribution, key: Key, shape: Shape) -> Array:
-    if isinstance(distribution, Univariate):
-        full = shape + distribution.shape
-        draws = distribution._aligned(len(full))._sample(key, full)
-        check(draws.shape == full, "_sample(key, n)", f"an array of shape {full}", f"shape {draws.shape}")
-        return draws
-    units = plates(distribution)
-    if units == ():
-        return distribution._sample(key, math.prod(shape)).reshape(shape + distribution.shape)
-    each = _flatten_units(distribution, units)
-    keys = jax.random.split(key, math.prod(units))
-    draws = jax.vmap(lambda d, k: d._sample(k, math.prod(shape)), out_axes=1)(each, keys)
-    return draws.reshape(shape + distribution.shape)
-
-
-@partial(jax.jit, static_argnums=1)
-def _units(distribution: Distribution, hook) -> Array:
-    if isinstance(distribution, Univariate):
-        return jnp.broadcast_to(hook(distribution.expand(distribution.shape)), distribution.shape)
-    units = plates(distribution)
-    if units == ():
-        return hook(distribution)
-    out = jax.vmap(hook)(_flatten_units(distribution, units))
-    return out.reshape(units + out.shape[1:])
-
-
-def _flatten_units(distribution: Distribution, units: Shape) -> Any:
-    """The distribution with all its leading parameter axes as one: a stack that `vmap` takes apart."""
-
-    def flatten(module_field, value):
-        rank = module_field.metadata["rank"]
-        return value.reshape((math.prod(units), *value.shape[value.ndim - rank :]))
-
-    return _map_fields(distribution.expand(units), flatten)
-
-
-def _ends(support: Support) -> tuple[Any, Any]:
-    """The least and the greatest number of a support on the line."""
-    found = ends(support)
-    if found is None:  # whole numbers, and sets without ends
-        return getattr(support, "low", -jnp.inf), getattr(support, "high", jnp.inf)
-    return found.low, found.high
-
-
-@partial(jax.jit, static_argnums=(2, 3, 4))
-def _tail(distribution: Univariate, x: Array, hook, below: float, above: float) -> Array:
-    each = distribution._aligned(x.ndim)
-    support = each.support
-    low, high = _ends(support)
-    x = jnp.floor(x) if isinstance(support, IntegerRange) else x
-    is_below, is_above = (x < low) | (x == -jnp.inf), (x >= high) | (x == jnp.inf)
-    outside = is_below | is_above | jnp.isnan(x)
-    values = hook(each, jnp.where(outside, support.interior(x).astype(x.dtype), x))
-    return jnp.where(is_below, below, jnp.where(is_above, above, jnp.where(outside, jnp.nan, values)))
-
-
-@partial(jax.jit, static_argnums=2)
-def _quantile(distribution: Univariate, p: Array, upper: bool) -> Array:
-    each = distribution._aligned(p.ndim)
-    low, high = _ends(each.support)
-    inner = (p > 0) & (p < 1)
-    values = (each._inverse_survival if upper else each._icdf)(jnp.where(inner, p, 0.5))
-    first, last = (high, low) if upper else (low, high)
-    ends = jnp.where(p == 0, first, jnp.where(p == 1, last, jnp.nan))
-    return jnp.where(inner, values, ends).astype(p.dtype)

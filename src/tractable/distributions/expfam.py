@@ -24,7 +24,8 @@ from tractable.core.checks import as_float, check, check_entries, check_nonnegat
 from tractable.core.module import Module, plates
 from tractable.core.support import Support
 from tractable.core.types import Array, ArrayLike, Float, Scalar
-from tractable.distributions.base import Distribution, Univariate, _flatten_units
+from tractable.distributions.base import Distribution, Univariate
+from tractable.distributions.leading_axes import flatten_units
 
 __all__ = [
     "ExponentialFamily", "Statistics", "check_rows", "expfam_entropy", "expfam_kl", "expfam_log_prob",
@@ -226,7 +227,7 @@ def per_unit(
     if units == () or (isinstance(members[0], Univariate) and not pointwise):
         return function(*members, *arrays)
     n = math.prod(units)
-    each = tuple(_flatten_units(member, units) for member in members)
+    each = tuple(flatten_units(member, units) for member in members)
     flat = jax.tree.map(lambda a: a.reshape((n, *a.shape[len(units) :])), arrays)
     return jax.tree.map(lambda a: a.reshape(units + a.shape[1:]), jax.vmap(function)(*each, *flat))
 

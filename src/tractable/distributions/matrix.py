@@ -19,7 +19,8 @@ from tractable.core.linalg import log_det, psd_factor
 from tractable.core.module import field
 from tractable.core.support import Support, correlation_cholesky, positive, real
 from tractable.core.types import Array, Float, Shape
-from tractable.distributions.base import Distribution, _units
+from tractable.distributions.base import Distribution
+from tractable.distributions.leading_axes import units
 from tractable.distributions.special import log_beta
 from tractable.distributions.supports import positive_definite
 from tractable.distributions.wishart import InverseWishart, Wishart
@@ -113,7 +114,7 @@ class LKJCholesky(Distribution):
     @property
     def mode(self) -> Array:
         r"""The identity for $\eta > 1$; NaN for $\eta \le 1$, where no single point is most probable."""
-        return _units(self, type(self)._mode)
+        return units(self, type(self)._mode)
 
     def _shapes(self) -> tuple[Array, Array]:
         """$a_k$ and $b_k$ for the rows below the first."""

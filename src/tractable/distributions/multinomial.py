@@ -19,9 +19,10 @@ from tractable.core.numerics import log1mexp, log_softmax, safe_log, softmax
 from tractable.core.support import Support, counts, log_weights, positive, simplex
 from tractable.core.types import Array, ArrayLike, Float, Scalar, Shape
 from tractable.distributions.atoms import one_of_probs_or_logits
-from tractable.distributions.base import Distribution, _units
+from tractable.distributions.base import Distribution
 from tractable.distributions.counting import log_shares, sample_multinomial
 from tractable.distributions.expfam import ExponentialFamily
+from tractable.distributions.leading_axes import units
 from tractable.distributions.samplers import whole
 from tractable.distributions.special import log_binomial, log_poisson
 from tractable.distributions.sums import sum_over_counts
@@ -67,7 +68,7 @@ class Multinomial(ExponentialFamily):
     @property
     def covariance(self) -> Array:
         r"""$n\,(\mathrm{diag}(\mu) - \mu\mu^\top)$."""
-        return _units(self, type(self)._covariance)
+        return units(self, type(self)._covariance)
 
     @property
     def natural(self):
@@ -147,7 +148,7 @@ class DirichletMultinomial(Distribution):
     @property
     def covariance(self) -> Array:
         r"""$n \frac{n + A}{1 + A} (\mathrm{diag}(\mu) - \mu\mu^\top)$ with $\mu = \alpha / A$."""
-        return _units(self, type(self)._covariance)
+        return units(self, type(self)._covariance)
 
     def _log_prob(self, x):
         return self._constant() + self._factor(x, self.concentration).sum()

@@ -21,9 +21,10 @@ from tractable.core.module import field
 from tractable.core.numerics import safe_log
 from tractable.core.support import Support, positive, real, simplex
 from tractable.core.types import Array, Float, Scalar, Shape
-from tractable.distributions.base import Distribution, _units
+from tractable.distributions.base import Distribution
 from tractable.distributions.counting import log_shares
 from tractable.distributions.expfam import ExponentialFamily
+from tractable.distributions.leading_axes import units
 from tractable.distributions.multinomial import (
     DirichletMultinomial,
     Multinomial,
@@ -63,12 +64,12 @@ class Dirichlet(ExponentialFamily):
     @property
     def mode(self) -> Array:
         r"""$(\alpha_k - 1) / \sum_j (\alpha_j - 1)$ for $\alpha_k \ge 1$, not all 1; else NaN."""
-        return _units(self, type(self)._mode)
+        return units(self, type(self)._mode)
 
     @property
     def covariance(self) -> Array:
         r"""$(\mathrm{diag}(m) - mm^\top) / (1 + \sum_k \alpha_k)$ with $m$ the mean."""
-        return _units(self, type(self)._covariance)
+        return units(self, type(self)._covariance)
 
     @property
     def natural(self):
@@ -156,12 +157,12 @@ class MultivariateStudentT(Distribution):
     @property
     def mode(self) -> Array:
         r"""$\mu$."""
-        return _units(self, type(self)._mode)
+        return units(self, type(self)._mode)
 
     @property
     def covariance(self) -> Array:
         r"""$S\,\nu / (\nu - 2)$."""
-        return _units(self, type(self)._covariance)
+        return units(self, type(self)._covariance)
 
     def _log_prob(self, x):
         v, d = self.degrees, x.size

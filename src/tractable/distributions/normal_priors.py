@@ -29,8 +29,8 @@ from tractable.core.linalg import log_det, psd_factor, symmetrise
 from tractable.core.module import field
 from tractable.core.support import Support, positive, real
 from tractable.core.types import Array, Float, Shape
-from tractable.distributions.base import _units
 from tractable.distributions.expfam import ExponentialFamily
+from tractable.distributions.leading_axes import units
 from tractable.distributions.supports import positive_definite
 from tractable.distributions.wishart import InverseWishart, check_degrees, degrees_from_gap
 
@@ -130,7 +130,7 @@ class NormalGamma(ExponentialFamily):
     @property
     def mode(self) -> Array:
         r"""$(m, (a - 1/2)/b)$ for $a \ge 1/2$; NaN for less, where the density is unbounded."""
-        return _units(self, type(self)._mode)
+        return units(self, type(self)._mode)
 
     @property
     def natural(self):
@@ -228,7 +228,7 @@ class NormalInverseWishart(ExponentialFamily):
     @property
     def mode(self) -> Array:
         r"""$(m, \Psi / (\nu + d + 2))$."""
-        return _units(self, type(self)._mode)
+        return units(self, type(self)._mode)
 
     @property
     def natural(self):

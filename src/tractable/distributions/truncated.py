@@ -25,9 +25,10 @@ from tractable.core.numerics import logdiffexp
 from tractable.core.support import IntegerRange, Support, bounded, extended_real, integer_range
 from tractable.core.types import Array, Float, Shape
 from tractable.distributions.atoms import Atomic, Atoms
-from tractable.distributions.base import Univariate, _ends, _tail, check_ordered, log_share
+from tractable.distributions.base import Univariate, check_ordered, log_share
 from tractable.distributions.continuous import Normal
 from tractable.distributions.discrete import DiscreteUniform
+from tractable.distributions.leading_axes import ends_of, tail
 from tractable.distributions.samplers import whole
 from tractable.distributions.sums import sum_over_counts
 from tractable.distributions.tailed import Counts
@@ -80,7 +81,7 @@ class Truncated(Univariate):
         inner = self.base.support
         if isinstance(inner, Atoms):
             return inner
-        first, last = _ends(inner)
+        first, last = ends_of(inner)
         low, high = jnp.maximum(self.low, first), jnp.minimum(self.high, last)
         counted = isinstance(inner, IntegerRange)
         return integer_range(jnp.ceil(low), jnp.floor(high)) if counted else bounded(low, high)
@@ -174,7 +175,7 @@ class Truncated(Univariate):
     def _mode(self):
         if isinstance(self.base, Atomic):
             return self.base._mode_within(self.low[..., None], self.high[..., None])
-        first, last = _ends(self.support)  # from its peak on a density of one peak falls
+        first, last = ends_of(self.support)  # from its peak on a density of one peak falls
         return jnp.clip(self.base._mode(), first, last)
 
     def _expectation(self, function: Callable[[Array], Array]) -> Array:
@@ -216,8 +217,8 @@ def _log_between(base: Univariate, start: Array, end: Array) -> tuple[Array, Arr
     """
     ends = jnp.stack(jnp.broadcast_arrays(start, end))
     base = base._aligned(ends.ndim)
-    below, until = _tail(base, ends, type(base)._log_cdf, -jnp.inf, 0.0)
-    beyond, above = _tail(base, ends, type(base)._log_survival, 0.0, -jnp.inf)
+    below, until = tail(base, ends, type(base)._log_cdf, -jnp.inf, 0.0)
+    beyond, above = tail(base, ends, type(base)._log_survival, 0.0, -jnp.inf)
     upper, lower = below > _LOG_HALF, until < _LOG_HALF
     a = jnp.where(upper, beyond, jnp.where(lower, until, 0.0))
     b = jnp.where(upper, above, jnp.where(lower, below, jnp.logaddexp(below, above)))

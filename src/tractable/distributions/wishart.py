@@ -24,8 +24,8 @@ from tractable.core.linalg import log_det, psd_factor, symmetrise
 from tractable.core.module import field
 from tractable.core.support import Support, positive
 from tractable.core.types import Array, Float, Key, Scalar, Shape
-from tractable.distributions.base import _units
 from tractable.distributions.expfam import ExponentialFamily
+from tractable.distributions.leading_axes import units
 from tractable.distributions.supports import positive_definite
 
 __all__ = ["InverseWishart", "Wishart", "check_degrees", "degrees_from_gap", "multidigamma"]
@@ -68,7 +68,7 @@ class Wishart(_Scatter):
     @property
     def mode(self) -> Array:
         r"""$(n - d - 1) V$ for $n \ge d + 1$; NaN for fewer degrees, where the density is unbounded."""
-        return _units(self, type(self)._mode)
+        return units(self, type(self)._mode)
 
     @property
     def natural(self):
@@ -132,7 +132,7 @@ class InverseWishart(_Scatter):
     @property
     def mode(self) -> Array:
         r"""$\Psi / (n + d + 1)$."""
-        return _units(self, type(self)._mode)
+        return units(self, type(self)._mode)
 
     @property
     def natural(self):
