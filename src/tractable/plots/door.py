@@ -60,6 +60,29 @@ KINDS: dict[str, dict[str, str]] = {
     "optim.autodiff.differences:StepStudy": {"steps": "optim:plot_step_study"},
     "supervised.trees.tree:Tree": {"tree": "trees:TreeDisplay.from_model"},
     "supervised.svm.study:BandwidthStudy": {"bandwidths": "margins:BandwidthDisplay.from_model"},
+    "latent.hierarchical.tree:ClusteringTree": {
+        "dendrogram": "hierarchical:plot_dendrogram",
+        "heatmap": "hierarchical:plot_clustered_heatmap",
+    },
+    "latent.manifold.classical:ClassicalEmbedding": {
+        "embedding": "embeddings:plot_embedding",
+        "shepard": "embeddings:plot_shepard",
+    },
+    "latent.manifold.smacof:StressEmbedding": {
+        "embedding": "embeddings:plot_embedding",
+        "shepard": "embeddings:plot_shepard",
+    },
+    "latent.manifold.graph:GeodesicEmbedding": {"embedding": "embeddings:plot_embedding"},
+    "latent.manifold.graph:Eigenmaps": {"embedding": "embeddings:plot_embedding"},
+    "latent.manifold.lle:LinearPatches": {"embedding": "embeddings:plot_embedding"},
+    "estimators.hierarchical:AgglomerativeClustering": {
+        "dendrogram": "hierarchical:plot_dendrogram",
+        "heatmap": "hierarchical:plot_clustered_heatmap",
+    },
+    "estimators.manifold:_Embedding": {
+        "embedding": "embeddings:plot_embedding",
+        "shepard": "embeddings:plot_shepard",
+    },
     "estimators.gaussian_process:GaussianProcessRegressor": {
         "process": "gaussian_process:ProcessDisplay.from_model"
     },
