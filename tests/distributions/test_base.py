@@ -65,4 +65,5 @@ def test_new_numbers_of_points_use_the_program_of_their_bucket():
         assert found.shape == points.shape[:-1]
         np.testing.assert_array_equal(found.ravel(), whole[: found.size])
     assert counted.count == 1
-    np.testing.assert_array_equal(jax.jit(lambda y: gamma.log_prob(x[:33]) + y)(0.0), whole[:33])
+    inside = jax.jit(lambda y: gamma.log_prob(x[:33]) + y)(0.0)  # another program: equal to rounding
+    np.testing.assert_allclose(inside, whole[:33], rtol=1e-14)
