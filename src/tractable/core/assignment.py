@@ -120,11 +120,10 @@ def nearest_centres(rows: Any, centres: Any, origin: Any = None) -> Nearest:
 def in_spans(work: Callable[[slice], Any], num_rows: int, row_work: float = 1e3) -> list[Any]:
     """`work` of each span of rows, in order, computed in threads where there is much of it."""
     spans = [slice(low, min(low + _SPAN, num_rows)) for low in range(0, num_rows, _SPAN)]
-    if len(spans) == 1 or num_rows * row_work < 1e7:
-        with one_blas_thread(len(spans) > 1):
-            return [work(span) for span in spans]
+    if len(spans) == 1:
+        return [work(span) for span in spans]
     with one_blas_thread():
-        return list(in_threads(work, spans))
+        return list(in_threads(work, spans) if num_rows * row_work > 1e7 else map(work, spans))
 
 
 def block_rows(num_centres: int) -> int:

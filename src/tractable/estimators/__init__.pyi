@@ -16,6 +16,9 @@ from tractable.estimators.gaussian_process_classifier import (
 )
 from tractable.estimators.hierarchical import AgglomerativeClustering as AgglomerativeClustering
 from tractable.estimators.kernel_ridge import KernelRidgeRegressor as KernelRidgeRegressor
+from tractable.estimators.kmeans import KMeans as KMeans
+from tractable.estimators.kmeans import KMedoids as KMedoids
+from tractable.estimators.kmeans import MiniBatchKMeans as MiniBatchKMeans
 from tractable.estimators.linear import LassoRegressor as LassoRegressor
 from tractable.estimators.linear import LinearRegressor as LinearRegressor
 from tractable.estimators.linear import RecursiveRegressor as RecursiveRegressor

@@ -9,6 +9,16 @@ from tractable.latent.factor.sparse import SparseComponents as SparseComponents
 from tractable.latent.hierarchical.agglomerative import agglomerate as agglomerate
 from tractable.latent.hierarchical.divisive import bisecting_kmeans as bisecting_kmeans
 from tractable.latent.hierarchical.divisive import diana as diana
+from tractable.latent.kmeans.choice import choose_num_clusters as choose_num_clusters
+from tractable.latent.kmeans.choice import silhouette as silhouette
+from tractable.latent.kmeans.costs import cluster_costs as cluster_costs
+from tractable.latent.kmeans.costs import partition as partition
+from tractable.latent.kmeans.medoids import k_medoids as k_medoids
+from tractable.latent.kmeans.mini_batch import mini_batch_k_means as mini_batch_k_means
+from tractable.latent.kmeans.model import KMeans as KMeans
+from tractable.latent.kmeans.variants import k_centre as k_centre
+from tractable.latent.kmeans.variants import k_medians as k_medians
+from tractable.latent.kmeans.variants import spherical_k_means as spherical_k_means
 from tractable.latent.manifold.classical import classical_mds as classical_mds
 from tractable.latent.manifold.graph import isomap as isomap
 from tractable.latent.manifold.graph import laplacian_eigenmaps as laplacian_eigenmaps
