@@ -60,11 +60,13 @@ def scores(quadratics: Quadratics, rows: Any) -> Values:
     """
     xp = namespace(quadratics, rows)
     offset, mean, root = (xp.asarray(a) for a in quadratics)
-    columns = [
-        ((((rows - mean[k]) @ root[k]) if root.ndim == 3 else (rows - mean[k]) * root[k]) ** 2).sum(-1)
-        for k in range(len(mean))
-    ]
-    return offset - 0.5 * xp.stack(columns, -1)
+    rows = xp.asarray(rows)
+
+    def distance(k: int) -> Any:
+        away = rows - mean[k][None]
+        return ((away @ root[k] if root.ndim == 3 else away * root[k][None]) ** 2).sum(-1)
+
+    return offset[None] - 0.5 * xp.stack([distance(k) for k in range(len(mean))], -1)
 
 
 def soft_moments(quadratics: Quadratics, rows: Any, weights: Any, centre: Any) -> tuple[SoftMoments, Any]:
@@ -96,7 +98,7 @@ def soft_moments(quadratics: Quadratics, rows: Any, weights: Any, centre: Any) -
 def weigh_moments(rows: Any, shares: Any, centre: Any, full: bool = True) -> SoftMoments:
     """The moments of rows of which each component owns the given share `(n, k)`."""
     xp = namespace(rows, shares, centre)
-    away = xp.asarray(rows) - xp.asarray(centre)
+    shares, away = xp.asarray(shares), xp.asarray(rows) - xp.asarray(centre)[None]
     first = shares.T @ away
     if not full:
         return SoftMoments(shares.sum(0), first, shares.T @ away**2)
@@ -166,7 +168,9 @@ class _Sums(NamedTuple):
         for i in range(0, len(rows), _BLOCK):
             away = np.subtract(rows[i : i + _BLOCK].T, self.centre[:, None], order="C")
             block = self._features(away, features[:, : away.shape[1]])
-            joint = scores(self.quadratics, away.T).T if self.coefficients is None else self.coefficients @ block
+            joint = (
+                scores(self.quadratics, away.T).T if self.coefficients is None else self.coefficients @ block
+            )
             heights = _normalise(joint)
             share = weights[i : i + _BLOCK]
             joint *= share

@@ -24,11 +24,12 @@ import scipy.special
 from jax.scipy.special import digamma
 
 from tractable.core.checks import as_float, check, check_count, check_finite, check_shape, namespace
+from tractable.core.chunks import weighted_rows
 from tractable.core.iterate import Run
 from tractable.core.keys import takes_key
 from tractable.core.module import Module
-from tractable.core.numerics import one_hot, softmax
-from tractable.core.seeding import far_apart, nearest_of
+from tractable.core.numerics import softmax
+from tractable.core.seeding import far_apart
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar, Values
 from tractable.distributions.divergence import kl
 from tractable.distributions.mixture import Mixture
@@ -61,17 +62,36 @@ class BayesianMixture(Module):
 
     @staticmethod
     def start(
-        key: Key, rows: ArrayLike, prior_weights: Dirichlet, prior_component: NormalInverseWishart
+        key: Key,
+        rows: ArrayLike,
+        prior_weights: Dirichlet,
+        prior_component: NormalInverseWishart,
+        weights: ArrayLike | None = None,
     ) -> "BayesianMixture":
         """The posterior when each row belongs to the nearest of `k` rows chosen far apart."""
-        xs = as_float("rows", rows)
+        xs, amount = weighted_rows(rows, weights)
         k = prior_weights.concentration.shape[0]
         check_shape("rows", xs, (None, prior_component.loc.shape[0]))
         check(xs.shape[0] >= k, "rows", f"at least as many as components ({k})", xs.shape[0])
-        shares = one_hot(nearest_of(xs, xs[far_apart(key, xs, k)]), k)
+        seeds = xs[np.asarray(far_apart(key, xs, k, weights=weights))]
+        nearest = scores(Quadratics(np.zeros(k), seeds, np.ones(seeds.shape)), xs).argmax(1)
+        return BayesianMixture.labelled(xs, nearest, prior_weights, prior_component, amount)
+
+    @staticmethod
+    def labelled(
+        rows: ArrayLike,
+        labels: ArrayLike,
+        prior_weights: Dirichlet,
+        prior_component: NormalInverseWishart,
+        weights: ArrayLike | None = None,
+    ) -> "BayesianMixture":
+        """The posterior when each row belongs to the component of its label."""
+        xs, amount = weighted_rows(rows, weights)
+        k = prior_weights.concentration.shape[0]
+        shares = np.eye(k)[np.asarray(labels)] * amount[:, None]
         repeated: Any = prior_component.expand((k,))
         empty = BayesianMixture(prior_weights, prior_component, prior_weights, repeated)
-        return _absorb(empty, xs, shares)
+        return empty.m_step(weigh_moments(xs, shares, prior_component.loc))
 
     @property
     def dim(self) -> int:
@@ -86,6 +106,13 @@ class BayesianMixture(Module):
     def num_active(self, least: float = 1.0) -> int:
         """The number of components expected to hold at least `least` rows."""
         return int((np.asarray(self.expected_counts) >= least).sum())
+
+    def reordered(self, order: ArrayLike) -> "BayesianMixture":
+        """The same posterior with its components in another order."""
+        place = np.asarray(order)
+        moved: Any = jax.tree.map(lambda leaf: np.asarray(leaf)[place], (self.weights, self.components))
+        prior = Dirichlet(np.asarray(self.prior_weights.concentration)[place])
+        return BayesianMixture(prior, self.prior_component, *moved)
 
     def quadratics(self) -> Quadratics:
         r"""$E\log\pi_k + E\log N(x; \mu_k, \Sigma_k)$ as quadratic scores of $x$."""
@@ -144,6 +171,7 @@ def bayesian_mixture(
     num_components: int,
     *,
     key: Key,
+    weights: ArrayLike | None = None,
     concentration: float = 1e-3,
     prior_component: NormalInverseWishart | None = None,
     num_restarts: int = 4,
@@ -158,40 +186,40 @@ def bayesian_mixture(
     check_finite("rows", xs)
     k = check_count("num_components", num_components, 2)
     check(concentration > 0, "concentration", "positive", concentration)
-    prior = default_prior(xs, k) if prior_component is None else prior_component
-    weights = Dirichlet(jnp.full(k, concentration))
+    prior = default_prior(xs, k, weights) if prior_component is None else prior_component
+    shares = Dirichlet(np.full(k, float(concentration)))
     keys = jr.split(key, check_count("num_restarts", num_restarts))
-    starts = [BayesianMixture.start(keys[i], xs, weights, prior) for i in range(num_restarts)]
-    return prune(best_of(starts, xs, EM(tol, max_steps)), xs, EM(tol, max_steps))
+    starts = [BayesianMixture.start(keys[i], xs, shares, prior, weights) for i in range(num_restarts)]
+    algorithm = EM(tol, max_steps)
+    return prune(best_of(starts, xs, algorithm, weights=weights), xs, algorithm, weights)
 
 
-def prune(found: Run, rows: ArrayLike, algorithm: EM) -> Run:
+def prune(found: Run, rows: ArrayLike, algorithm: EM, weights: ArrayLike | None = None) -> Run:
     """Empty components one at a time, the smallest first, as long as that raises the ELBO after a new climb:
     two components that share one cluster are a local optimum which no sweep leaves."""
     counts = np.asarray(found.state.expected_counts)
     for k in np.argsort(counts):
         if counts[k] < 1:
             continue
-        shorter = algorithm.fit(_without(found.state, jnp.asarray(k)), rows)
+        shorter = algorithm.fit(_without(found.state, jnp.asarray(k)), rows, weights=weights)
         if shorter.status.ok and shorter.values[-1] > found.values[-1]:
-            return prune(shorter, rows, algorithm)
+            return prune(shorter, rows, algorithm, weights)
     return found
 
 
-def default_prior(xs: Array, k: int) -> NormalInverseWishart:
-    d = xs.shape[1]
-    spread = xs.var(0)
-    constant = np.flatnonzero(np.asarray(spread) == 0).tolist()
+def default_prior(
+    xs: ArrayLike, k: int, weights: ArrayLike | None = None, *, constant_spread: float = 0.0
+) -> NormalInverseWishart:
+    """Centred on the rows, with their spread: clusters are narrower than the whole, and k share its volume.
+    A constant column is refused, or has this part of its square (at least of one) as its variance."""
+    rows, shares = weighted_rows(xs, weights)
+    d = rows.shape[1]
+    centre = shares @ rows / shares.sum()
+    spread = shares @ (rows - centre) ** 2 / shares.sum()
+    spread = np.where(spread == 0, constant_spread * np.maximum(centre**2, 1.0), spread)
+    constant = np.flatnonzero(spread == 0).tolist()
     check(not constant, "rows", "free of constant columns", f"columns {constant} constant", "Drop them.")
-    # clusters are narrower than the whole: k of them share its volume
-    return NormalInverseWishart(
-        xs.mean(0), jnp.asarray(0.05), jnp.asarray(d + 2.0), jnp.diag(spread) * k ** (-2 / d)
-    )
-
-
-@jax.jit
-def _absorb(model: BayesianMixture, rows: Array, shares: Array) -> BayesianMixture:
-    return model.m_step(weigh_moments(rows, shares, model.prior_component.loc))
+    return NormalInverseWishart(centre, np.asarray(0.05), np.asarray(d + 2.0), np.diag(spread) * k ** (-2 / d))
 
 
 @jax.jit

@@ -105,7 +105,7 @@ class Diagonal(Spread):
 
     def dense(self, k, dim):
         xp = namespace(self.variance)
-        return xp.asarray(self.variance)[:, :, None] * xp.eye(dim)
+        return xp.asarray(self.variance)[:, :, None] * xp.eye(dim)[None]
 
     def roots(self, k, dim):
         xp = namespace(self.variance)
@@ -115,7 +115,7 @@ class Diagonal(Spread):
     def fitted(self, divisor, scatter, floor):
         own, xp = divisor > 0, namespace(divisor, scatter, self.variance)
         mean = scatter / xp.where(own, divisor, 1.0)[:, None]
-        return Diagonal(xp.where(own[:, None], xp.maximum(mean, floor), xp.asarray(self.variance)))
+        return Diagonal(xp.where(own[:, None], xp.maximum(mean, floor[None]), xp.asarray(self.variance)))
 
     def num_parameters(self, k, dim):
         return k * dim
@@ -133,7 +133,7 @@ class Spherical(Spread):
 
     def dense(self, k, dim):
         xp = namespace(self.variance)
-        return xp.asarray(self.variance)[:, None, None] * xp.eye(dim)
+        return xp.asarray(self.variance)[:, None, None] * xp.eye(dim)[None]
 
     def roots(self, k, dim):
         xp = namespace(self.variance)
@@ -176,7 +176,7 @@ class LowRank(Spread):
     def dense(self, k, dim):
         xp = namespace(self.loadings, self.noise)
         loadings = xp.asarray(self.loadings)
-        return loadings @ loadings.swapaxes(1, 2) + xp.asarray(self.noise)[:, :, None] * xp.eye(dim)
+        return loadings @ loadings.swapaxes(1, 2) + xp.asarray(self.noise)[:, :, None] * xp.eye(dim)[None]
 
     def fitted(self, divisor, scatter, floor):
         own, xp = divisor > 0, namespace(divisor, scatter, self.noise)
@@ -236,7 +236,7 @@ def _clip(cov: Any, floor: Any) -> Any:
     unit = xp.sqrt(xp.asarray(floor))
     if xp is np and not (unit > 0).all():  # no floor
         return cov
-    scale = unit[:, None] * unit[None, :]
+    scale = (unit[:, None] * unit[None, :]).reshape((1,) * (cov.ndim - 2) + (len(unit),) * 2)
     values, vectors = xp.linalg.eigh(cov / scale)
     low = values[..., 0] < 1
     if xp is np and not low.any():
@@ -250,11 +250,11 @@ def _factor_step(loadings: Any, noise: Any, cov: Any, floor: Any) -> tuple[Any, 
     S\beta^\top(I - \beta\Lambda + \beta S\beta^\top)^{-1}$, $\psi' = \mathrm{diag}(S - \Lambda'\beta S)$."""
     xp = namespace(loadings, noise, cov)
     scaled = loadings / noise[:, :, None]
-    eye = xp.eye(loadings.shape[-1])
+    eye = xp.eye(loadings.shape[-1])[None]
     inner = xp.linalg.inv(eye + loadings.swapaxes(1, 2) @ scaled)  # Woodbury: $\beta = (I + \ldots)^{-1}$ ...
     beta = inner @ scaled.swapaxes(1, 2)
     cross = cov @ beta.swapaxes(1, 2)
     second = inner + beta @ cross
     new = cross @ xp.linalg.inv(second)
     left = xp.diagonal(cov, axis1=1, axis2=2) - (new * cross).sum(-1)
-    return new, xp.maximum(left, xp.maximum(floor, 1e-12 * xp.diagonal(cov, axis1=1, axis2=2)))
+    return new, xp.maximum(left, xp.maximum(floor[None], 1e-12 * xp.diagonal(cov, axis1=1, axis2=2)))

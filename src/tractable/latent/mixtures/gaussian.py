@@ -223,7 +223,7 @@ class GaussianMixture(Module):
         owns = count > 0
         safe = xp.where(owns, count, 1.0)[:, None]
         away = first / safe
-        means = xp.where(owns[:, None], xp.asarray(self.centre) + away, xp.asarray(self.means))
+        means = xp.where(owns[:, None], xp.asarray(self.centre)[None] + away, xp.asarray(self.means))
         outer = away[:, :, None] * first[:, None, :] if self.spread.needs_full else away * first
         spread = self.spread.fitted(divisor, second - outer, xp.asarray(self.least))
         return self._moved(labels / labels.sum(), means, spread)
@@ -232,7 +232,7 @@ class GaussianMixture(Module):
         r"""$Q = E[\log p(X, Z)]$ from statistics: $\sum_k N_k\log w_k - \frac12[N_k\log|\Sigma_k| +
         \mathrm{tr}\,\Sigma_k^{-1}\sum_n r_{nk}(x_n - \mu_k)(x_n - \mu_k)^\top + N_kd\log 2\pi]$."""
         weights, means, centre = (jnp.asarray(a) for a in (self.weights, self.means, self.centre))
-        away = means - jax.lax.stop_gradient(centre)
+        away = means - jax.lax.stop_gradient(centre)[None]
         root, log_det = self.spread.roots(self.num_components, self.dim)
         moments = stats.moments
         labels = jnp.where(stats.labels > 0, stats.labels * jnp.log(jnp.where(weights > 0, weights, 1.0)), 0.0)

@@ -19,7 +19,7 @@ from tractable.core.verdict import Verdict
 from tractable.distributions.gaussian import Gaussian
 from tractable.distributions.normal_priors import NormalInverseWishart
 from tractable.inference.expectation_maximisation.prior import WithPrior
-from tractable.latent.mixtures.covariances import Tied
+from tractable.latent.mixtures.covariances import Full, Tied
 from tractable.latent.mixtures.gaussian import GaussianMixture, MixtureStatistics, SoftMoments
 
 __all__ = ["judge", "singular_path", "with_prior"]
@@ -31,11 +31,17 @@ def judge(model: GaussianMixture) -> Verdict:
     >>> judge(GaussianMixture([0.5, 0.5], [[0.0], [9.0]], np.ones((2, 1, 1))))
     Sound: 2 components above the floor.
     """
-    k = model.num_components
-    low = np.flatnonzero(model.spread.on_floor(k, model.least)).tolist()
+    k, least = model.num_components, np.asarray(model.least)
+    variance = np.diagonal(np.asarray(model.covariances), axis1=1, axis2=2)
+    constant = np.flatnonzero((least > 0) & (variance <= (1 + 1e-6) * least).all(0)).tolist()
+    moving = np.setdiff1d(np.arange(model.dim), constant)
+    low = [] if not len(moving) else np.flatnonzero(_below(model, moving)).tolist()
     empty = np.flatnonzero(np.asarray(model.weights) == 0).tolist()
-    numbers = {"num_on_floor": len(low), "num_empty": len(empty), "on_floor": low, "empty": empty}
+    numbers = {"num_on_floor": len(low), "num_empty": len(empty), "num_constant": len(constant)}
+    numbers |= {"on_floor": low, "empty": empty, "constant": constant}
     said = []
+    if constant:
+        said.append(f"Columns {constant} are constant: they have no density, and stand on the floor. Drop them.")
     if low:
         said.append(
             f"Components {low} lie on the floor of the covariance: without it the likelihood would grow without "
@@ -87,6 +93,14 @@ def with_prior(
     moments = SoftMoments(np.full(k, kappa), np.tile(kappa * away, (k, 1)), np.stack([second] * k))
     divisor = np.full(k, (float(component.degrees) + dim + 2) / share)
     return WithPrior(model, MixtureStatistics(alpha - 1, divisor, moments))
+
+
+def _below(model: GaussianMixture, columns: np.ndarray) -> np.ndarray:
+    """Which components lie on the floor, judged by some of the columns."""
+    if len(columns) == model.dim:
+        return model.spread.on_floor(model.num_components, model.least)
+    cov = np.asarray(model.covariances)[:, columns[:, None], columns]
+    return Full(cov).on_floor(model.num_components, np.asarray(model.least)[columns])
 
 
 def at_fault(model: Any) -> int:

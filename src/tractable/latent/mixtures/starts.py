@@ -15,12 +15,16 @@ import numpy as np
 from tractable.core.checks import as_float, check, check_count, check_entries, check_option
 from tractable.core.chunks import weighted_rows
 from tractable.core.host_random import generator
-from tractable.core.seeding import far_apart, nearest_of
+from tractable.core.seeding import far_apart
 from tractable.core.types import ArrayLike, Key
+from tractable.latent.kmeans.lloyd import lloyd
 from tractable.latent.mixtures.covariances import spread_of
 from tractable.latent.mixtures.gaussian import GaussianMixture
 
-__all__ = ["checked_rows", "start_from_labels", "start_from_rows"]
+__all__ = ["checked_rows", "distinct_rows", "start_from_labels", "start_from_rows"]
+
+_STEPS = 30  # of k-means: the rest is for EM
+_MANY = 20_000  # rows
 
 
 def start_from_rows(
@@ -33,7 +37,8 @@ def start_from_rows(
     xs, shares = checked_rows(rows, weights)
     fix = "Ask for fewer components."
     check(len(xs) >= k, "rows", f"at least as many as components ({k})", len(xs), fix)
-    labels = _labels(key, xs, shares, k, seeding)
+    own, amounts, which = distinct_rows(xs, shares)
+    labels = _labels(key, own, amounts, k, seeding)[which] if len(own) >= k else which
     return start_from_labels(xs, labels, k, covariance, weights=shares, floor=floor, rank=rank)
 
 
@@ -46,9 +51,11 @@ def start_from_labels(
     labels = np.asarray(labels)
     centre = shares @ xs / shares.sum()
     variance = shares @ (xs - centre) ** 2 / shares.sum()
-    constant = np.flatnonzero(variance <= (1e-14 * np.abs(centre)) ** 2).tolist()
-    fix = "Such a column has no density; drop it."
-    check(not constant, "rows", "free of constant columns", f"constant columns {constant}", fix)
+    # a constant column has no density: it stands on a floor of its own, and the verdict says so
+    still = variance <= (1e-14 * np.abs(centre)) ** 2
+    check(floor > 0 or not still.any(), "rows", "free of constant columns where there is no floor",
+          f"constant columns {np.flatnonzero(still).tolist()}", "Drop them.")  # fmt: skip
+    least = floor * np.where(still, np.maximum(centre**2, 1.0), variance)
     counts = np.bincount(labels, shares, minlength=k)
     dim = xs.shape[1]
     means, scatter = np.tile(centre, (k, 1)), np.zeros((k, dim, dim))
@@ -57,10 +64,10 @@ def start_from_labels(
         means[j] = shares[mine] @ xs[mine] / counts[j]
         away = xs[mine] - means[j]
         scatter[j] = (shares[mine, None] * away).T @ away
-    pooled = scatter.sum(0) / counts.sum() + np.diag(floor * variance + 1e-12 * variance)
+    pooled = scatter.sum(0) / counts.sum() + np.diag(least + 1e-12 * variance)
     cov = (scatter + (dim + 1) * pooled) / (counts + dim + 1)[:, None, None]
     made = GaussianMixture(counts / counts.sum(), means, spread_of(covariance, cov, counts, rank), floor=floor)
-    fixed = as_float("centre", centre), as_float("least", floor * variance)
+    fixed = as_float("centre", centre), as_float("least", least)
     return eqx.tree_at(lambda m: (m.centre, m.least), made, fixed)
 
 
@@ -81,11 +88,23 @@ def checked_rows(rows: Any, weights: Any) -> tuple[np.ndarray, np.ndarray]:
     return xs, shares
 
 
+def distinct_rows(rows: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Each row once, in an order of its own, with its total weight, and where each row went: what is drawn from
+    these is the same for a row of weight two and for two rows. Many rows stay as they are: sorting costs more
+    than it gives."""
+    if len(rows) > _MANY:
+        return rows, weights, np.arange(len(rows))
+    own, which = np.unique(rows, axis=0, return_inverse=True)
+    return own, np.bincount(which.ravel(), weights), which.ravel()
+
+
 def _labels(key: Key, xs: np.ndarray, shares: np.ndarray, k: int, seeding: str) -> np.ndarray:
-    unit = xs.std(0)
-    scaled = (xs - xs.mean(0)) / np.where(unit > 0, unit, 1.0)
+    centre = shares @ xs / shares.sum()
+    unit = np.sqrt(shares @ (xs - centre) ** 2 / shares.sum())
+    scaled = np.ascontiguousarray((xs - centre) / np.where(unit > 0, unit, 1.0))
     if seeding == "random":
         chosen = generator(key).choice(len(xs), k, replace=False, p=shares / shares.sum())
     else:
         chosen = np.asarray(far_apart(key, scaled, k, weights=shares))
-    return np.asarray(nearest_of(scaled, scaled[chosen]))
+    steps = _STEPS if seeding == "kmeans" else 1
+    return lloyd(scaled, shares, scaled[chosen], max_steps=steps, tol=1e-4, progress=False).labels
