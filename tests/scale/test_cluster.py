@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import tractable as tr
-from tests.scale.workers import Counted, process, traces
+from tests.scale.workers import Counted, mean_of, process, square, traces
 from tractable.distributions import Gaussian, Mixture
 from tractable.inference import EM
 from tractable.scale.rows import DistributedRows
@@ -147,3 +147,20 @@ def test_errors_of_the_rows_are_raised_here_at_once(client):
     bad[700, 1] = np.inf
     with pytest.raises(ValueError, match="In partition 5"):
         tr.scale.fit(fit_naive_bayes, _rows(bad, LABELS), client=client)
+
+
+def test_restarts_and_folds_are_tasks(client):
+    from sklearn.model_selection import KFold
+
+    from tractable.supervised.selection.validation import cross_validate
+
+    other = Mixture([0.5, 0.5], Gaussian(jnp.array([[5.0, 5.0], [5.0, 5.1]]), START.components.cov))
+    short = EM(max_steps=5)
+    here = tr.inference.best_of([other, START], BLOBS, short)
+    there = tr.scale.best_of([other, START], BLOBS, short, client=client)
+    np.testing.assert_allclose(there.values, here.values, rtol=1e-12)
+    assert "2 Dask workers" in there.place
+    folds = KFold(3)
+    one = tr.scale.cross_validate(mean_of, BLOBS, BLOBS[:, 0], folds, client=client)
+    np.testing.assert_array_equal(one.losses, cross_validate(mean_of, BLOBS, BLOBS[:, 0], folds).losses)
+    assert tr.scale.map_tasks(square, [1.0, 2.0, 3.0], 1.0, client=client) == [2.0, 5.0, 10.0]

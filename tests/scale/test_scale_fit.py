@@ -193,3 +193,23 @@ def test_what_cannot_be_spread_is_said(arguments, options, words):
 def test_acceleration_needs_rows_in_memory():
     with pytest.raises(ValueError, match="`accelerate` must be off"):
         tr.scale.fit(START, _cut(BLOBS), EM(accelerate=True))
+
+
+def test_restarts_and_folds_in_threads():
+    from sklearn.model_selection import KFold
+
+    from tractable.supervised.selection.validation import cross_validate
+
+    other = Mixture([0.5, 0.5], Gaussian(jnp.array([[9.0, 9.0], [9.0, 9.0]]), START.components.cov))
+    here = tr.inference.best_of([other, START], BLOBS, EM(max_steps=5))
+    there = tr.scale.best_of([other, START], BLOBS, EM(max_steps=5))
+    np.testing.assert_array_equal(there.values, here.values)
+    spread = tr.scale.best_of([other, START], _cut(BLOBS), EM(max_steps=5))
+    np.testing.assert_allclose(spread.values, here.values, rtol=1e-12)
+
+    def mean(X, y):
+        return lambda new: np.full(len(new), y.mean())
+
+    one, two = (f(mean, IRIS, IRIS[:, 3], KFold(3)) for f in (tr.scale.cross_validate, cross_validate))
+    np.testing.assert_array_equal(one.losses, two.losses)
+    np.testing.assert_array_equal(one.train_losses, two.train_losses)

@@ -5,7 +5,7 @@ from typing import Any
 
 from tractable.core.module import Module
 
-__all__ = ["Counted", "process", "square", "traces"]
+__all__ = ["Counted", "mean_of", "process", "square", "traces"]
 
 _TRACES: list[tuple] = []
 
@@ -36,3 +36,8 @@ def process(_: Any = None) -> int:
 def square(x: float, shared: Any = None) -> float:
     """A task."""
     return x * x + (0 if shared is None else shared)
+
+
+def mean_of(X, y):
+    """A learner that always says the mean."""
+    return lambda new: [y.mean()] * len(new)

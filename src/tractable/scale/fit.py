@@ -25,7 +25,7 @@ from tractable.inference.fit import fit as fit_here
 from tractable.scale.partitions import is_collection
 from tractable.scale.rows import DistributedRows
 
-__all__ = ["DistributedRun", "fit"]
+__all__ = ["DistributedRun", "fit", "labelled"]
 
 
 class DistributedRun(Run):
@@ -73,9 +73,9 @@ def fit(
         if by_em:
             here = {"chunk": chunk, "weights": weights, "checkpoint": checkpoint, "progress": progress}
             run = (algorithm or EM()).fit(model, collection, **here, **options)
-            return _run(run, "this process, in chunks", 1, 0)
+            return labelled(run, "this process, in chunks", 1, 0)
         given = options if weights is None else options | {"weights": weights}
-        return _run(_whole(fit_here(model, collection, **given)), "this process", 1, 0)
+        return labelled(_whole(fit_here(model, collection, **given)), "this process", 1, 0)
     held = {"client": client, "chunk": chunk, "fan_in": fan_in, "persist": persist}
     with DistributedRows(collection, weights, **held) as rows:
         if by_em:
@@ -86,10 +86,11 @@ def fit(
             check(checkpoint is None, "checkpoint", "left out for this model", checkpoint, fix)
             assert recipe is not None
             run = _whole(recipe(rows, **options))
-        return _run(run, rows.place.words, rows.num_partitions, rows.place.lost)
+        return labelled(run, rows.place.words, rows.num_partitions, rows.place.lost)
 
 
-def _run(run: Run, place: str, num_partitions: int, repeated: int) -> DistributedRun:
+def labelled(run: Run, place: str, num_partitions: int, repeated: int) -> DistributedRun:
+    """A run, with where it was made."""
     return DistributedRun(run.state, run.trace, run.num_steps, run.code, place, num_partitions, repeated)
 
 

@@ -195,7 +195,7 @@ def _taken_apart(function: Callable) -> tuple[_Structure, tuple]:
     if owner is None or isinstance(function, functools.partial):
         owner, method = function, None
     leaves, tree = jax.tree.flatten(owner)
-    is_array = [eqx.is_array(leaf) or isinstance(leaf, np.ndarray) for leaf in leaves]
+    is_array = [isinstance(leaf, jax.Array | np.ndarray | np.generic) for leaf in leaves]
     held = [_Gap(i) if found else leaf for i, (leaf, found) in enumerate(zip(leaves, is_array))]
     arrays = tuple(np.asarray(leaf) if found else None for leaf, found in zip(leaves, is_array))
     return _Structure(jax.tree.unflatten(tree, held), method), arrays

@@ -34,7 +34,7 @@ from tractable.core.module import Module, field
 from tractable.core.programs import program
 from tractable.core.types import Array, ArrayLike, Scalar
 
-__all__ = ["EM", "best_of", "em", "expected_statistics", "objective"]
+__all__ = ["EM", "best_of", "best_run", "em", "expected_statistics", "objective"]
 
 # Sums over rows round differently from one model to the next; a true ascent never falls further than this.
 _ROUNDING = 1e-10
@@ -167,7 +167,11 @@ def best_of(starts: Sequence[Any], data: Any, algorithm: Any = None, **options: 
     Ctrl-C is raised: the best of a part of the starts is no answer.
     """
     check(len(starts) > 0, "starts", "at least one model", "none")
-    runs = [_whole((algorithm or EM()).fit(start, data, **options)) for start in starts]
+    return best_run([_whole((algorithm or EM()).fit(start, data, **options)) for start in starts])
+
+
+def best_run(runs: Sequence[Any]) -> Any:
+    """The run whose last objective is highest; of equals the first, and one that failed never wins."""
 
     def height(run: Run) -> float:
         last = float(run.values[-1])

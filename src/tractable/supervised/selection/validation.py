@@ -112,21 +112,31 @@ class GridSearch(Module):
 
 
 def cross_validate(
-    fit: Learner, X: ArrayLike, y: ArrayLike, folds: Any, loss: Loss | None = None
-) -> CrossValidation:
+    fit: Learner, X: ArrayLike, y: ArrayLike, folds: Any, loss: Loss | None = None,
+    *, tasks: Callable[[Callable, list, Any], list] | None = None,
+) -> CrossValidation:  # fmt: skip
     """The loss of each row by a learner that has not seen it.
 
-    Without `loss`: 0-1 for categories, squared for numbers, by the kind of `y`.
+    Without `loss`: 0-1 for categories, squared for numbers, by the kind of `y`. `tasks(function, pairs,
+    shared)` makes the folds elsewhere (`scale.cross_validate`).
     """
     rows, targets = _table(X, y)
-    loss = _loss_for(targets) if loss is None else loss
-    losses, train, test = np.full(len(rows), np.nan), [], []
-    for seen, held in _pairs(folds, rows, targets):
-        predict = fit(rows[seen], targets[seen])
-        losses[held] = _row_losses(loss, targets[held], predict(rows[held]))
-        train.append(_row_losses(loss, targets[seen], predict(rows[seen])).mean())
-        test.append(losses[held].mean())
+    pairs = _pairs(folds, rows, targets)
+    shared = (fit, rows, targets, _loss_for(targets) if loss is None else loss)
+    found = [_fold(pair, shared) for pair in pairs] if tasks is None else tasks(_fold, pairs, shared)
+    losses = np.full(len(rows), np.nan)
+    for (_, held), (own, _) in zip(pairs, found):
+        losses[held] = own
+    train, test = zip(*((mean, own.mean()) for own, mean in found))
     return CrossValidation(losses, np.array(train), np.array(test))
+
+
+def _fold(pair: tuple[np.ndarray, np.ndarray], shared: tuple) -> tuple[np.ndarray, float]:
+    """The losses of the rows held out, and the mean loss of those learnt from."""
+    (seen, held), (fit, rows, targets, loss) = pair, shared
+    predict = fit(rows[seen], targets[seen])
+    own = _row_losses(loss, targets[held], predict(rows[held]))
+    return own, float(_row_losses(loss, targets[seen], predict(rows[seen])).mean())
 
 
 def leave_one_out(fit: Learner, X: ArrayLike, y: ArrayLike, loss: Loss | None = None) -> CrossValidation:
