@@ -136,9 +136,12 @@ def test_degenerate_tables():
     assert one.variances.tolist() == [0.0]
     assert one.explained_ratio.tolist() == [0.0]
     np.testing.assert_allclose(one.reconstruct(X[:1]), X[:1])
-    few = PrincipalComponents.fit(X[:4])  # fewer rows than columns: three directions, and one of none
-    assert few.variances[:3].min() > 0
-    assert few.variances[3] < 1e-12 * few.variances[0]
+    few = PrincipalComponents.fit(X[:4])  # fewer rows than columns: three directions
+    assert few.variances.shape == (3,)
+    assert few.variances.min() > 0
+    more = PrincipalComponents.fit(X[:4], 5)
+    assert more.variances[3] < 1e-12 * more.variances[0]
+    np.testing.assert_allclose(more.components @ more.components.T, np.eye(5), atol=1e-12)
     np.testing.assert_allclose(few.reconstruct(X[:4]), X[:4])
     constant = PrincipalComponents.fit(np.column_stack([X, np.full(300, 0.1)]), standardise=True)
     assert np.isfinite(constant.components).all()
@@ -166,7 +169,7 @@ def test_errors_name_what_and_where():
     with pytest.raises(ValueError, match="rows of 6 columns"):
         PrincipalComponents.fit(X, 2).transform(X[:, :3])
     with pytest.raises(ValueError, match="positive to be whitened"):
-        PrincipalComponents.fit(X[:3]).whiten(X)
+        PrincipalComponents.fit(X[:3], 3).whiten(X)
     slow = PrincipalComponents.fit(RNG.normal(size=(300, 6)), 2, solver="power", max_steps=2)
     assert not slow.verdict.ok
 

@@ -78,7 +78,7 @@ class FactorAnalysis(LinearFactors):
         check(0 < least_noise < 1, "least_noise", "between 0 and 1, a share of the variance", least_noise)
         spread = np.sqrt(moments.squares / moments.count)
         fixed = spread == 0
-        check(not fixed.all(), "X", "at least two distinct rows", "none", "A single row has no variance.")
+        check(not fixed.all(), "X", "at least two distinct rows", "one sample, or copies of one")
         used = np.flatnonzero(~fixed)
         unit = spread[used]
         corr = moments.cov()[np.ix_(used, used)] / np.outer(unit, unit)

@@ -23,7 +23,7 @@ import jax.random as jr
 import jax.scipy.linalg as jsl
 import numpy as np
 
-from tractable.core.checks import as_float, check, check_shape, is_concrete
+from tractable.core.checks import as_float, check, check_shape, has_values, namespace
 from tractable.core.chunks import pad_rows
 from tractable.core.factors import DiagonalPlusLowRank, normal_log_density
 from tractable.core.keys import takes_key
@@ -32,7 +32,7 @@ from tractable.core.module import Module, field
 from tractable.core.programs import program
 from tractable.core.rows import points
 from tractable.core.support import positive, real
-from tractable.core.types import Array, ArrayLike, Float, Key, Scalar, Shape
+from tractable.core.types import Array, ArrayLike, Float, Key, Scalar, Shape, Values
 from tractable.distributions.divergence import kl
 from tractable.distributions.gaussian import Gaussian
 
@@ -95,7 +95,7 @@ class LinearFactors(Module):
         d, k = self.loadings.shape
         return d + d * k - k * (k - 1) // 2 + self.noise.size
 
-    def log_prob(self, X: Any) -> Array:
+    def log_prob(self, X: Any) -> Values:
         """The exact log-density of each row; entries that are NaN are marginalised."""
         return self._of_rows(_log_prob, X)
 
@@ -104,31 +104,29 @@ class LinearFactors(Module):
         mean, cov = self._of_rows(_posterior, X)
         return Gaussian(mean, cov)
 
-    def transform(self, X: Any) -> Array:
+    def transform(self, X: Any) -> Values:
         """The posterior mean of the factors of each row."""
         x = points(X, self.dim, gaps=True)
-        if is_concrete(x) and np.isnan(x.sum()):
+        if not has_values((self, x)) or np.isnan(x.sum()):
             return self._of_rows(_posterior, x)[0]
-        scaled = self.loadings / self.variances[:, None]
-        gain = self.factor.middle.solve(scaled.T).T  # Cov[z] W' Psi^-1, the same for every row without gaps
-        rest = x - self.mean[None]
-        if not is_concrete(x) or not is_concrete(gain):
-            return jnp.where(jnp.isnan(rest).any(), _posterior(self, x)[0], rest @ gain)
-        return jnp.asarray(np.asarray(rest) @ np.asarray(gain))
+        gain = np.asarray(_gain(self))  # the same for every row without gaps
+        return (x - np.asarray(self.mean)) @ gain
 
-    def reconstruct(self, X: Any) -> Array:
+    def reconstruct(self, X: Any) -> Values:
         """Each row without its noise: $\\mu + W E[z \\mid x]$."""
         return self.inverse(self.transform(X))
 
-    def inverse(self, Z: Any) -> Array:
+    def inverse(self, Z: Any) -> Values:
         """The expected row for these factors."""
-        z = jnp.asarray(points(Z, self.num_components, name="Z"))
-        return self.mean[None] + z @ self.loadings.T
+        z = points(Z, self.num_components, name="Z")
+        xp = namespace(self, z)
+        return xp.asarray(self.mean)[None] + z @ xp.asarray(self.loadings).T
 
-    def impute(self, X: Any) -> Array:
+    def impute(self, X: Any) -> Values:
         """The rows with NaN replaced by the conditional mean of the entry."""
-        x = jnp.asarray(points(X, self.dim, gaps=True))
-        return jnp.where(jnp.isnan(x), self.reconstruct(x), x)
+        x = points(X, self.dim, gaps=True)
+        xp = namespace(self, x)
+        return xp.where(xp.isnan(x), self.reconstruct(x), x)
 
     @takes_key
     def sample(self, key: Key, shape: Shape = ()) -> Array:
@@ -176,17 +174,22 @@ class LinearFactors(Module):
     def _of_rows(self, function: Any, X: Any) -> Any:
         """`function(model, rows)` of padded rows, so that another number of them compiles nothing."""
         x = points(X, self.dim, gaps=True)
-        if not is_concrete(x):
+        if not has_values((self, x)):
             return function(self, x)
         padded, _ = pad_rows(x)
-        return jax.tree.map(
-            lambda leaf: jnp.asarray(np.asarray(leaf)[: len(x)]), _apply(function, self, padded)
-        )
+        return jax.tree.map(lambda leaf: np.asarray(leaf)[: len(x)], _apply(function, self, padded))
 
 
 @program
 def _apply(function: Any, model: LinearFactors, rows: Array) -> Any:
     return function(model, rows)
+
+
+@jax.jit
+def _gain(model: LinearFactors) -> Array:
+    r"""$\Psi^{-1}W\,\mathrm{Cov}[z]$, which takes a row about the mean to the mean of its factors."""
+    scaled = model.loadings / model.variances[:, None]
+    return model.factor.middle.solve(scaled.T).T
 
 
 def _log_prob(model: LinearFactors, x: Array) -> Array:

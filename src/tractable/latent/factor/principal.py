@@ -43,7 +43,7 @@ from tractable.latent.factor.solvers import (
     leading_eigen,
 )
 
-__all__ = ["PrincipalComponents", "VarianceSplit", "moments_from", "split_variance"]
+__all__ = ["PrincipalComponents", "VarianceSplit", "moments_from", "num_directions", "split_variance"]
 
 _SOLVERS = ("auto", "eigen", "svd", "power", "randomised")
 
@@ -100,11 +100,10 @@ class PrincipalComponents(Module):
                 moments_of_chunks(X), num_components, solver=chosen, **options, **iteration
             )
         rows = Rows.of(X, None, weights)
-        most = min(rows.num_rows, rows.num_columns)
-        count = most if num_components is None else num_components
+        count = num_directions(rows.X) if num_components is None else num_components
         count = check_count("num_components", count, 1, rows.num_columns)
         if solver == "auto":
-            solver = "svd" if rows.num_rows < rows.num_columns and count <= most else "eigen"
+            solver = "svd" if count <= rows.num_rows < rows.num_columns else "eigen"
         if solver in ("eigen", "power"):
             return cls.from_moments(moments_from(rows), count, solver=solver, **options, **iteration)
         return _from_rows(rows, count, solver, standardise, float(ddof), key)
@@ -225,6 +224,16 @@ def split_variance(rest: Values, basis: Values, weights: Any = None) -> Variance
     inside = (rest @ basis.T) @ basis
     parts = [shares @ (table**2).sum(1) for table in (inside, rest - inside, rest)]
     return VarianceSplit(*(float(part) if xp is np else part for part in parts))
+
+
+def num_directions(rows: Values) -> int:
+    """How many directions rows can vary along: one less than there are distinct rows, from one to all
+    columns."""
+    table = np.asarray(rows)
+    most = table.shape[1]
+    few = np.unique(table[: 4 * (most + 1)], axis=0)
+    distinct = len(few) if len(few) > most else len(np.unique(table, axis=0))
+    return min(max(distinct - 1, 1), most)
 
 
 def moments_from(rows: Rows) -> Moments:

@@ -91,8 +91,8 @@ class ProbabilisticPCA(LinearFactors):
             "of columns in their own units",
             "standardised",
         )
-        check(k < d, "num_components", f"at most {d - 1}, so that noise is left", k)
-        noise = found.residual_variance / (d - k)
+        # with all directions, the last has no more than the noise, and the covariance is that of the rows
+        noise = found.residual_variance / (d - k) if k < d else found.variances[-1]
         loadings = found.components.T * np.sqrt(np.maximum(found.variances - noise, 0.0))
         return cls(found.mean, loadings, noise)
 
