@@ -1,4 +1,4 @@
-"""Laws of digits, over every univariate family: single precision, both logarithms in both tails, slopes.
+"""Laws of digits, over every family: single precision; of numbers, both logarithms in both tails, slopes.
 
 One member of each class is enough. The double-precision values of the first law are those that the other laws
 compute, and the second has one program per family.
@@ -11,6 +11,7 @@ import jax.random as jr
 import numpy as np
 import pytest
 
+from tests.laws.cases_multivariate import CASES as VECTORS
 from tests.laws.cases_univariate import CASES
 from tests.laws.test_univariate import LEVELS, log_prob_at, member, quantiles
 
@@ -41,6 +42,23 @@ def test_single_precision_agrees_with_double(name):
     assert ((shares >= p - slack) & (before <= p + slack)).all()
     assert np.isfinite(draws).all()
     assert np.isfinite(double.log_prob(draws[:8].astype(float))).all()
+
+
+@eqx.filter_jit
+def _single_vectors(distribution, x, key):
+    return distribution.log_prob(x), distribution.mean, distribution.sample(key, (256,))
+
+
+@pytest.mark.parametrize("case", VECTORS, ids=str)
+def test_single_precision_of_vectors_agrees_with_double(case):
+    double, x = case.build(), np.asarray(case.inside, np.float32)
+    with jax.enable_x64(False):
+        log_prob, mean, draws = map(np.asarray, _single_vectors(case.build(), x, jr.key(3)))
+    assert log_prob.dtype == mean.dtype == np.float32
+    np.testing.assert_allclose(log_prob, double.log_prob(x.astype(float)), rtol=5e-5, atol=1e-5)
+    np.testing.assert_allclose(mean, double.mean, rtol=1e-5, atol=1e-6)
+    assert np.isfinite(draws).all()
+    assert np.isfinite(double.log_prob(draws[:32].astype(float))).all()
 
 
 @eqx.filter_jit
