@@ -67,7 +67,7 @@ class EM(Module):
         chunk: int | None = None,
         checkpoint: str | os.PathLike | None = None,
         seconds: float | int = 30.0,
-        progress: bool = False,
+        progress: bool = True,
     ) -> Run:
         """The fitted model as `run.state`, with the objective of each step as `run.trace`.
 
@@ -91,7 +91,7 @@ class EM(Module):
         if getattr(model, "on_host", False) and not self.accelerate and has_values(data):
             return self._on_host(model, *weighted_rows(data, weights), checkpoint, seconds, progress)
         rows, weights = pad_rows(data, weights)
-        if checkpoint is None and not progress and not _is_long(rows):
+        if checkpoint is None and not _is_long(rows):
             start = _Climb.start(model)
             step = _Step(rows, weights, self.accelerate, self.stop)
             return _in_memory(step, start, jnp.asarray(self.tol), self.max_steps)
