@@ -136,4 +136,5 @@ def _name_leaves(ax: Axes, tree: ClusteringTree, labels: Names, axis: str) -> No
         return
     texts = [str(names[leaf]) for leaf in tree.leaf_order]
     turned = axis == "x" and max(map(len, texts)) * count > 60
-    ticks(np.arange(count), texts, rotation=90 if turned else 0, fontsize="small")
+    size = "small" if count <= 25 else "xx-small"
+    ticks(np.arange(count), texts, rotation=90 if turned else 0, fontsize=size)

@@ -8,17 +8,19 @@ Cophenetic.  $c_{ij}$, the height of the merge that first joins $i$ and $j$: an 
              $c_{ij} \le \max(c_{ik}, c_{kj})$, where heights do not invert. Its correlation with the
              distances says how much of them the tree tells.
 Cost.        $O(m)$ for a cut, $O(m^2)$ for cophenetic distances.
-References.  Sokal and Rohlf (1962); Bar-Joseph, Gifford and Jaakkola (2001) (order of leaves).
+References.  Sokal and Rohlf (1962).
 """
 
 from typing import Any
 
 import numpy as np
+from scipy.spatial.distance import squareform
 
 from tractable.core.checks import check, check_count
 from tractable.core.dissimilarity import condensed_distances
 from tractable.core.module import HostResult, field
 from tractable.core.verdict import Verdict
+from tractable.latent.hierarchical.order import turned_merges
 
 __all__ = ["ClusteringTree"]
 
@@ -113,13 +115,8 @@ class ClusteringTree(HostResult):
 
     def ordered(self, X: Any, metric: str = "euclidean") -> "ClusteringTree":
         """The same tree with its branches turned so that neighbouring leaves are as close as can be."""
-        from scipy.cluster.hierarchy import optimal_leaf_ordering
-
-        check(self.num_rows == self.num_leaves, "X", "one row for each leaf", f"{self.num_rows} rows")
-        if self.num_leaves < 3:
-            return self
-        turned = optimal_leaf_ordering(self.table, self._leaf_distances(X, metric))
-        return ClusteringTree(turned[:, :2].astype(int), self.heights, self.members, self.method)
+        distances = squareform(self._leaf_distances(X, metric), checks=False)
+        return ClusteringTree(turned_merges(self.merges, distances), self.heights, self.members, self.method)
 
     def cophenetic(self) -> np.ndarray:
         r"""$c_{ij}$ of all pairs of leaves, condensed: the height at which a pair is first joined."""
