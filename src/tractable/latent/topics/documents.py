@@ -144,9 +144,9 @@ def _in_blocks(
 
 def _loops() -> Callable:
     """The compiled primitive, with its room."""
-    from tractable.latent.topics.document_loops import (
-        settle_documents as loop,
-    )  # numba, then what it compiles
+    from tractable.latent.topics import document_loops  # numba: half a second, then what it compiles
+
+    loop: Any = document_loops.settle_documents
 
     def settle(offsets: np.ndarray, *arguments: Any) -> None:
         size = arguments[3].shape[1]

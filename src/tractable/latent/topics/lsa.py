@@ -109,7 +109,8 @@ def _largest(table: Matrix, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarr
         u, s, vt = np.linalg.svd(table.toarray(), full_matrices=False)
         return u[:, :size], s[:size], vt[:size]
     start = np.sqrt(np.arange(1.0, least + 1))  # the same bits in every process
-    u, s, vt = svds(table, k=size, v0=start)
+    found: Any = svds(table, k=size, v0=start)
+    u, s, vt = found
     order = np.argsort(-s)
     return u[:, order], s[order], vt[order]
 
