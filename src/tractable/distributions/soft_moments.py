@@ -2,9 +2,9 @@ r"""Soft assignment by quadratic scores, and the weighted moments that it gives:
 
 Scores.      $s_k(x) = a_k - \frac12\|W_k^\top(x - m_k)\|^2$: the log-joint of a Gaussian mixture, or its
              expectation under a posterior of the parameters; $W_k$ is a matrix, or the diagonal of one.
-Sums.        With $r_{nk} = e^{s_k(x_n)}/\sum_j e^{s_j(x_n)}$ and a fixed centre $c$: $\sum_n w_n r_{nk}$ times
-             $(1,\; x_n - c,\; (x_n - c)(x_n - c)^\top)$, and $\sum_n w_n\log\sum_k e^{s_k(x_n)}$. All add over
-             rows.
+Sums.        With $r_{nk} = e^{s_k(x_n)}/\sum_j e^{s_j(x_n)}$ and a fixed centre $c$: $\sum_n w_n r_{nk}$
+             times $(1,\; x_n - c,\; (x_n - c)(x_n - c)^\top)$, and $\sum_n w_n\log\sum_k e^{s_k(x_n)}$. All
+             add over rows.
 Features.    $s_k$ is linear in $\phi(x) = (1, x - c, \{(x_i - c_i)(x_j - c_j)\}_{i \le j})$, and the sums are
              $R^\top\Phi$: two matrix products per block of rows that fits the cache. Expanding the square
              loses $\sum_i P_{ii}\mathrm{Var}[x_i]$ units of rounding, so where that is large the scores are
@@ -34,8 +34,8 @@ _LOSS = 1e6  # units of rounding that scores by features may lose
 
 
 class Quadratics(NamedTuple):
-    r"""$s_k(x) = a_k - \frac12\|W_k^\top(x - m_k)\|^2$: $a$ = `offset` (k,), $m$ = `mean` (k, d), $W$ = `root`
-    (k, d, d), or (k, d) for diagonals."""
+    r"""$s_k(x) = a_k - \frac12\|W_k^\top(x - m_k)\|^2$: $a$ = `offset` (k,), $m$ = `mean` (k, d), $W$ =
+    `root` (k, d, d), or (k, d) for diagonals."""
 
     offset: Any
     mean: Any
@@ -43,8 +43,8 @@ class Quadratics(NamedTuple):
 
 
 class SoftMoments(Module):
-    """Sums over rows, weighted by their shares: `count` (k,), `first` (k, d) and `second` (k, d, d), or (k, d)
-    for diagonals, about one fixed centre."""
+    """Sums over rows, weighted by their shares: `count` (k,), `first` (k, d) and `second` (k, d, d), or (k,
+    d) for diagonals, about one fixed centre."""
 
     count: Any
     first: Any
@@ -107,8 +107,8 @@ def weigh_moments(rows: Any, shares: Any, centre: Any, full: bool = True) -> Sof
 
 
 def precision_roots(cov: Any) -> tuple[Any, Any]:
-    r"""$W$ with $WW^\top = \Sigma^{-1}$ (the inverse of a Cholesky factor, transposed) and $\log|\Sigma|$ of each
-    matrix of a stack; NaN where one has none."""
+    r"""$W$ with $WW^\top = \Sigma^{-1}$ (the inverse of a Cholesky factor, transposed) and $\log|\Sigma|$
+    of each matrix of a stack; NaN where one has none."""
     xp = namespace(cov)
     if xp is np:
         lower = _factors(cov)

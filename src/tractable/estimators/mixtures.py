@@ -25,7 +25,13 @@ from tractable.latent.mixtures.student import StudentMixture
 
 __all__ = ["BayesianGaussianMixture", "GaussianMixture"]
 
-_SHAPES = {"full": "full", "tied": "tied", "diag": "diagonal", "spherical": "spherical", "low_rank": "low_rank"}
+_SHAPES = {
+    "full": "full",
+    "tied": "tied",
+    "diag": "diagonal",
+    "spherical": "spherical",
+    "low_rank": "low_rank",
+}
 _POSITIVE = [Interval(Integral, 1, None, closed="left")]
 _NOT_NEGATIVE = [Interval(Real, 0, None, closed="left")]
 
@@ -86,7 +92,8 @@ class GaussianMixture(_Mixture):
     covariance_type : str
         "full", "tied", "diag", "spherical", or "low_rank" (mixtures of factor analysers of `rank`).
     tol, max_iter : float, int
-        EM ends when the mean log-density changes by less than `tol` relative to its size, or after `max_iter`.
+        EM ends when the mean log-density changes by less than `tol` relative to its size, or after
+        `max_iter`.
     n_init : int
         Starts; the best fit that did not collapse is kept.
     init_params : str
@@ -119,8 +126,8 @@ class GaussianMixture(_Mixture):
         table = self._features(X, sample_weight, ensure_min_samples=2)
         fit = gaussian_mixture(
             table.X, self.n_components, key=key_from(self.random_state), weights=table.weights,
-            covariance=_SHAPES[self.covariance_type], num_starts=self.n_init, floor=self.floor, rank=self.rank,
-            seeding=self.init_params, algorithm=EM(float(self.tol), self.max_iter),
+            covariance=_SHAPES[self.covariance_type], num_starts=self.n_init, floor=self.floor,
+            rank=self.rank, seeding=self.init_params, algorithm=EM(float(self.tol), self.max_iter),
         )  # fmt: skip
         self.model_, self.verdict_ = fit.state, fit.verdict
         self.weights_, self.means_ = np.asarray(fit.state.weights), np.asarray(fit.state.means)
@@ -152,7 +159,8 @@ class GaussianMixture(_Mixture):
 
 
 class BayesianGaussianMixture(_Mixture):
-    """A Gaussian mixture of as many components as the rows need, at most `n_components`, by variational Bayes.
+    """A Gaussian mixture of as many components as the rows need, at most `n_components`, by variational
+    Bayes.
 
     Parameters
     ----------
@@ -199,7 +207,9 @@ class BayesianGaussianMixture(_Mixture):
                 rows, k, prior_component=prior, key=key, weights=weights, concentration=alpha,
                 num_restarts=self.n_init, **options,
             )  # fmt: skip
-        self.model_ = found = run.state.reordered(np.argsort(-np.asarray(run.state.expected_counts), kind="stable"))
+        self.model_ = found = run.state.reordered(
+            np.argsort(-np.asarray(run.state.expected_counts), kind="stable")
+        )
         self.n_active_ = found.num_active()
         used = slice(0, min(self.n_components, k))
         concentration = np.asarray(found.weights.concentration)[used]
@@ -207,12 +217,20 @@ class BayesianGaussianMixture(_Mixture):
         each = jax.tree.map(lambda leaf: np.asarray(leaf)[used], found.components)
         self.means_ = np.asarray(each.loc)
         degrees = np.asarray(each.degrees)
-        self.covariances_ = np.asarray(each.scale) / degrees[:, None, None]  # the inverse of the mean precision
+        self.covariances_ = (
+            np.asarray(each.scale) / degrees[:, None, None]
+        )  # the inverse of the mean precision
         self.scales_, self.degrees_of_freedom_ = np.asarray(each.scale), degrees
         self.mean_precision_ = np.asarray(each.mean_scale)
-        self.converged_, self.n_iter_, self.lower_bound_ = run.status.ok, int(run.num_steps), float(run.values[-1])
+        self.converged_, self.n_iter_, self.lower_bound_ = (
+            run.status.ok,
+            int(run.num_steps),
+            float(run.values[-1]),
+        )
         numbers = {"num_active": self.n_active_, "counts": np.asarray(found.expected_counts)}
-        self.verdict_ = Verdict(run.status.ok, f"{run.status.sentence} {self.n_active_} components in use.", numbers)
+        self.verdict_ = Verdict(
+            run.status.ok, f"{run.status.sentence} {self.n_active_} components in use.", numbers
+        )
         self.labels_ = self._density().log_joint(table.X).argmax(1)
         if not run.status.ok:
             warnings.warn(self.verdict_.sentence, ConvergenceWarning, stacklevel=2)

@@ -219,7 +219,9 @@ def default_prior(
     spread = np.where(spread == 0, constant_spread * np.maximum(centre**2, 1.0), spread)
     constant = np.flatnonzero(spread == 0).tolist()
     check(not constant, "rows", "free of constant columns", f"columns {constant} constant", "Drop them.")
-    return NormalInverseWishart(centre, np.asarray(0.05), np.asarray(d + 2.0), np.diag(spread) * k ** (-2 / d))
+    return NormalInverseWishart(
+        centre, np.asarray(0.05), np.asarray(d + 2.0), np.diag(spread) * k ** (-2 / d)
+    )
 
 
 @jax.jit

@@ -1,14 +1,15 @@
 r"""Shapes of covariance of a mixture's components: full, tied, diagonal, spherical, low-rank.
 
-M-step.      From counts $N_k$ and scatters $S_k = \sum_n r_{nk}(x_n - \mu_k)(x_n - \mu_k)^\top$: full $S_k/N_k$;
-             tied $\sum_k S_k/N$; diagonal its diagonal; spherical the mean of that; low-rank
-             $\Lambda_k\Lambda_k^\top + \mathrm{diag}(\psi_k)$ by steps of factor analysis on $S_k/N_k$, each of
-             which raises the likelihood.
+M-step.      From counts $N_k$ and scatters $S_k = \sum_n r_{nk}(x_n - \mu_k)(x_n - \mu_k)^\top$: full
+             $S_k/N_k$; tied $\sum_k S_k/N$; diagonal its diagonal; spherical the mean of that; low-rank
+             $\Lambda_k\Lambda_k^\top + \mathrm{diag}(\psi_k)$ by steps of factor analysis on $S_k/N_k$,
+             each of which raises the likelihood.
 Floor.       $\Sigma_k \succeq \mathrm{diag}(f)$: eigenvalues of $D^{-1/2}\Sigma_k D^{-1/2}$, $D =
              \mathrm{diag}(f)$, below one become one. That is the exact maximiser under the constraint, so EM
              still climbs, and nothing is added where the floor is not reached.
 Cost.        $O(kd^3)$.
-References.  Hathaway (1985) and Ingrassia (2004) (constrained maximum likelihood); Ghahramani and Hinton (1996).
+References.  Hathaway (1985) and Ingrassia (2004) (constrained maximum likelihood); Ghahramani and Hinton
+             (1996).
 """
 
 from typing import Any, ClassVar
@@ -167,8 +168,8 @@ class Fixed(Spherical):
 
 
 class LowRank(Spread):
-    r"""Mixtures of factor analysers: $\Lambda_k\Lambda_k^\top + \mathrm{diag}(\psi_k)$ with `loadings` (k, d, q) and
-    `noise` (k, d)."""
+    r"""Mixtures of factor analysers: $\Lambda_k\Lambda_k^\top + \mathrm{diag}(\psi_k)$ with `loadings` (k,
+    d, q) and `noise` (k, d)."""
 
     loadings: Any = field(support=real, rank=3)
     noise: Any = field(support=positive, rank=2)

@@ -1,12 +1,14 @@
 r"""Mixtures of Bernoulli, categorical and multinomial rows: latent classes, by two matrix products per step.
 
-Model.       $z \sim \mathrm{Cat}(w)$; given $z = k$ the columns are independent: $x_j \sim \mathrm{Bernoulli}(p_{kj})$,
-             $x_j \sim \mathrm{Cat}(p_{kj\cdot})$, or the row is $\mathrm{Multinomial}(\sum_jx_j, p_k)$.
-Scores.      With indicators or counts $\phi(x)$ all three are $\log w_k + \phi(x)^\top\log p_k + b(x)$, where the entries
-             of $p_k$ sum to one within each group of features; $b$ is zero but for the multinomial coefficient.
-M-step.      $p_{kf} = (\sum_n r_{nk}\phi_f(x_n) + s)/(\ldots)$ within each group, with `smoothing` $s$ imaginary counts
-             per entry: the mode under a Dirichlet prior of $s + 1$. Missing entries (NaN) of Bernoulli and
-             categorical columns have $\phi = 0$, which integrates them out exactly.
+Model.       $z \sim \mathrm{Cat}(w)$; given $z = k$ the columns are independent: $x_j \sim
+             \mathrm{Bernoulli}(p_{kj})$, $x_j \sim \mathrm{Cat}(p_{kj\cdot})$, or the row is
+             $\mathrm{Multinomial}(\sum_jx_j, p_k)$.
+Scores.      With indicators or counts $\phi(x)$ all three are $\log w_k + \phi(x)^\top\log p_k + b(x)$,
+             where the entries of $p_k$ sum to one within each group of features; $b$ is zero but for the
+             multinomial coefficient.
+M-step.      $p_{kf} = (\sum_n r_{nk}\phi_f(x_n) + s)/(\ldots)$ within each group, with `smoothing` $s$
+             imaginary counts per entry: the mode under a Dirichlet prior of $s + 1$. Missing entries (NaN)
+             of Bernoulli and categorical columns have $\phi = 0$, which integrates them out exactly.
 Cost.        $O(nkf)$ per step for $f$ features.
 References.  Lazarsfeld and Henry (1968); Bishop (2006) section 9.3.3; Nigam et al. (2000).
 """
@@ -34,7 +36,8 @@ class DiscreteStatistics(Module):
 
 
 class DiscreteMixture(Module):
-    """A mixture of rows of one `family`: "bernoulli", "categorical" (codes from zero) or "multinomial" (counts).
+    """A mixture of rows of one `family`: "bernoulli", "categorical" (codes from zero) or "multinomial"
+    (counts).
 
     `probs` (k, f) holds the probabilities side by side: of ones, of each code of each column, or of each
     kind; `sizes` says how many features each column has.

@@ -1,8 +1,8 @@
 r"""Fits of Gaussian mixtures from rows alone: starts, restarts, guards, and the number of components.
 
 Restarts.    EM climbs from each of several starts. A fit with components on the floor or without rows has
-             collapsed: it is kept only if every start did, whatever its likelihood, for near a singularity the
-             likelihood says nothing.
+             collapsed: it is kept only if every start did, whatever its likelihood, for near a singularity
+             the likelihood says nothing.
 Choice.      $\mathrm{BIC} = -2\log p(X) + p\log N$, lower is better; differences of ten are strong evidence.
 Cost.        `num_starts` fits.
 References.  Schwarz (1978); Kass and Raftery (1995); McLachlan and Peel (2000) chapter 6.
@@ -98,7 +98,14 @@ def gaussian_mixture(
     fits = []
     for i in range(num_starts):
         start: Any = GaussianMixture.from_rows(
-            keys[i], rows, num_components, covariance, weights=weights, floor=floor, rank=rank, seeding=seeding
+            keys[i],
+            rows,
+            num_components,
+            covariance,
+            weights=weights,
+            floor=floor,
+            rank=rank,
+            seeding=seeding,
         )
         start = start if prior is None else with_prior(start, prior, concentration)
         fits.append(climb(start, rows, weights, algorithm or EM()))
@@ -109,7 +116,9 @@ def gaussian_mixture(
 
 
 @takes_key
-def choose_components(rows: ArrayLike, numbers: Sequence[int], *, key: Key, **options: Any) -> ComponentChoice:
+def choose_components(
+    rows: ArrayLike, numbers: Sequence[int], *, key: Key, **options: Any
+) -> ComponentChoice:
     """Fits with each of the given numbers of components, compared by BIC; options are those of
     `gaussian_mixture`."""
     check(len(numbers) > 0, "numbers", "at least one number of components", "none")
@@ -131,7 +140,9 @@ def _height(run: Run) -> float:
     return -np.inf if bad else float(run.values[-1])
 
 
-def _result(model: GaussianMixture, run: Run, rows: Any, weights: Any, starts: int, collapsed: int) -> MixtureFit:
+def _result(
+    model: GaussianMixture, run: Run, rows: Any, weights: Any, starts: int, collapsed: int
+) -> MixtureFit:
     bic = model.bic(rows, weights)
     last = float(run.values[-1])
     return MixtureFit(model, run.values, int(run.num_steps), int(run.code), last, bic, starts, collapsed)

@@ -1,10 +1,12 @@
 r"""Gaussian mixtures for the one EM driver: densities, responsibilities, draws, conditionals.
 
-Model.       $z \sim \mathrm{Cat}(w)$, $x \mid z = k \sim N(\mu_k, \Sigma_k)$; $p(x) = \sum_k w_k N(x; \mu_k, \Sigma_k)$.
-E-step.      $r_{nk} = w_kN(x_n; \mu_k, \Sigma_k)/\sum_j w_jN(x_n; \mu_j, \Sigma_j)$, and sums of $r_{nk}(1, x, xx^\top)$
-             about a fixed centre, which add over rows. Missing entries (NaN) are integrated out exactly.
-M-step.      $w_k = N_k/N$, $\mu_k = \sum_n r_{nk}x_n/N_k$, $\Sigma_k = \sum_n r_{nk}(x_n - \mu_k)(x_n - \mu_k)^\top/N_k$ in
-             the shape asked for (`covariances`), not below a floor.
+Model.       $z \sim \mathrm{Cat}(w)$, $x \mid z = k \sim N(\mu_k, \Sigma_k)$; $p(x) = \sum_k w_k N(x;
+             \mu_k, \Sigma_k)$.
+E-step.      $r_{nk} = w_kN(x_n; \mu_k, \Sigma_k)/\sum_j w_jN(x_n; \mu_j, \Sigma_j)$, and sums of $r_{nk}(1,
+             x, xx^\top)$ about a fixed centre, which add over rows. Missing entries (NaN) are integrated
+             out exactly.
+M-step.      $w_k = N_k/N$, $\mu_k = \sum_n r_{nk}x_n/N_k$, $\Sigma_k = \sum_n r_{nk}(x_n - \mu_k)(x_n -
+             \mu_k)^\top/N_k$ in the shape asked for (`covariances`), not below a floor.
 Singularity. Without a floor or a prior the likelihood has no maximum: a component on one row has density
              $(2\pi\sigma^2)^{-d/2} \to \infty$ there. `guard` tells which components lie on the floor.
 Cost.        $O(nkd^2)$ per step in blocks that fit the cache, on all processors.
@@ -45,8 +47,8 @@ _FLOOR = 1e-6
 
 
 class MixtureStatistics(Module):
-    r"""Sums over rows: `labels` for the weights, `divisor` for the covariances (both $N_k$ after an E-step) and
-    `moments` about the centre. A prior adds a number of its own to each."""
+    r"""Sums over rows: `labels` for the weights, `divisor` for the covariances (both $N_k$ after an E-step)
+    and `moments` about the centre. A prior adds a number of its own to each."""
 
     labels: Any
     divisor: Any
@@ -54,11 +56,12 @@ class MixtureStatistics(Module):
 
 
 class GaussianMixture(Module):
-    r"""$p(x) = \sum_k w_k\,N(x; \mu_k, \Sigma_k)$: $w$ = `weights`, $\mu$ = `means` (k, d), $\Sigma$ = `covariances`.
+    r"""$p(x) = \sum_k w_k\,N(x; \mu_k, \Sigma_k)$: $w$ = `weights`, $\mu$ = `means` (k, d), $\Sigma$ =
+    `covariances`.
 
     `covariances` are matrices (k, d, d), of which `covariance` keeps the shape asked for ("full", "tied",
-    "diagonal", "spherical", "low_rank"), or a `Spread`. No variance of a fit falls below `floor` times that of
-    its column; zero lets the likelihood run into its singularities.
+    "diagonal", "spherical", "low_rank"), or a `Spread`. No variance of a fit falls below `floor` times that
+    of its column; zero lets the likelihood run into its singularities.
 
     >>> two = GaussianMixture([0.5, 0.5], [[1.0], [4.0]], np.ones((2, 1, 1)))
     >>> two.responsibilities(np.array([[0.0]])).round(6).tolist()
@@ -95,7 +98,9 @@ class GaussianMixture(Module):
 
     @classmethod
     @takes_key
-    def random(cls, key: Key, k: int, dim: int, covariance: str = "full", *, rank: int = 1) -> "GaussianMixture":
+    def random(
+        cls, key: Key, k: int, dim: int, covariance: str = "full", *, rank: int = 1
+    ) -> "GaussianMixture":
         """Means drawn from a standard normal, unit covariances: a start for standardised rows."""
         means = jax.random.normal(key, (check_count("k", k), check_count("dim", dim)))
         return cls(np.full(k, 1 / k), means, np.tile(np.eye(dim), (k, 1, 1)), covariance, rank=rank)
@@ -106,8 +111,8 @@ class GaussianMixture(Module):
         cls, key: Key, rows: ArrayLike, k: int, covariance: str = "full", *, weights: ArrayLike | None = None,
         floor: float = _FLOOR, rank: int = 1, seeding: str = "kmeans",
     ) -> "GaussianMixture":  # fmt: skip
-        """A start from the rows: the clusters of k-means, or of the rows nearest to k-means++ seeds ("far"), or
-        to random rows ("random")."""
+        """A start from the rows: the clusters of k-means, or of the rows nearest to k-means++ seeds
+        ("far"), or to random rows ("random")."""
         from tractable.latent.mixtures.starts import start_from_rows
 
         return start_from_rows(key, rows, k, covariance, weights, floor, rank, seeding)
@@ -185,8 +190,8 @@ class GaussianMixture(Module):
         return GaussianMixture(self.weights, np.asarray(self.means)[:, kept], cov, floor=0.0)
 
     def conditional(self, indices_known: Any, values: ArrayLike) -> "GaussianMixture":
-        r"""$p(x_a \mid x_b = v)$, again a mixture: $w_k' \propto w_kN(v; \mu_{k,b}, \Sigma_{k,bb})$, each component
-        conditioned by itself.
+        r"""$p(x_a \mid x_b = v)$, again a mixture: $w_k' \propto w_kN(v; \mu_{k,b}, \Sigma_{k,bb})$, each
+        component conditioned by itself.
 
         >>> two = GaussianMixture([0.5, 0.5], [[0.0, 0.0], [9.0, 9.0]], np.tile(np.eye(2), (2, 1, 1)))
         >>> two.conditional([0], [9.0]).weights.round(6).tolist()
@@ -235,7 +240,9 @@ class GaussianMixture(Module):
         away = means - jax.lax.stop_gradient(centre)[None]
         root, log_det = self.spread.roots(self.num_components, self.dim)
         moments = stats.moments
-        labels = jnp.where(stats.labels > 0, stats.labels * jnp.log(jnp.where(weights > 0, weights, 1.0)), 0.0)
+        labels = jnp.where(
+            stats.labels > 0, stats.labels * jnp.log(jnp.where(weights > 0, weights, 1.0)), 0.0
+        )
         if root.ndim == 3:
             cross = moments.first[:, :, None] * away[:, None, :]
             outer = moments.count[:, None, None] * away[:, :, None] * away[:, None, :]
@@ -268,5 +275,7 @@ class GaussianMixture(Module):
     def _rows(self, rows: Any) -> Any:
         xs = rows if namespace(rows) is not np else np.asarray(rows, float)
         fix = "One column: `rows[:, None]`."
-        check(xs.ndim == 2 and xs.shape[1] == self.dim, "rows", f"a matrix of {self.dim} columns", xs.shape, fix)
+        check(
+            xs.ndim == 2 and xs.shape[1] == self.dim, "rows", f"a matrix of {self.dim} columns", xs.shape, fix
+        )
         return xs

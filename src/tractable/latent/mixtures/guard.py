@@ -1,10 +1,12 @@
 r"""The singularity of a mixture's likelihood: shown, and guarded by a rule that says when it acted.
 
-Singularity. With $\mu_j = x_n$ and $\Sigma_j = \sigma^2I$, $N(x_n; x_n, \sigma^2I) = (2\pi)^{-d/2}\sigma^{-d} \to \infty$, while another
-             component keeps every other row's density away from zero: the likelihood has no maximum. One Gaussian
-             alone is safe, since the other rows' densities fall like $e^{-c/\sigma^2}$.
+Singularity. With $\mu_j = x_n$ and $\Sigma_j = \sigma^2I$, $N(x_n; x_n, \sigma^2I) =
+             (2\pi)^{-d/2}\sigma^{-d} \to \infty$, while another component keeps every other row's density
+             away from zero: the likelihood has no maximum. One Gaussian alone is safe, since the other
+             rows' densities fall like $e^{-c/\sigma^2}$.
 Guards.      A floor (no variance below a millionth of its column's, by default; exact constrained M-step), a
-             prior (`with_prior`), or new starts where a fit has collapsed (`gaussian_mixture(num_starts=...)`).
+             prior (`with_prior`), or new starts where a fit has collapsed
+             (`gaussian_mixture(num_starts=...)`).
 Report.      `judge` says which components lie on the floor, and which have lost their rows.
 References.  Day (1969); Hathaway (1985); Bishop (2006) section 9.2.1.
 """
@@ -41,11 +43,14 @@ def judge(model: GaussianMixture) -> Verdict:
     numbers |= {"on_floor": low, "empty": empty, "constant": constant}
     said = []
     if constant:
-        said.append(f"Columns {constant} are constant: they have no density, and stand on the floor. Drop them.")
+        said.append(
+            f"Columns {constant} are constant: they have no density, and stand on the floor. Drop them."
+        )
     if low:
         said.append(
-            f"Components {low} lie on the floor of the covariance: without it the likelihood would grow without "
-            "bound, or columns are dependent there. Use fewer components, a prior, other starts, or drop columns."
+            f"Components {low} lie on the floor of the covariance: without it the likelihood would grow "
+            "without bound, or columns are dependent there. "
+            "Use fewer components, a prior, other starts, or drop columns."
         )
     if empty:
         said.append(f"Components {empty} hold no rows: use fewer components or another start.")
@@ -53,8 +58,8 @@ def judge(model: GaussianMixture) -> Verdict:
 
 
 def singular_path(rows: ArrayLike, scales: ArrayLike, row: int = 0) -> np.ndarray:
-    r"""The log-likelihood of $\frac12N(x_n, \sigma^2I) + \frac12N(\bar x, S)$, $n$ = `row`, at each $\sigma$ of `scales`: it
-    grows like $-d\log\sigma$.
+    r"""The log-likelihood of $\frac12N(x_n, \sigma^2I) + \frac12N(\bar x, S)$, $n$ = `row`, at each
+    $\sigma$ of `scales`: it grows like $-d\log\sigma$.
 
     >>> path = singular_path([[0.0], [1.0], [3.0]], [1e-3, 1e-6, 1e-9])
     >>> np.diff(path).round(6).tolist()
@@ -74,11 +79,13 @@ def singular_path(rows: ArrayLike, scales: ArrayLike, row: int = 0) -> np.ndarra
 def with_prior(
     model: GaussianMixture, component: NormalInverseWishart, concentration: ArrayLike = 1.0
 ) -> WithPrior:
-    r"""The model for `EM()` whose M-step gives the posterior mode under $w \sim \mathrm{Dir}(\alpha)$ and $(\mu_k, \Sigma_k)
-    \sim \mathrm{NIW}(m, \kappa, \nu, \Psi)$: with $\nu$ and $\Psi$ no component can collapse.
+    r"""The model for `EM()` whose M-step gives the posterior mode under $w \sim \mathrm{Dir}(\alpha)$ and
+    $(\mu_k, \Sigma_k) \sim \mathrm{NIW}(m, \kappa, \nu, \Psi)$: with $\nu$ and $\Psi$ no component can
+    collapse.
 
-    The mode is $w_k \propto N_k + \alpha_k - 1$, $\mu_k = (\kappa m + \sum_n r_{nk}x_n)/(\kappa + N_k)$ and $\Sigma_k = (\Psi + S_k +
-    \frac{\kappa N_k}{\kappa + N_k}(\bar x_k - m)(\bar x_k - m)^\top)/(\nu + d + 2 + N_k)$.
+    The mode is $w_k \propto N_k + \alpha_k - 1$, $\mu_k = (\kappa m + \sum_n r_{nk}x_n)/(\kappa + N_k)$ and
+    $\Sigma_k = (\Psi + S_k + \frac{\kappa N_k}{\kappa + N_k}(\bar x_k - m)(\bar x_k - m)^\top)/(\nu + d + 2
+    + N_k)$.
     """
     k, dim = model.num_components, model.dim
     alpha = np.broadcast_to(np.asarray(as_float("concentration", concentration)), (k,))

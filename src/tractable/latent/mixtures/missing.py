@@ -1,10 +1,10 @@
 r"""Missing entries of a Gaussian mixture, integrated out exactly: no row is dropped, no value is invented.
 
-Identity.    With the observed part $o$ and the missing part $m$ of a row, $p(x_o) = \sum_k w_kN(x_o; \mu_{k,o},
-             \Sigma_{k,oo})$, and given component $k$, $x_m \mid x_o \sim N(\hat x_{k,m}, C_k)$ with $\hat x_{k,m} =
-             \mu_{k,m} + \Sigma_{k,mo}\Sigma_{k,oo}^{-1}(x_o - \mu_{k,o})$ and $C_k = \Sigma_{k,mm} -
-             \Sigma_{k,mo}\Sigma_{k,oo}^{-1}\Sigma_{k,om}$. The expected statistics are those of the completed row, plus
-             $C_k$ in the second moment.
+Identity.    With the observed part $o$ and the missing part $m$ of a row, $p(x_o) = \sum_k w_kN(x_o;
+             \mu_{k,o}, \Sigma_{k,oo})$, and given component $k$, $x_m \mid x_o \sim N(\hat x_{k,m}, C_k)$
+             with $\hat x_{k,m} = \mu_{k,m} + \Sigma_{k,mo}\Sigma_{k,oo}^{-1}(x_o - \mu_{k,o})$ and $C_k =
+             \Sigma_{k,mm} - \Sigma_{k,mo}\Sigma_{k,oo}^{-1}\Sigma_{k,om}$. The expected statistics are
+             those of the completed row, plus $C_k$ in the second moment.
 Valid.       Where entries are missing at random: whether one is missing depends on observed entries alone.
 Cost.        One factor per component and pattern of missing entries: $O(\text{patterns}\cdot kd^3 + nkd^2)$.
 References.  Ghahramani and Jordan (1994); Little and Rubin (2002) chapter 11.
@@ -29,7 +29,8 @@ def has_gaps(rows: Any) -> bool:
 
 
 def observed_scores(model: Any, rows: np.ndarray) -> np.ndarray:
-    r"""$\log w_k + \log N(x_o; \mu_{k,o}, \Sigma_{k,oo})$ of each row; $\log w_k$ where nothing is observed."""
+    r"""$\log w_k + \log N(x_o; \mu_{k,o}, \Sigma_{k,oo})$ of each row; $\log w_k$ where nothing is
+    observed."""
     found = np.empty((len(rows), model.num_components))
     for index, known in patterns(rows):
         found[index] = scores(_marginal(model, known), rows[np.ix_(index, known)])
@@ -61,7 +62,9 @@ def observed_moments(model: Any, rows: np.ndarray, weights: np.ndarray) -> tuple
         second += weighted.swapaxes(1, 2) @ filled
         second[:, rest[:, None], rest] += owned[:, None, None] * left
     full = model.spread.needs_full
-    return SoftMoments(count, first, second if full else np.diagonal(second, axis1=1, axis2=2).copy()), evidence
+    return SoftMoments(
+        count, first, second if full else np.diagonal(second, axis1=1, axis2=2).copy()
+    ), evidence
 
 
 def impute(model: Any, rows: Any) -> np.ndarray:

@@ -1,10 +1,12 @@
 r"""Mixtures of linear regressions and of experts: several lines through one cloud, chosen blindly or by $x$.
 
-Model.       $z \mid x \sim \mathrm{Cat}(g(x))$, $y \mid x, z = k \sim N(\phi(x)^\top\beta_k, \sigma_k^2)$ with $\phi(x) = (1, x)$. Regressions:
-             $g_k = w_k$. Experts: $g(x) = \mathrm{softmax}(V\phi(x))$.
-M-step.      Weighted least squares from sums of $r(\phi\phi^\top, \phi y, y^2)$. For the gate, from its gradient $\sum_n(r_n -
-             g_n)\phi_n^\top$ and $\sum_n\phi_n\phi_n^\top$: the curvature of the log-likelihood never passes $\frac12(I - \frac1k11^\top)
-             \otimes\sum\phi\phi^\top$, so $V + 2(I - \frac1k11^\top)^+\,\mathrm{gradient}\,(\sum\phi\phi^\top)^{-1}$ raises it. All sums add over rows.
+Model.       $z \mid x \sim \mathrm{Cat}(g(x))$, $y \mid x, z = k \sim N(\phi(x)^\top\beta_k, \sigma_k^2)$
+             with $\phi(x) = (1, x)$. Regressions: $g_k = w_k$. Experts: $g(x) = \mathrm{softmax}(V\phi(x))$.
+M-step.      Weighted least squares from sums of $r(\phi\phi^\top, \phi y, y^2)$. For the gate, from its
+             gradient $\sum_n(r_n - g_n)\phi_n^\top$ and $\sum_n\phi_n\phi_n^\top$: the curvature of the
+             log-likelihood never passes $\frac12(I - \frac1k11^\top) \otimes\sum\phi\phi^\top$, so $V + 2(I
+             - \frac1k11^\top)^+\,\mathrm{gradient}\,(\sum\phi\phi^\top)^{-1}$ raises it. All sums add over
+             rows.
 Floor.       No noise variance below a millionth of the target's.
 Cost.        $O(nkd^2 + kd^3)$ per step.
 References.  Jordan and Jacobs (1994); Bohning (1992); DeSarbo and Cron (1988).
@@ -28,8 +30,8 @@ _FLOOR = 1e-6
 
 
 class ExpertStatistics(Module):
-    """Sums over rows: of each component, `count`, `gram` (k, f, f), `cross` (k, f) and `square` (k,); of the gate,
-    its gradient (k, f) and the gram of all rows (f, f)."""
+    """Sums over rows: of each component, `count`, `gram` (k, f, f), `cross` (k, f) and `square` (k,); of
+    the gate, its gradient (k, f) and the gram of all rows (f, f)."""
 
     count: Any
     gram: Any
@@ -61,7 +63,9 @@ class MixtureOfExperts(Module):
     ) -> "MixtureOfExperts":
         """A start: the line of all rows, moved up and down at random by its own error."""
         X, y = (np.asarray(part, float) for part in rows)
-        check(X.ndim == 2 and y.shape == X.shape[:1], "rows", "a pair (X, y) of one length", (X.shape, y.shape))
+        check(
+            X.ndim == 2 and y.shape == X.shape[:1], "rows", "a pair (X, y) of one length", (X.shape, y.shape)
+        )
         check_finite("X", X)
         check_finite("y", y)
         k = check_count("k", k)

@@ -1,9 +1,10 @@
 r"""Split and merge: out of optima in which two components share one cluster while another holds two.
 
-Move.        Of a fitted mixture, merge components $i, j$ and split $l$; climb again; keep what is higher, and go on
-             until no candidate is. The likelihood never falls below that of plain EM.
-Candidates.  Merge pairs with the largest $\sum_n r_{ni}r_{nj}/(\|r_i\|\,\|r_j\|)$ (they claim the same rows); split the
-             components whose rows look least normal along their longest axis, by the fourth moment.
+Move.        Of a fitted mixture, merge components $i, j$ and split $l$; climb again; keep what is higher,
+             and go on until no candidate is. The likelihood never falls below that of plain EM.
+Candidates.  Merge pairs with the largest $\sum_n r_{ni}r_{nj}/(\|r_i\|\,\|r_j\|)$ (they claim the same
+             rows); split the components whose rows look least normal along their longest axis, by the
+             fourth moment.
 Cost.        At most `max_moves` times `num_candidates` fits.
 References.  Ueda, Nakano, Ghahramani and Hinton (2000), "SMEM algorithm for mixture models".
 """
@@ -25,7 +26,13 @@ from tractable.latent.mixtures.guard import at_fault
 
 __all__ = ["SplitMergeEM"]
 
-_NAMES = {"Full": "full", "Tied": "tied", "Diagonal": "diagonal", "Spherical": "spherical", "LowRank": "low_rank"}
+_NAMES = {
+    "Full": "full",
+    "Tied": "tied",
+    "Diagonal": "diagonal",
+    "Spherical": "spherical",
+    "LowRank": "low_rank",
+}
 
 
 class SplitMergeEM(Module):
@@ -54,7 +61,9 @@ class SplitMergeEM(Module):
     def _move(self, best: Run, rows: np.ndarray, weights: Any) -> Run | None:
         """The first candidate that climbs higher, or None."""
         here, bad = float(best.values[-1]), at_fault(best.state)
-        for merged, split in _candidates(best.state, rows, check_count("num_candidates", self.num_candidates)):
+        for merged, split in _candidates(
+            best.state, rows, check_count("num_candidates", self.num_candidates)
+        ):
             found = self.em.fit(rearranged(best.state, merged, split), rows, weights=weights)
             if found.status is Status.interrupted:
                 raise KeyboardInterrupt
@@ -107,8 +116,8 @@ def _candidates(model: GaussianMixture, rows: np.ndarray, count: int) -> list[tu
 
 
 def _misfit(model: GaussianMixture, rows: np.ndarray, shares: np.ndarray) -> np.ndarray:
-    r"""How far each component's rows are from normal along its longest axis: its weight times $(\kappa - 3)^2$ with
-    the fourth moment $\kappa$ (two clusters in one component have $\kappa$ near one)."""
+    r"""How far each component's rows are from normal along its longest axis: its weight times $(\kappa -
+    3)^2$ with the fourth moment $\kappa$ (two clusters in one component have $\kappa$ near one)."""
     cov, means = np.asarray(model.covariances), np.asarray(model.means)
     known = np.where(np.isnan(rows), means.mean(0), rows)
     found = np.zeros(len(means))

@@ -1,8 +1,9 @@
 r"""Where EM begins: clusters of the rows, with covariances that no small cluster can make singular.
 
-Rule.        Labels by k-means (or by the nearest of k-means++ seeds, or of random rows); then $w_k = N_k/N$, $\mu_k$
-             the mean of the cluster, and $\Sigma_k = (S_k + \nu\bar S)/(N_k + \nu)$ with the pooled covariance $\bar S$
-             inside clusters and $\nu = d + 1$: a cluster of one row starts as wide as the others.
+Rule.        Labels by k-means (or by the nearest of k-means++ seeds, or of random rows); then $w_k =
+             N_k/N$, $\mu_k$ the mean of the cluster, and $\Sigma_k = (S_k + \nu\bar S)/(N_k + \nu)$ with
+             the pooled covariance $\bar S$ inside clusters and $\nu = d + 1$: a cluster of one row starts
+             as wide as the others.
 Cost.        That of k-means, and $O(nd^2)$.
 References.  Arthur and Vassilvitskii (2007); Biernacki, Celeux and Govaert (2003) (starts of EM).
 """
@@ -31,7 +32,8 @@ def start_from_rows(
     key: Key, rows: ArrayLike, k: int, covariance: str, weights: ArrayLike | None, floor: float, rank: int,
     seeding: str,
 ) -> GaussianMixture:  # fmt: skip
-    """The mixture of clusters of the rows; missing entries stand at the mean of their column for this alone."""
+    """The mixture of clusters of the rows; missing entries stand at the mean of their column for this
+    alone."""
     check_option("seeding", seeding, ("kmeans", "far", "random"))
     k = check_count("k", k)
     xs, shares = checked_rows(rows, weights)
@@ -66,7 +68,9 @@ def start_from_labels(
         scatter[j] = (shares[mine, None] * away).T @ away
     pooled = scatter.sum(0) / counts.sum() + np.diag(least + 1e-12 * variance)
     cov = (scatter + (dim + 1) * pooled) / (counts + dim + 1)[:, None, None]
-    made = GaussianMixture(counts / counts.sum(), means, spread_of(covariance, cov, counts, rank), floor=floor)
+    made = GaussianMixture(
+        counts / counts.sum(), means, spread_of(covariance, cov, counts, rank), floor=floor
+    )
     fixed = as_float("centre", centre), as_float("least", least)
     return eqx.tree_at(lambda m: (m.centre, m.least), made, fixed)
 
@@ -74,7 +78,13 @@ def start_from_labels(
 def checked_rows(rows: Any, weights: Any) -> tuple[np.ndarray, np.ndarray]:
     """Rows of positive weight on the host, gaps filled by the mean of their column; errors by name."""
     xs, shares = weighted_rows(rows, weights)
-    check(xs.ndim == 2, "rows", "a matrix, one row per point", f"shape {xs.shape}", "One column: `rows[:, None]`.")
+    check(
+        xs.ndim == 2,
+        "rows",
+        "a matrix, one row per point",
+        f"shape {xs.shape}",
+        "One column: `rows[:, None]`.",
+    )
     xs = np.asarray(xs, float)[shares > 0]
     shares = shares[shares > 0]
     check(len(xs) > 0, "weights", "positive for at least one row", "zero for all")
@@ -89,9 +99,9 @@ def checked_rows(rows: Any, weights: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def distinct_rows(rows: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Each row once, in an order of its own, with its total weight, and where each row went: what is drawn from
-    these is the same for a row of weight two and for two rows. Many rows stay as they are: sorting costs more
-    than it gives."""
+    """Each row once, in an order of its own, with its total weight, and where each row went: what is drawn
+    from these is the same for a row of weight two and for two rows. Many rows stay as they are: sorting
+    costs more than it gives."""
     if len(rows) > _MANY:
         return rows, weights, np.arange(len(rows))
     own, which = np.unique(rows, axis=0, return_inverse=True)

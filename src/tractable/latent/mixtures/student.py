@@ -1,12 +1,13 @@
 r"""Mixtures of Student t distributions: outliers count less, row by row, and do not stretch a component.
 
-Model.       $x \mid z = k \sim t_{\nu_k}(\mu_k, \Sigma_k)$, that is $x \mid u, k \sim N(\mu_k, \Sigma_k/u)$ with $u \sim
-             \mathrm{Gamma}(\nu_k/2, \nu_k/2)$.
-E-step.      With $\delta = (x - \mu_k)^\top\Sigma_k^{-1}(x - \mu_k)$: $E[u] = (\nu_k + d)/(\nu_k + \delta)$, $E[\log u] = \log E[u]
-             + \psi(\frac{\nu_k + d}2) - \log\frac{\nu_k + d}2$. Sums of $r$, $rE[u](1, x, xx^\top)$ and $r(E[\log u] - E[u])$
-             add over rows.
-M-step.      Means and covariances as in a Gaussian mixture with weights $rE[u]$ (the divisor stays $\sum r$); $\nu_k$
-             solves $\log\frac\nu2 - \psi(\frac\nu2) + 1 + \frac1{N_k}\sum r(E[\log u] - E[u]) = 0$, or stays fixed.
+Model.       $x \mid z = k \sim t_{\nu_k}(\mu_k, \Sigma_k)$, that is $x \mid u, k \sim N(\mu_k, \Sigma_k/u)$
+             with $u \sim \mathrm{Gamma}(\nu_k/2, \nu_k/2)$.
+E-step.      With $\delta = (x - \mu_k)^\top\Sigma_k^{-1}(x - \mu_k)$: $E[u] = (\nu_k + d)/(\nu_k +
+             \delta)$, $E[\log u] = \log E[u] + \psi(\frac{\nu_k + d}2) - \log\frac{\nu_k + d}2$. Sums of
+             $r$, $rE[u](1, x, xx^\top)$ and $r(E[\log u] - E[u])$ add over rows.
+M-step.      Means and covariances as in a Gaussian mixture with weights $rE[u]$ (the divisor stays $\sum
+             r$); $\nu_k$ solves $\log\frac\nu2 - \psi(\frac\nu2) + 1 + \frac1{N_k}\sum r(E[\log u] - E[u])
+             = 0$, or stays fixed.
 Cost.        $O(nkd^2)$ per step.
 References.  Peel and McLachlan (2000); Liu and Rubin (1995).
 """
@@ -43,8 +44,8 @@ class StudentStatistics(Module):
 
 
 class StudentMixture(Module):
-    r"""$p(x) = \sum_k w_k\,t_{\nu_k}(x; \mu_k, \Sigma_k)$: a `GaussianMixture` of weights, means and scale matrices, and
-    $\nu$ = `degrees` (k,), which are fitted unless `fixed_degrees`.
+    r"""$p(x) = \sum_k w_k\,t_{\nu_k}(x; \mu_k, \Sigma_k)$: a `GaussianMixture` of weights, means and scale
+    matrices, and $\nu$ = `degrees` (k,), which are fitted unless `fixed_degrees`.
 
     >>> model = StudentMixture(GaussianMixture([1.0], [[0.0]], np.ones((1, 1, 1))), [1.0])
     >>> round(float(model.log_prob(np.zeros((1, 1)))[0]), 6)  # Cauchy: -log(pi)
@@ -118,9 +119,7 @@ class StudentMixture(Module):
     def e_step(self, rows: Any, weights: Any) -> tuple[StudentStatistics, Any]:
         """Expected statistics and log-evidence, which add over rows."""
         xs, weights = self._rows(rows), np.asarray(weights)
-        parts = [
-            self._block(xs[i : i + _BLOCK], weights[i : i + _BLOCK]) for i in range(0, len(xs), _BLOCK)
-        ]
+        parts = [self._block(xs[i : i + _BLOCK], weights[i : i + _BLOCK]) for i in range(0, len(xs), _BLOCK)]
         return jax.tree.map(lambda *leaves: sum(leaves), *parts)
 
     def m_step(self, stats: StudentStatistics) -> "StudentMixture":
@@ -152,7 +151,9 @@ class StudentMixture(Module):
         distance = -2 * scores(parts._replace(offset=np.zeros(len(parts.offset))), xs)
         nu, dim = np.asarray(self.degrees), xs.shape[1]
         half = (nu + dim) / 2
-        norm = gammaln(half) - gammaln(nu / 2) - 0.5 * dim * np.log(nu / 2)  # the Gaussian part has (2 pi)^(d/2)
+        norm = (
+            gammaln(half) - gammaln(nu / 2) - 0.5 * dim * np.log(nu / 2)
+        )  # the Gaussian part has (2 pi)^(d/2)
         joint = parts.offset + norm - half * np.log1p(distance / nu)
         return joint, (nu + dim) / (nu + distance)
 
@@ -164,8 +165,8 @@ class StudentMixture(Module):
 
 
 def _degrees(means: np.ndarray) -> np.ndarray:
-    r"""The root of $\log\frac\nu2 - \psi(\frac\nu2) + 1 + m = 0$ for each $m$, by bisection on the log scale: the left
-    side falls from infinity to $1 + m$."""
+    r"""The root of $\log\frac\nu2 - \psi(\frac\nu2) + 1 + m = 0$ for each $m$, by bisection on the log
+    scale: the left side falls from infinity to $1 + m$."""
     low, high = np.full(means.shape, np.log(1e-2)), np.full(means.shape, np.log(_MOST))
     for _ in range(60):
         middle = (low + high) / 2
@@ -173,4 +174,3 @@ def _degrees(means: np.ndarray) -> np.ndarray:
         above = np.log(half) - digamma(half) + 1 + means > 0
         low, high = np.where(above, middle, low), np.where(above, high, middle)
     return np.exp((low + high) / 2)
-
