@@ -58,3 +58,11 @@ def test_eight_schools_facts():
     table = datasets.eight_schools()
     assert table.target.sum() == 70
     assert table.features.sum() == 100
+
+
+def test_rolled_and_bent_strips_lie_where_they_say():
+    roll = datasets.swiss_roll(200, seed=3)
+    np.testing.assert_allclose(np.hypot(roll.features[:, 0], roll.features[:, 2]), roll.target)
+    bent = datasets.s_curve(200, seed=3)
+    np.testing.assert_allclose(bent.features[:, 0], np.sin(bent.target))
+    assert (np.abs(np.abs(bent.features[:, 2]) - (1 - np.cos(bent.target))) < 1e-12).all()
