@@ -25,6 +25,7 @@ TRANSFORMERS = [name for name, c in ESTIMATORS.items() if issubclass(c, Transfor
 COUNTS = {
     "BernoulliNaiveBayesClassifier",
     "CategoricalNaiveBayesClassifier",
+    "LatentDirichletAllocation",
     "MultinomialNaiveBayesClassifier",
 }
 REASONS = "class", "sample", "row", "constant", "two", "targets"

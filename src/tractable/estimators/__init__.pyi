@@ -60,6 +60,7 @@ from tractable.estimators.svm import SupportVectorRegressor as SupportVectorRegr
 from tractable.estimators.through import log_score as log_score
 from tractable.estimators.through import predict_dist as predict_dist
 from tractable.estimators.through import predict_interval as predict_interval
+from tractable.estimators.topics import LatentDirichletAllocation as LatentDirichletAllocation
 from tractable.estimators.trees import AdaBoostClassifier as AdaBoostClassifier
 from tractable.estimators.trees import ForestClassifier as ForestClassifier
 from tractable.estimators.trees import ForestRegressor as ForestRegressor

@@ -56,6 +56,23 @@ KINDS: dict[str, dict[str, str]] = {
     "gp.exact:ExactPosterior": {"process": "gaussian_process:ProcessDisplay.from_model"},
     "gp.sparse:InducingPosterior": {"process": "gaussian_process:ProcessDisplay.from_model"},
     "kernels.base:Kernel": {"kernel": "kernels:KernelDisplay.from_kernel"},
+    "latent.topics.lda:LatentDirichletAllocation": {
+        "topics": "topics:plot_topics",
+        "shares": "topics:plot_shares",
+    },
+    "latent.topics.plsa:ProbabilisticLSA": {
+        "topics": "topics:plot_topics",
+        "shares": "topics:plot_shares",
+    },
+    "latent.topics.gibbs:TopicChain": {
+        "topics": "topics:plot_topics",
+        "shares": "topics:plot_shares",
+        "trace": "topics:plot_topic_trace",
+    },
+    "estimators.topics:LatentDirichletAllocation": {
+        "topics": "topics:plot_topics",
+        "shares": "topics:plot_shares",
+    },
     "optim.rates:DescentReport": {"rate": "optim:plot_rate"},
     "optim.autodiff.differences:StepStudy": {"steps": "optim:plot_step_study"},
     "latent.factor.principal:PrincipalComponents": {
