@@ -34,6 +34,7 @@ from tractable.core.types import Key
 from tractable.distributions.base import Distribution
 from tractable.distributions.categorical import Categorical
 from tractable.distributions.student import StudentT
+from tractable.estimators.collections import takes_collections
 
 __all__ = ["Classifier", "Clusterer", "Estimator", "Regressor", "Transformer", "key_from", "student_rows"]
 
@@ -58,6 +59,10 @@ class Estimator(BaseEstimator):
     n_features_in_: int
     _accepts_missing: ClassVar[bool] = False
     expected_failed_checks: ClassVar[dict[str, str]] = {}
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        takes_collections(cls)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -186,7 +186,9 @@ class FactorAnalysis(Transformer):
         must = f"at most n_features = {rows.num_columns}"
         check(count <= rows.num_columns, "n_components", must, count)
         options = {"least_noise": self.least_noise, "max_steps": int(self.max_iter), "tol": self.tol}
-        fitted = FactorModel.fit(rows, count, **options)
+        return self._keep(FactorModel.fit(rows, count, **options))
+
+    def _keep(self, fitted: Any):
         model = fitted.model
         if self.rotation is not None:
             turned = varimax(model.loadings, gamma=1.0 if self.rotation == "varimax" else 0.0)

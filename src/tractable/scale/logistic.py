@@ -19,7 +19,7 @@ from tractable.core.iterate import Status
 from tractable.core.module import Module, field
 from tractable.core.rows import Rows
 from tractable.scale.one_pass import num_classes_of
-from tractable.scale.rows import DistributedRows
+from tractable.scale.rows import Foldable
 from tractable.supervised.generative.columns import GaussianColumns
 from tractable.supervised.logistic.binary import LogisticModel, assembled
 from tractable.supervised.logistic.newton import StandardRows, newton
@@ -30,18 +30,22 @@ __all__ = ["logistic_regression", "softmax_regression"]
 
 
 def logistic_regression(
-    rows: DistributedRows,
+    rows: Foldable,
     *,
     penalty: float | int = 0.0,
     intercept: bool = True,
     separated: str = "raise",
     names: Any = None,
     max_steps: int = 200,
+    standardise: bool = False,
 ) -> LogisticModel:
-    """`fit_logistic` over all partitions, for targets 0 and 1."""
+    """`fit_logistic` over all partitions, for targets 0 and 1.
+
+    With `standardise` the penalty is on coefficients of columns of unit standard deviation.
+    """
     check_options(penalty, separated)
     unit = _Units.of(rows, intercept, 2)
-    prior = unit.stub.penalty(float(penalty))
+    prior = unit.penalty(float(penalty), standardise)
     found = newton(
         lambda beta: _sweep(rows, unit, beta, None), np.zeros(prior.size), prior, unit.total,
         max_steps=max_steps,
@@ -52,7 +56,7 @@ def logistic_regression(
 
 
 def softmax_regression(
-    rows: DistributedRows,
+    rows: Foldable,
     *,
     num_classes: int | None = None,
     penalty: float | int = 0.0,
@@ -60,15 +64,16 @@ def softmax_regression(
     separated: str = "raise",
     names: Any = None,
     max_steps: int = 200,
+    standardise: bool = False,
 ) -> SoftmaxModel:
-    """`fit_softmax` over all partitions, for codes 0, 1, ... of classes."""
+    """`fit_softmax` over all partitions, for codes 0, 1, ... of classes; options as above."""
     check_options(penalty, separated)
     k = check_count("num_classes", num_classes_of(rows) if num_classes is None else num_classes, 2)
     unit, basis = _Units.of(rows, intercept, k), zero_sum_basis(k)
     absent = np.flatnonzero(np.asarray(unit.counts) == 0)
     fix = "Its intercept would be minus infinity: leave the class out."
     check(not absent.size or not intercept, "y", "with rows of every class", f"none of {absent[:1]}", fix)
-    prior = np.repeat(unit.stub.penalty(float(penalty)), k - 1)
+    prior = np.repeat(unit.penalty(float(penalty), standardise), k - 1)
     found = newton(
         lambda beta: _sweep(rows, unit, beta, basis), np.zeros(prior.size), prior, unit.total,
         max_steps=max_steps,
@@ -115,7 +120,7 @@ class _Units(Module):
     intercept: bool = field(static=True)
 
     @staticmethod
-    def of(rows: DistributedRows, intercept: bool, num_classes: int) -> "_Units":
+    def of(rows: Foldable, intercept: bool, num_classes: int) -> "_Units":
         seen = rows.fold(_First(num_classes))
         total, mean, squares = seen.moments
         flat = seen.low == seen.high
@@ -132,6 +137,12 @@ class _Units(Module):
     def stub(self) -> StandardRows:
         """The units as they are with no rows."""
         return self.standard(np.zeros((0, len(self.centre))), np.zeros(0), np.zeros(0))
+
+    def penalty(self, strength: float, standardise: bool) -> np.ndarray:
+        """The precision of standardised coefficients; the units are standard deviations already."""
+        return self.stub._replace(scale=np.ones_like(self.scale)).penalty(strength) if standardise else (
+            self.stub.penalty(strength)
+        )  # fmt: skip
 
     def standard(self, x: Any, y: Any, weights: Any) -> StandardRows:
         centre, scale, constant = (np.asarray(part) for part in (self.centre, self.scale, self.constant))
@@ -167,13 +178,13 @@ class _Along(Module):
         return Margins.of(margins_along(rows.design(), rows.y.astype(int), np.asarray(self.direction))[1])
 
 
-def _sweep(rows: DistributedRows, unit: _Units, beta: np.ndarray, basis: np.ndarray | None) -> tuple:
+def _sweep(rows: Foldable, unit: _Units, beta: np.ndarray, basis: np.ndarray | None) -> tuple:
     loss, gradient, hessian = rows.fold(_At(unit, beta, basis), _joined).value
     return float(loss), np.asarray(gradient), np.asarray(hessian)
 
 
 def _separation(
-    rows: DistributedRows, unit: _Units, direction: np.ndarray, separated: str, names: Any
+    rows: Foldable, unit: _Units, direction: np.ndarray, separated: str, names: Any
 ) -> Separation | None:
     margins = rows.fold(_Along(unit, direction), Margins.joined)
     columns = direction if direction.ndim == 2 else np.column_stack([-direction, direction]) / 2

@@ -22,7 +22,7 @@ import numpy as np
 from tractable.core.checks import check, check_count
 from tractable.core.moments import Moments, moments_of
 from tractable.core.rows import Rows
-from tractable.scale.rows import DistributedRows
+from tractable.scale.rows import Foldable
 from tractable.supervised.bayes_linear.posterior import bayesian_linear_from
 from tractable.supervised.bayes_linear.statistics import RegressionStatistics, regression_statistics
 from tractable.supervised.generative.discriminant import GaussianDiscriminant, discriminant_from
@@ -34,40 +34,43 @@ from tractable.supervised.linear.solvers import LeastSquares, least_squares
 __all__ = ["bayesian_linear", "discriminant", "linear_regression", "moments", "naive_bayes", "num_classes_of"]
 
 
-def naive_bayes(rows: DistributedRows, *, num_classes: int | None = None, **options: Any) -> NaiveBayes:
+def naive_bayes(rows: Foldable, *, num_classes: int | None = None, **options: Any) -> NaiveBayes:
     """`fit_naive_bayes` over all partitions."""
     classes = num_classes_of(rows) if num_classes is None else num_classes
     return rows.fold(functools.partial(_naive_bayes, options | {"num_classes": classes}))
 
 
-def discriminant(
-    rows: DistributedRows, *, num_classes: int | None = None, **options: Any
-) -> GaussianDiscriminant:
+def discriminant(rows: Foldable, *, num_classes: int | None = None, **options: Any) -> GaussianDiscriminant:
     """`fit_gaussian_discriminant` over all partitions; rows must be complete."""
     classes = num_classes_of(rows) if num_classes is None else check_count("num_classes", num_classes)
     return discriminant_from(rows.fold(functools.partial(_scatters, classes)), **options)
 
 
 def linear_regression(
-    rows: DistributedRows, penalty: float | int = 0.0, *, intercept: bool = True
+    rows: Foldable, penalty: float | int = 0.0, *, intercept: bool = True, standardise: bool = False
 ) -> LinearModel:
-    r"""`ordinary_least_squares`, or with a `penalty` $\lambda$ `ridge`, over all partitions; one target."""
+    r"""`ordinary_least_squares`, or with a `penalty` $\lambda$ `ridge`, over all partitions; one target.
+
+    With `standardise` the penalty is on coefficients of columns of unit standard deviation.
+    """
     check(penalty >= 0, "penalty", "zero or positive", penalty)
-    return _linear_from(rows.fold(_regression), float(penalty), intercept)
+    statistics = rows.fold(_regression)
+    units = statistics.scale(intercept) if standardise else np.ones(statistics.dim)
+    return _linear_from(statistics, float(penalty), units, intercept)
 
 
-def bayesian_linear(rows: DistributedRows, *arguments: Any, basis: Any = None, **options: Any) -> Any:
+def bayesian_linear(rows: Foldable, *arguments: Any, basis: Any = None, **options: Any) -> Any:
     """`supervised.bayesian_linear` over all partitions."""
     statistics = rows.fold(functools.partial(_regression, basis=basis))
     return bayesian_linear_from(statistics, *arguments, basis=basis, **options)
 
 
-def moments(rows: DistributedRows) -> Moments:
+def moments(rows: Foldable) -> Moments:
     """Weight, mean and scatter of all rows: what principal components need."""
     return rows.fold(_moments)
 
 
-def num_classes_of(rows: DistributedRows) -> int:
+def num_classes_of(rows: Foldable) -> int:
     """One more than the largest code of a class, in a pass over the targets."""
     return int(rows.fold(_largest, max)) + 1
 
@@ -97,11 +100,13 @@ def _largest(X: Any, y: Any, weights: Any) -> int:
     return int(codes.max())
 
 
-def _linear_from(statistics: RegressionStatistics, penalty: float, intercept: bool) -> LinearModel:
-    triangle = statistics.triangle(intercept)
-    found = least_squares(triangle[:, :-1], triangle[:, -1], penalty=penalty)
+def _linear_from(
+    statistics: RegressionStatistics, penalty: float, units: np.ndarray, intercept: bool
+) -> LinearModel:
+    triangle, ridge = statistics.triangle(intercept), penalty * units**2
+    found = least_squares(triangle[:, :-1], triangle[:, -1], penalty=ridge)
     count, inverse = float(statistics.count), np.asarray(found.inverse)
-    used = float(found.rank) - penalty * float(np.diag(inverse).sum()) + intercept
+    used = float(found.rank) - float(ridge @ np.diag(inverse)) + intercept
     if intercept:
         found = _with_intercept(found, np.asarray(statistics.mean), count)
     title = f"Ridge, penalty {penalty:.4g}" if penalty else "Least squares"

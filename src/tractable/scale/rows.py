@@ -10,7 +10,7 @@ Cost.        One pass over the rows for each sum; statistics travel up the tree,
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import jax
 import numpy as np
@@ -21,7 +21,13 @@ from tractable.core.chunks import bucket_size, chunks
 from tractable.scale.partitions import Block, partitions_of
 from tractable.scale.places import Place, place_of
 
-__all__ = ["DistributedRows"]
+__all__ = ["DistributedRows", "Foldable"]
+
+
+class Foldable(Protocol):
+    """Rows whose statistics can be joined, partition by partition."""
+
+    def fold(self, function: Callable[..., Any], add: Callable[[Any, Any], Any] | None = None) -> Any: ...
 
 
 class DistributedRows:
