@@ -111,12 +111,16 @@ class DiscreteMixture(Module):
         """Expected statistics and log-evidence, which add over rows."""
         shares, heights = _normalised(self.log_joint(rows))
         weights = np.asarray(weights)
-        shares = weights[:, None] * shares
-        xs = self._rows(rows)
+        stats = self.labelled_stats(rows, weights[:, None] * shares)
+        return stats, weights @ np.where(weights > 0, heights, 0.0)
+
+    def labelled_stats(self, rows: Any, shares: Any) -> DiscreteStatistics:
+        """The statistics of rows of which each component owns the given share."""
+        xs, shares = self._rows(rows), np.asarray(shares)
         sums = shares.T @ _features(xs, self.family, self.sizes)
         if self.family == "bernoulli":  # how often each entry was seen: a missing one says nothing
             sums = np.concatenate([sums, shares.T @ ~np.isnan(xs)], axis=1)
-        return DiscreteStatistics(shares.sum(0), sums), weights @ np.where(weights > 0, heights, 0.0)
+        return DiscreteStatistics(shares.sum(0), sums)
 
     def m_step(self, stats: DiscreteStatistics) -> "DiscreteMixture":
         """The mixture of highest expected log-likelihood; a component that owns no row stays as it is."""

@@ -38,7 +38,13 @@ from tractable.distributions.soft_moments import (
     weigh_moments,
 )
 from tractable.latent.mixtures.covariances import Spread, spread_of
-from tractable.latent.mixtures.missing import has_gaps, observed_moments, observed_scores, regress
+from tractable.latent.mixtures.missing import (
+    has_gaps,
+    moments_of_shares,
+    observed_moments,
+    observed_scores,
+    regress,
+)
 
 __all__ = ["GaussianMixture", "MixtureStatistics"]
 
@@ -216,7 +222,10 @@ class GaussianMixture(Module):
 
     def labelled_stats(self, rows: Any, shares: Any) -> MixtureStatistics:
         """The statistics of rows of which each component owns the given share."""
-        moments = weigh_moments(rows, shares, self.centre, self.spread.needs_full)
+        if has_gaps(rows):
+            moments = moments_of_shares(self, np.asarray(rows), np.asarray(shares))
+        else:
+            moments = weigh_moments(rows, shares, self.centre, self.spread.needs_full)
         return MixtureStatistics(moments.count, moments.count, moments)
 
     def m_step(self, stats: MixtureStatistics) -> "GaussianMixture":

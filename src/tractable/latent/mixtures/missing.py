@@ -18,7 +18,9 @@ import numpy as np
 from tractable.core.checks import namespace
 from tractable.distributions.soft_moments import Quadratics, SoftMoments, precision_roots, scores
 
-__all__ = ["has_gaps", "impute", "observed_moments", "observed_scores", "regress"]
+__all__ = [
+    "has_gaps", "impute", "moments_of_shares", "observed_moments", "observed_scores", "regress",
+]  # fmt: skip
 
 _LOG_2PI = float(np.log(2 * np.pi))
 
@@ -39,32 +41,32 @@ def observed_scores(model: Any, rows: np.ndarray) -> np.ndarray:
 
 def observed_moments(model: Any, rows: np.ndarray, weights: np.ndarray) -> tuple[SoftMoments, Any]:
     """The expected moments about the model's centre, and the log-evidence; additive over rows."""
+    joint = observed_scores(model, rows)
+    heights = np.logaddexp.reduce(joint, axis=1)
+    shares = weights[:, None] * np.exp(joint - np.where(heights > -np.inf, heights, 0.0)[:, None])
+    return moments_of_shares(model, rows, shares), float(weights @ np.where(weights > 0, heights, 0.0))
+
+
+def moments_of_shares(model: Any, rows: np.ndarray, shares: np.ndarray) -> SoftMoments:
+    """The expected moments of rows of which each component owns the given share, (n, k)."""
     k, dim, centre = model.num_components, model.dim, np.asarray(model.centre)
     means, cov = np.asarray(model.means), np.asarray(model.covariances)
-    count, first, second, evidence = np.zeros(k), np.zeros((k, dim)), np.zeros((k, dim, dim)), 0.0
+    first, second = np.zeros((k, dim)), np.zeros((k, dim, dim))
     for index, known in patterns(rows):
         rest = np.setdiff1d(np.arange(dim), known)
-        seen = rows[np.ix_(index, known)]
-        joint = scores(_marginal(model, known), seen)
-        heights = np.logaddexp.reduce(joint, axis=1)
-        share = weights[index]
-        shares = share[:, None] * np.exp(joint - np.where(heights > -np.inf, heights, 0.0)[:, None])
-        evidence += float(share @ np.where(share > 0, heights, 0.0))
+        seen, own = rows[np.ix_(index, known)], shares[index]
         expected, left = regress(means, cov, known, rest)
         filled = np.empty((k, len(index), dim))
         filled[:, :, known] = seen
         filled[:, :, rest] = expected(seen)
         filled -= centre
-        weighted = shares.T[:, :, None] * filled
-        owned = shares.sum(0)
-        count += owned
+        weighted = own.T[:, :, None] * filled
         first += weighted.sum(1)
         second += weighted.swapaxes(1, 2) @ filled
-        second[:, rest[:, None], rest] += owned[:, None, None] * left
+        second[:, rest[:, None], rest] += own.sum(0)[:, None, None] * left
     full = model.spread.needs_full
-    return SoftMoments(
-        count, first, second if full else np.diagonal(second, axis1=1, axis2=2).copy()
-    ), evidence
+    second = second if full else np.diagonal(second, axis1=1, axis2=2).copy()
+    return SoftMoments(shares.sum(0), first, second)
 
 
 def impute(model: Any, rows: Any) -> np.ndarray:
