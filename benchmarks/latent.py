@@ -2,7 +2,8 @@
 
 Each library fits the same data in its own process, twice: the first time includes compilation, the second is
 what a program pays that fits again. Ratios are seconds of the peer over seconds of tractable: above one,
-tractable is faster; read them beside the objective, which means the same for both. `MB` is how far the peak
+tractable is faster (`cpu` are processor seconds of the second fit, for machines that others use too); read
+them beside the objective, which means the same for both. `MB` is how far the peak
 of memory grew. `--quick` leaves out peers that take a minute; `--list` only names the workloads.
 """
 
@@ -33,9 +34,9 @@ def measure(workload: str, library: str, limit: float) -> dict:
 def row(workload: str, library: str, found: dict, ours: dict) -> list[str]:
     """Seconds, ratios to tractable, the objective and memory."""
     if "verdict" in found:
-        return [workload, library, found["verdict"], "", "", "", "", ""]
+        return [workload, library, found["verdict"], *[""] * 7]
     cells = [workload, library]
-    for key in ("first", "again"):
+    for key in ("first", "again", "cpu"):
         cells += [f"{found[key]:.3f}", f"{found[key] / ours[key]:.2f}" if key in ours else ""]
     return [*cells, f"{found['objective']:.8g}", f"{found['megabytes']:.0f}"]
 
@@ -52,7 +53,7 @@ def main(options: Sequence[str] = ()) -> None:
     if chosen.list:
         print("\n".join(f"{name}: {', '.join(known[name].fits)}" for name in known))
         return
-    table = Table("workload", "library", "first s", "x", "again s", "x", "objective", "MB")
+    table = Table("workload", "library", "first s", "x", "again s", "x", "cpu s", "x", "objective", "MB")
     for workload in chosen.names:
         ours: dict = {}
         for library in known[workload].fits:
