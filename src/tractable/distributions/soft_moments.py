@@ -91,8 +91,8 @@ def soft_moments(quadratics: Quadratics, rows: Any, weights: Any, centre: Any) -
     starts = range(0, len(rows), _PART)
     with one_blas_thread(len(starts) > 1):
         parts = in_threads(lambda i: sums.part(rows[i : i + _PART], weights[i : i + _PART]), starts)
-        totals, evidence = map(sum, zip(*parts))
-    return sums.unpack(totals), np.float64(evidence)
+        totals, evidences = zip(*parts)
+    return sums.unpack(np.sum(totals, axis=0)), np.float64(sum(evidences))
 
 
 def weigh_moments(rows: Any, shares: Any, centre: Any, full: bool = True) -> SoftMoments:

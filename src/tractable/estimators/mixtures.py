@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from tractable.core.checks import check
+from tractable.core.checks import check, to_device
 from tractable.core.verdict import Verdict
 from tractable.distributions.multivariate import Dirichlet
 from tractable.estimators.base import Clusterer, key_from
@@ -199,7 +199,7 @@ class BayesianGaussianMixture(_Mixture):
         alpha, key = float(self.weight_concentration_prior), key_from(self.random_state)
         if self.n_components == 1:  # the second component begins, and stays, without rows
             start = BayesianMixture.labelled(
-                rows, np.zeros(len(rows), int), Dirichlet(np.array([alpha, 1e-9])), prior, weights
+                rows, np.zeros(len(rows), int), Dirichlet(to_device(np.array([alpha, 1e-9]))), prior, weights
             )
             run = EM(**options).fit(start, rows, weights=weights)
         else:

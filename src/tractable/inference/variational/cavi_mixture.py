@@ -111,7 +111,7 @@ class BayesianMixture(Module):
         """The same posterior with its components in another order."""
         place = np.asarray(order)
         moved: Any = jax.tree.map(lambda leaf: np.asarray(leaf)[place], (self.weights, self.components))
-        prior = Dirichlet(np.asarray(self.prior_weights.concentration)[place])
+        prior = Dirichlet(as_float("concentration", np.asarray(self.prior_weights.concentration)[place]))
         return BayesianMixture(prior, self.prior_component, *moved)
 
     def quadratics(self) -> Quadratics:
@@ -187,7 +187,7 @@ def bayesian_mixture(
     k = check_count("num_components", num_components, 2)
     check(concentration > 0, "concentration", "positive", concentration)
     prior = default_prior(xs, k, weights) if prior_component is None else prior_component
-    shares = Dirichlet(np.full(k, float(concentration)))
+    shares = Dirichlet(as_float("concentration", np.full(k, float(concentration))))
     keys = jr.split(key, check_count("num_restarts", num_restarts))
     starts = [BayesianMixture.start(keys[i], xs, shares, prior, weights) for i in range(num_restarts)]
     algorithm = EM(tol, max_steps)
@@ -219,9 +219,8 @@ def default_prior(
     spread = np.where(spread == 0, constant_spread * np.maximum(centre**2, 1.0), spread)
     constant = np.flatnonzero(spread == 0).tolist()
     check(not constant, "rows", "free of constant columns", f"columns {constant} constant", "Drop them.")
-    return NormalInverseWishart(
-        centre, np.asarray(0.05), np.asarray(d + 2.0), np.diag(spread) * k ** (-2 / d)
-    )
+    parts: Any = centre, np.asarray(0.05), np.asarray(d + 2.0), np.diag(spread) * k ** (-2 / d)
+    return NormalInverseWishart(*parts)
 
 
 @jax.jit

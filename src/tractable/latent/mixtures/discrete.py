@@ -140,6 +140,10 @@ class DiscreteMixture(Module):
         both = np.log(probs).sum() + (np.log1p(-probs).sum() if self.family == "bernoulli" else 0.0)
         return float(self.smoothing * both)
 
+    def features(self, rows: Any) -> np.ndarray:
+        """Ones and counts as they are, codes as indicators; zero where missing."""
+        return _features(self._rows(rows), self.family, self.sizes)
+
     def _rows(self, rows: Any) -> np.ndarray:
         xs = np.asarray(rows, float)
         width = sum(self.sizes) if self.family == "multinomial" else len(self.sizes)

@@ -109,10 +109,8 @@ def gaussian_mixture(
         )
         start = start if prior is None else with_prior(start, prior, concentration)
         fits.append(climb(start, rows, weights, algorithm or EM()))
-    collapsed = [at_fault(model) > 0 for model, _ in fits]
-    usable = [pair for pair, bad in zip(fits, collapsed) if not bad] or fits
-    model, run = max(usable, key=lambda pair: _height(pair[1]))
-    return _result(model, run, rows, weights, num_starts, sum(collapsed))
+    (model, run), collapsed = best_sound(fits, [at_fault(model) for model, _ in fits])
+    return _result(model, run, rows, weights, num_starts, collapsed)
 
 
 @takes_key
@@ -133,6 +131,12 @@ def climb(start: Any, rows: Any, weights: Any, algorithm: Any) -> tuple[Gaussian
     if run.status is Status.interrupted:
         raise KeyboardInterrupt
     return getattr(run.state, "model", run.state), run
+
+
+def best_sound(fits: list[tuple[Any, Run]], faults: list[int]) -> tuple[tuple[Any, Run], int]:
+    """The highest of the fits without faults (of all, if all have some), and how many have."""
+    usable = [pair for pair, bad in zip(fits, faults) if not bad] or fits
+    return max(usable, key=lambda pair: _height(pair[1])), sum(bad > 0 for bad in faults)
 
 
 def _height(run: Run) -> float:

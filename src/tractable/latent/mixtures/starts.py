@@ -22,7 +22,7 @@ from tractable.latent.kmeans.lloyd import lloyd
 from tractable.latent.mixtures.covariances import spread_of
 from tractable.latent.mixtures.gaussian import GaussianMixture
 
-__all__ = ["checked_rows", "distinct_rows", "start_from_labels", "start_from_rows"]
+__all__ = ["checked_rows", "cluster_labels", "distinct_rows", "start_from_labels", "start_from_rows"]
 
 _STEPS = 30  # of k-means: the rest is for EM
 _MANY = 20_000  # rows
@@ -40,7 +40,7 @@ def start_from_rows(
     fix = "Ask for fewer components."
     check(len(xs) >= k, "rows", f"at least as many as components ({k})", len(xs), fix)
     own, amounts, which = distinct_rows(xs, shares)
-    labels = _labels(key, own, amounts, k, seeding)[which] if len(own) >= k else which
+    labels = cluster_labels(key, own, amounts, k, seeding)[which] if len(own) >= k else which
     return start_from_labels(xs, labels, k, covariance, weights=shares, floor=floor, rank=rank)
 
 
@@ -108,7 +108,8 @@ def distinct_rows(rows: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np
     return own, np.bincount(which.ravel(), weights), which.ravel()
 
 
-def _labels(key: Key, xs: np.ndarray, shares: np.ndarray, k: int, seeding: str) -> np.ndarray:
+def cluster_labels(key: Key, xs: np.ndarray, shares: np.ndarray, k: int, seeding: str) -> np.ndarray:
+    """A cluster for each row, of columns in units of their spread."""
     centre = shares @ xs / shares.sum()
     unit = np.sqrt(shares @ (xs - centre) ** 2 / shares.sum())
     scaled = np.ascontiguousarray((xs - centre) / np.where(unit > 0, unit, 1.0))
