@@ -66,8 +66,8 @@ class LatentDirichletAllocation(Transformer):
     }  # fmt: skip
 
     def __init__(self, n_components=10, *, doc_topic_prior=None, topic_word_prior=None,
-                 learning_method="batch", learn_priors="nothing", max_iter=100, tol=1e-5, batch_size=128, learning_decay=0.7,
-                 learning_offset=10.0, total_samples=1e6, random_state=None):  # fmt: skip
+                 learning_method="batch", learn_priors="nothing", max_iter=100, tol=1e-5, batch_size=128,
+                 learning_decay=0.7, learning_offset=10.0, total_samples=1e6, random_state=None):  # fmt: skip
         self.n_components, self.doc_topic_prior = n_components, doc_topic_prior
         self.topic_word_prior, self.learning_method = topic_word_prior, learning_method
         self.learn_priors, self.max_iter, self.tol, self.batch_size = learn_priors, max_iter, tol, batch_size
