@@ -6,14 +6,15 @@ Silhouette.  The mean of $(b_i - a_i)/\max(a_i, b_i)$, with $a_i$ the mean dista
              own cluster and $b_i$ the least mean distance to those of another; zero in a cluster of one.
              Needs two clusters: it never says one either.
 Gap.         $G(k) = \frac1B\sum_b\log W_{kb}^* - \log W_k$, with $W^*$ of rows drawn uniformly in the box of
-             the principal axes. The least $k$ with $G(k) \ge G(k + 1) - s_{k+1}$, where
-             $s = \mathrm{sd}\sqrt{1 + 1/B}$. Says one where nothing clusters.
+             the principal axes. The least $k$ with $G(k) \ge G(k^*) - s_{k^*}$ for the largest, $k^*$, and
+             $s = \mathrm{sd}\sqrt{1 + 1/B}$ (the rule that asks $k + 1$ alone stops too early where two
+             clusters merge before three do). Says one where nothing clusters.
 BIC.         $-2\log L + p\log n$ of a hard mixture of spherical Gaussians with one variance
              $W_k/(d(n - k))$ and $p = kd + k$ numbers (X-means). It takes clusters to be round and of one
              size.
 Cost.        $B + 1$ clusterings per $k$; silhouettes of at most `sample` rows, $O(m^2 d)$.
-References.  Rousseeuw (1987); Tibshirani, Walther and Hastie (2001); Pelleg and Moore (2000); Satopaa and
-             others (2011) for the chord.
+References.  Rousseeuw (1987); Tibshirani, Walther and Hastie (2001); Dudoit and Fridlyand (2002); Pelleg and
+             Moore (2000); Satopaa and others (2011) for the chord.
 """
 
 from collections.abc import Sequence
@@ -143,13 +144,13 @@ def silhouette(X: Any, labels: Any, *, weights: Any = None) -> float:
 
 def _choices(counts: np.ndarray, found: dict[str, np.ndarray]) -> dict[str, int]:
     gap, error = found["gap"], found["gap_error"]
-    enough = [i for i in range(len(counts) - 1) if gap[i] >= gap[i + 1] - error[i + 1]]
+    top = int(gap.argmax())
     with np.errstate(divide="ignore"):
         logs = np.log(np.maximum(found["cost"], np.finfo(float).tiny))
     chord = logs[0] + (counts - counts[0]) / (counts[-1] - counts[0]) * (logs[-1] - logs[0])
     silhouettes = np.where(np.isnan(found["silhouette"]), -np.inf, found["silhouette"])
     return {
-        "gap": int(counts[enough[0]] if enough else counts[-1]),
+        "gap": int(counts[(gap >= gap[top] - error[top]).argmax()]),
         "silhouette": int(counts[silhouettes.argmax()]),
         "elbow": int(counts[(chord - logs).argmax()]),
         "bic": int(counts[found["bic"].argmin()]),

@@ -140,7 +140,7 @@ def k_centre(X: Any, num_clusters: int, *, key: Key) -> CentreResult:
 
 def geometric_median(
     X: np.ndarray, weights: np.ndarray | None = None, start: np.ndarray | None = None, *,
-    max_steps: int = 200, tol: float = 1e-12,
+    max_steps: int = 1000, tol: float = 1e-12,
 ) -> np.ndarray:  # fmt: skip
     r"""$\arg\min_y \sum_i w_i\|x_i - y\|$; each step lowers the sum, unless it is at the minimum.
 
@@ -150,21 +150,30 @@ def geometric_median(
     weights = np.ones(len(X)) if weights is None else weights
     y = np.average(X, axis=0, weights=weights) if start is None else start
     scale = np.abs(X - y).max(initial=0.0)
-    for _ in range(max_steps):
-        away = X - y
-        distance = np.sqrt(np.einsum("nd,nd->n", away, away))
-        there = distance <= 1e-15 * scale
-        if there.all():
-            return y
-        pull = weights[~there] / distance[~there]
-        target = pull @ X[~there] / pull.sum()
-        force = np.linalg.norm(pull @ away[~there])
-        stay = 0.0 if not there.any() else min(1.0, weights[there].sum() / force) if force > 0 else 1.0
-        new = (1 - stay) * target + stay * y
-        if np.abs(new - y).max() <= tol * scale:
-            return new
-        y = new
+    for step in range(max_steps):
+        target, distance = _weiszfeld(X, weights, y)
+        if np.abs(target - y).max() <= tol * scale:
+            return target
+        row = X[distance.argmin()]
+        if step % 8 == 7 and (_weiszfeld(X, weights, row)[0] == row).all():
+            return row  # steps towards a median that is a row become ever shorter
+        y = target
     return y
+
+
+def _weiszfeld(X: np.ndarray, weights: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The next point, `y` itself where it is a median, and the distances to `y`."""
+    away = X - y
+    distance = np.sqrt(np.einsum("nd,nd->n", away, away))
+    there = distance == 0
+    if there.all():
+        return y, distance
+    pull = weights[~there] / distance[~there]
+    target = pull @ X[~there] / pull.sum()
+    force = np.linalg.norm(pull @ away[~there])
+    held = weights[there].sum()
+    stay = 1.0 if force <= held else held / force
+    return (y if stay == 1.0 else (1 - stay) * target + stay * y), distance
 
 
 def _alternate(
