@@ -28,10 +28,10 @@ _ALL = [
 
 
 @pytest.mark.parametrize(("ours", "peer", "rows"), [
-    (GaussianNaiveBayesClassifier(variance_floor=0.0), GaussianNB(var_smoothing=0.0), X),
-    (BernoulliNaiveBayesClassifier(threshold=3.0), BernoulliNB(binarize=3.0), X),
-    (CategoricalNaiveBayesClassifier(), CategoricalNB(), COUNTS),
-    (MultinomialNaiveBayesClassifier(smoothing=0.3), MultinomialNB(alpha=0.3), COUNTS),
+    (GaussianNaiveBayesClassifier(variance_floor=0.0, calibrate=False), GaussianNB(var_smoothing=0.0), X),
+    (BernoulliNaiveBayesClassifier(threshold=3.0, calibrate=False), BernoulliNB(binarize=3.0), X),
+    (CategoricalNaiveBayesClassifier(calibrate=False), CategoricalNB(), COUNTS),
+    (MultinomialNaiveBayesClassifier(smoothing=0.3, calibrate=False), MultinomialNB(alpha=0.3), COUNTS),
 ])  # fmt: skip
 def test_agrees_with_scikit_learn(ours, peer, rows):
     weights = np.random.default_rng(0).uniform(0.1, 2.0, len(Y))
@@ -43,7 +43,7 @@ def test_agrees_with_scikit_learn(ours, peer, rows):
 
 @pytest.mark.parametrize("estimator", _ALL)
 def test_partial_fits_are_one_fit(estimator):
-    whole, parts = estimator().fit(COUNTS, Y), estimator()
+    whole, parts = estimator(calibrate=False).fit(COUNTS, Y), estimator(calibrate=False)
     order = np.random.default_rng(1).permutation(150)
     for start in range(0, 150, 31):
         part = order[start : start + 31]
@@ -61,7 +61,8 @@ def test_columns_by_name_with_gaps():
     frame = pd.DataFrame({"length": X[:, 0], "wide": (X[:, 3] > 1).astype(float), "petals": COUNTS[:, 2]})
     frame.loc[::7, "wide"] = np.nan
     names = np.array(["setosa", "versicolor", "virginica"])[Y]
-    mixed = NaiveBayesClassifier({"wide": "bernoulli", "petals": "poisson"}).fit(frame, names)
+    families = {"wide": "bernoulli", "petals": "poisson"}
+    mixed = NaiveBayesClassifier(families, calibrate=False).fit(frame, names)
     by_hand = np.log(np.full((150, 3), 1 / 3))
     for c in range(3):
         length, wide, petals = frame[c == Y].to_numpy().T

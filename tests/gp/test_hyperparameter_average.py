@@ -6,6 +6,7 @@ import pytest
 from scipy.stats import norm
 
 from tractable.distributions.continuous import Normal
+from tractable.gp import hyperparameter_average as average
 from tractable.gp.hyperparameter_average import average_hyperparameters, wide_priors
 from tractable.gp.hyperparameters import fit_hyperparameters
 from tractable.gp.points import observe
@@ -48,3 +49,24 @@ def test_the_verdict_counts_points(found):
     assert found.verdict.ok
     assert "points" in found.verdict.sentence
     assert float(np.asarray(found.weights).sum()) == pytest.approx(1.0)
+    assert found.verdict.numbers["failed_points"] == 0
+
+
+def test_points_without_an_evidence_are_counted(monkeypatch):
+    process, rows = GaussianProcess(RBF([1.0]), 0.09), observe(X, Y)
+    priors = wide_priors(process)
+    fit, true, calls = fit_hyperparameters(process, rows, priors=priors), average.evaluated, []
+
+    def failing(*args):
+        calls.append(len(calls))
+        value, *more = true(*args)
+        return (jnp.nan if calls[-1] % 4 == 0 else value), *more
+
+    monkeypatch.setattr(average, "evaluated", failing)
+    some = average_hyperparameters(fit, rows, priors)
+    assert not some.verdict.ok
+    assert some.verdict.numbers["failed_points"] == int((np.asarray(some.weights) == 0).sum()) == 8
+    assert "8 of them" in some.verdict.sentence
+    monkeypatch.setattr(average, "evaluated", lambda *args: (jnp.nan, *true(*args)[1:]))
+    with pytest.raises(ValueError, match="`process` must be one with an evidence"):
+        average_hyperparameters(fit, rows, priors)

@@ -8,13 +8,13 @@ import numpy as np
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
-from tractable.estimators.base import Classifier
+from tractable.estimators.calibrated import CALIBRATE, GenerativeClassifier
 from tractable.supervised.generative.discriminant import fit_gaussian_discriminant
 
 __all__ = ["LinearDiscriminantClassifier", "QuadraticDiscriminantClassifier"]
 
 
-class _Discriminant(Classifier):
+class _Discriminant(GenerativeClassifier):
     _accepts_missing = True
     _tied: ClassVar[bool]
     _parameter_constraints: ClassVar[dict] = {
@@ -22,53 +22,33 @@ class _Discriminant(Classifier):
         "diagonal": ["boolean"],
         "variance_floor": [Interval(Real, 0, None, closed="left")],
         "class_probs": ["array-like", None],
+        **CALIBRATE,
     }
 
-    def __init__(self, *, shrinkage=0.0, diagonal=False, variance_floor=1e-6, class_probs=None):
+    def __init__(
+        self, *, shrinkage=0.0, diagonal=False, variance_floor=1e-6, class_probs=None, calibrate=True
+    ):  # fmt: skip
         self.shrinkage = shrinkage
         self.diagonal = diagonal
         self.variance_floor = variance_floor
         self.class_probs = class_probs
+        self.calibrate = calibrate
 
-    def fit(self, X, y, sample_weight=None):
-        """Fit to rows (NaN where missing) and classes."""
-        rows = self._training_classes(X, y, sample_weight)
-        self.model_ = self._start(rows)
-        return self
-
-    def partial_fit(self, X, y, classes=None, sample_weight=None):
-        """Take in more rows, all complete; `classes` lists all classes at the first call."""
-        first = not hasattr(self, "model_")
-        rows = self._further_classes(X, y, classes, sample_weight)
-        self.model_ = self._start(rows) if first else self.model_.update(rows)
-        return self
-
-    def _start(self, rows):
+    def _model_of(self, rows):
         return fit_gaussian_discriminant(
             rows, tied=self._tied, diagonal=self.diagonal,
             shrinkage=self.shrinkage, floor=self.variance_floor, class_probs=self.class_probs,
             num_classes=len(self.classes_),
         )  # fmt: skip
 
-    def predict_log_proba(self, X) -> np.ndarray:
-        """The log-probability of each class; an impossible class has -inf."""
-        rows = self._new_table(X)
-        return self.model_.log_posterior(rows)
-
-    def predict_proba(self, X) -> np.ndarray:
-        """The probability of each class, in the order of `classes_`."""
-        return np.exp(self.predict_log_proba(X))
-
     def decision_function(self, X) -> np.ndarray:
         """Scores whose largest decides; for two classes, the log-odds of the second."""
-        rows = self._new_table(X)
-        scores = self.model_.discriminant(rows)
+        if self.calibrate:
+            scores = self.predict_log_proba(X)
+        else:
+            rows = self._new_table(X)
+            scores = self.model_.discriminant(rows)
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
-
-    def score_samples(self, X) -> np.ndarray:
-        r"""$\log p(x)$ of each row under the model of all classes."""
-        rows = self._new_table(X)
-        return self.model_.log_prob(rows)
 
     @property
     def means_(self) -> np.ndarray:

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tractable.core.checks import check
 from tractable.core.rows import Rows
-from tractable.estimators.base import Classifier
+from tractable.estimators.calibrated import CALIBRATE, GenerativeClassifier
 from tractable.supervised.generative.columns import GaussianColumns
 from tractable.supervised.generative.counts import CategoricalColumns
 from tractable.supervised.generative.naive_bayes import fit_naive_bayes
@@ -24,7 +24,7 @@ __all__ = [
 _NON_NEGATIVE = [Interval(Real, 0, None, closed="left")]
 
 
-class NaiveBayesClassifier(Classifier):
+class NaiveBayesClassifier(GenerativeClassifier):
     r"""$p(c \mid x) \propto \pi_c\prod_j p(x_j \mid c)$ with a family of its own for each column.
 
     Parameters
@@ -38,6 +38,8 @@ class NaiveBayesClassifier(Classifier):
         Pseudo-counts of the classes.
     class_probs : array-like, optional
         Probabilities of the classes, in place of their shares.
+    calibrate : bool
+        Whether rows that were held out say how far to believe the product.
 
     Missing entries (NaN) are left out of the product. `partial_fit` adds statistics: many small fits are one
     large one.
@@ -52,43 +54,17 @@ class NaiveBayesClassifier(Classifier):
         "smoothing": _NON_NEGATIVE,
         "class_smoothing": _NON_NEGATIVE,
         "class_probs": ["array-like", None],
+        **CALIBRATE,
     }
 
-    def __init__(self, families="gaussian", *, smoothing=1.0, class_smoothing=0.0, class_probs=None):
+    def __init__(
+        self, families="gaussian", *, smoothing=1.0, class_smoothing=0.0, class_probs=None, calibrate=True
+    ):
         self.families = families
         self.smoothing = smoothing
         self.class_smoothing = class_smoothing
         self.class_probs = class_probs
-
-    def fit(self, X, y, sample_weight=None):
-        """Fit to rows and classes."""
-        rows = self._training_classes(X, y, sample_weight)
-        self.model_ = self._start(rows, len(self.classes_))
-        return self
-
-    def partial_fit(self, X, y, classes=None, sample_weight=None):
-        """Take in more rows; `classes` lists all classes at the first call."""
-        first = not hasattr(self, "model_")
-        rows = self._further_classes(X, y, classes, sample_weight)
-        if first:
-            self.model_ = self._start(rows, len(self.classes_))
-        else:
-            self.model_ = self.model_.update(self._seen(rows))
-        return self
-
-    def predict_log_proba(self, X) -> np.ndarray:
-        """The log-probability of each class; an impossible class has -inf."""
-        rows = self._seen(self._new_table(X))
-        return self.model_.log_posterior(rows)
-
-    def predict_proba(self, X) -> np.ndarray:
-        """The probability of each class, in the order of `classes_`."""
-        return np.exp(self.predict_log_proba(X))
-
-    def score_samples(self, X) -> np.ndarray:
-        r"""$\log p(x)$ of each row under the model of all classes."""
-        rows = self._seen(self._new_table(X))
-        return self.model_.log_prob(rows)
+        self.calibrate = calibrate
 
     @property
     def class_prior_(self) -> np.ndarray:
@@ -96,12 +72,18 @@ class NaiveBayesClassifier(Classifier):
         check_is_fitted(self)
         return self.model_.class_probs
 
-    def _start(self, rows, num_classes):
+    def _model_of(self, rows):
         return fit_naive_bayes(
             self._seen(rows), families=self._column_families(),
             smoothing=self.smoothing, class_smoothing=self.class_smoothing, class_probs=self.class_probs,
-            num_classes=num_classes,
+            num_classes=len(self.classes_),
         )  # fmt: skip
+
+    def _updated(self, rows):
+        return self.model_.update(self._seen(rows))
+
+    def _shares(self, model, rows):
+        return super()._shares(model, self._seen(rows))
 
     def _column_families(self) -> Any:
         names = getattr(self, "feature_names_in_", None)
@@ -133,15 +115,25 @@ class GaussianNaiveBayesClassifier(NaiveBayesClassifier):
         "prior_strength": [Interval(Real, 0, None, closed="neither"), None],
         "class_smoothing": _NON_NEGATIVE,
         "class_probs": ["array-like", None],
+        **CALIBRATE,
     }
 
     smoothing = 0.0
 
-    def __init__(self, *, variance_floor=1e-9, prior_strength=None, class_smoothing=0.0, class_probs=None):
+    def __init__(
+        self,
+        *,
+        variance_floor=1e-9,
+        prior_strength=None,
+        class_smoothing=0.0,
+        class_probs=None,
+        calibrate=True,
+    ):
         self.variance_floor = variance_floor
         self.prior_strength = prior_strength
         self.class_smoothing = class_smoothing
         self.class_probs = class_probs
+        self.calibrate = calibrate
 
     def _column_families(self):
         return GaussianColumns(self.variance_floor, self.prior_strength)
@@ -158,13 +150,17 @@ class BernoulliNaiveBayesClassifier(NaiveBayesClassifier):
         "threshold": [Real, None],
         "class_smoothing": _NON_NEGATIVE,
         "class_probs": ["array-like", None],
+        **CALIBRATE,
     }
 
-    def __init__(self, *, smoothing=1.0, threshold=0.0, class_smoothing=0.0, class_probs=None):
+    def __init__(
+        self, *, smoothing=1.0, threshold=0.0, class_smoothing=0.0, class_probs=None, calibrate=True
+    ):
         self.smoothing = smoothing
         self.threshold = threshold
         self.class_smoothing = class_smoothing
         self.class_probs = class_probs
+        self.calibrate = calibrate
 
     def _column_families(self):
         return "bernoulli"
@@ -187,13 +183,17 @@ class CategoricalNaiveBayesClassifier(NaiveBayesClassifier):
         "num_categories": ["array-like", Real, None],
         "class_smoothing": _NON_NEGATIVE,
         "class_probs": ["array-like", None],
+        **CALIBRATE,
     }
 
-    def __init__(self, *, smoothing=1.0, num_categories=None, class_smoothing=0.0, class_probs=None):
+    def __init__(
+        self, *, smoothing=1.0, num_categories=None, class_smoothing=0.0, class_probs=None, calibrate=True
+    ):
         self.smoothing = smoothing
         self.num_categories = num_categories
         self.class_smoothing = class_smoothing
         self.class_probs = class_probs
+        self.calibrate = calibrate
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -220,12 +220,14 @@ class MultinomialNaiveBayesClassifier(NaiveBayesClassifier):
         "smoothing": _NON_NEGATIVE,
         "class_smoothing": _NON_NEGATIVE,
         "class_probs": ["array-like", None],
+        **CALIBRATE,
     }
 
-    def __init__(self, *, smoothing=1.0, class_smoothing=0.0, class_probs=None):
+    def __init__(self, *, smoothing=1.0, class_smoothing=0.0, class_probs=None, calibrate=True):
         self.smoothing = smoothing
         self.class_smoothing = class_smoothing
         self.class_probs = class_probs
+        self.calibrate = calibrate
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

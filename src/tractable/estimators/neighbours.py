@@ -2,12 +2,14 @@
 `supervised.neighbours.search`."""
 
 from numbers import Integral
+from typing import ClassVar
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from tractable.distributions.student import StudentT
-from tractable.estimators.base import Classifier, Regressor, student_rows
+from tractable.estimators.base import Regressor, student_rows
+from tractable.estimators.calibrated import CALIBRATE, CalibratedClassifier
 from tractable.estimators.units import Units
 from tractable.supervised.neighbours.search import NearestNeighbours
 
@@ -20,35 +22,36 @@ _CONSTRAINTS: dict = {
 }
 
 
-class NeighboursClassifier(Classifier):
+class NeighboursClassifier(CalibratedClassifier):
     """The shares of the classes among the nearest rows; equal distances are ordered by index.
 
     A row of weight two is two neighbours: `n_neighbors` counts weights. With `weights="distance"` a vote is
-    worth one over its distance. Columns are measured in their standard deviations (`standardise`).
+    worth one over its distance. Columns are measured in their standard deviations (`standardise`). Shares of
+    the classes among the neighbours are calibrated by folds (`calibrate`).
 
     >>> NeighboursClassifier(1).fit([[0.0], [1.0], [5.0]], ["a", "a", "b"]).predict([[3.1]]).item()
     'b'
     """
 
     _least_classes = 1
-    _parameter_constraints = _CONSTRAINTS
+    _parameter_constraints: ClassVar[dict] = {**_CONSTRAINTS, **CALIBRATE}
 
-    def __init__(self, n_neighbors=5, *, weights="uniform", standardise=True):
+    def __init__(self, n_neighbors=5, *, weights="uniform", standardise=True, calibrate=True):
         self.n_neighbors = n_neighbors
         self.weights = weights
         self.standardise = standardise
+        self.calibrate = calibrate
 
-    def fit(self, X, y, sample_weight=None):
-        """Keep the rows."""
-        rows = self._training_classes(X, y, sample_weight)
+    def _fit_rows(self, rows):
+        """Keep the rows, and ask fits to some of them about the others."""
         self.units_ = Units.of(rows, standardise=self.standardise)
-        self.model_ = NearestNeighbours.fit(self.units_(rows), None, int(self.n_neighbors), self.weights)
-        return self
+        return super()._fit_rows(self.units_(rows))
 
-    def predict_proba(self, X) -> np.ndarray:
-        """The share of each class among the neighbours, in the order of `classes_`."""
-        rows = self._new_table(X)
-        return self.model_.shares(rows, len(self.classes_))
+    def _model_of(self, rows):
+        return NearestNeighbours.fit(rows, None, int(self.n_neighbors), self.weights)
+
+    def _shares(self, model, rows):
+        return model.shares(rows, len(self.classes_))
 
 
 class NeighboursRegressor(Regressor):

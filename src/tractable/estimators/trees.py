@@ -18,7 +18,9 @@ from sklearn.utils.validation import check_is_fitted
 from tractable.core.checks import check
 from tractable.distributions.continuous import Normal
 from tractable.distributions.student import StudentT
-from tractable.estimators.base import Classifier, Regressor, key_from, student_rows
+from tractable.estimators.base import Regressor, key_from, student_rows
+from tractable.estimators.calibrated import CALIBRATE, CalibratedClassifier
+from tractable.supervised.selection.held_out import calibrated_by_votes
 from tractable.supervised.trees.boosting import fit_adaboost
 from tractable.supervised.trees.forests import fit_forest
 from tractable.supervised.trees.growth import fit_tree
@@ -35,7 +37,7 @@ _GROWTH = {
     "max_depth": [Interval(Integral, 1, None, closed="left"), None],
     "min_samples_leaf": [Interval(Real, 0, None, closed="neither")],
 }
-_CLASSES = {"criterion": [StrOptions({"gini", "entropy"})]}
+_CLASSES = {"criterion": [StrOptions({"gini", "entropy"})], **CALIBRATE}
 _COLUMNS = {
     "max_features": [
         StrOptions({"sqrt", "all"}), *_COUNT, Interval(Real, 0, 1, closed="right"), None
@@ -75,7 +77,7 @@ class _Grown:
         return None if self.n_jobs is None or self.n_jobs < 1 else self.n_jobs
 
 
-class TreeClassifier(_Grown, Classifier):
+class TreeClassifier(_Grown, CalibratedClassifier):
     r"""CART for classes: exact greedy splits that decrease $\sum_v |S_v| I(S_v)$, $I$ Gini or entropy.
 
     `max_leaf_nodes` grows the best split first, `ccp_alpha` prunes at the weakest link,
@@ -90,27 +92,25 @@ class TreeClassifier(_Grown, Classifier):
     _parameter_constraints: ClassVar[dict] = {**_CLASSES, **_GROWTH, **_SINGLE, **_COLUMNS}
 
     def __init__(self, criterion="gini", *, max_depth=None, min_samples_leaf=1, max_leaf_nodes=None,
-                 max_features=None, ccp_alpha=0.0, random_state=None):  # fmt: skip
+                 max_features=None, ccp_alpha=0.0, calibrate=True, random_state=None):  # fmt: skip
         self.criterion = criterion
         self.max_depth = max_depth
         self.min_samples_leaf = min_samples_leaf
         self.max_leaf_nodes = max_leaf_nodes
         self.max_features = max_features
         self.ccp_alpha = ccp_alpha
+        self.calibrate = calibrate
         self.random_state = random_state
 
-    def fit(self, X, y, sample_weight=None):
-        rows = self._training_classes(X, y, sample_weight)
-        self.model_ = fit_tree(
+    def _model_of(self, rows):
+        return fit_tree(
             rows, num_classes=len(self.classes_), key=key_from(self.random_state), criterion=self.criterion,
             max_depth=self.max_depth, min_samples_leaf=self.min_samples_leaf, max_leaves=self.max_leaf_nodes,
             max_features=self._num_features(), alpha=self.ccp_alpha,
         )  # fmt: skip
-        return self
 
-    def predict_proba(self, X):
-        rows = self._new_table(X)
-        return self.model_.values(rows)
+    def _shares(self, model, rows):
+        return model.values(rows)
 
     def apply(self, X) -> np.ndarray:
         """The leaf of each row."""
@@ -171,7 +171,7 @@ class TreeRegressor(_Grown, Regressor):
     apply = TreeClassifier.apply
 
 
-class ForestClassifier(_Grown, Classifier):
+class ForestClassifier(_Grown, CalibratedClassifier):
     r"""A random forest: trees on drawn rows, each node choosing among $\lfloor\sqrt d\rfloor$ drawn columns.
 
     `max_features="all"` is bagging. `oob_score_` is the accuracy on rows that a tree did not draw,
@@ -190,30 +190,37 @@ class ForestClassifier(_Grown, Classifier):
     }  # fmt: skip
 
     def __init__(self, n_estimators=100, *, criterion="gini", max_depth=None, min_samples_leaf=1,
-                 max_features="sqrt", bootstrap=True, n_jobs=None, random_state=None):  # fmt: skip
+                 max_features="sqrt", bootstrap=True, calibrate=True, n_jobs=None,
+                 random_state=None):  # fmt: skip
         self.n_estimators = n_estimators
         self.criterion = criterion
         self.max_depth = max_depth
         self.min_samples_leaf = min_samples_leaf
         self.max_features = max_features
         self.bootstrap = bootstrap
+        self.calibrate = calibrate
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X, y, sample_weight=None):
-        rows = self._training_classes(X, y, sample_weight)
-        self.model_ = fit_forest(
+    def _fit_rows(self, rows):
+        super()._fit_rows(rows)
+        self.oob_score_ = 1 - float(self.model_.out_of_bag_error)
+        return self
+
+    def _model_of(self, rows):
+        return fit_forest(
             rows, num_classes=len(self.classes_), key=key_from(self.random_state),
             num_trees=self.n_estimators,
             criterion=self.criterion, max_depth=self.max_depth, min_samples_leaf=self.min_samples_leaf,
             max_features=self._num_features(), bootstrap=self.bootstrap, num_threads=self._num_threads(),
         )  # fmt: skip
-        self.oob_score_ = 1 - float(self.model_.out_of_bag_error)
-        return self
 
-    def predict_proba(self, X):
-        rows = self._new_table(X)
-        return self.model_.values(rows, self._num_threads())
+    def _calibration_of(self, rows):
+        found = calibrated_by_votes(rows, self.model_.out_of_bag) if self.bootstrap else None
+        return super()._calibration_of(rows) if found is None else found
+
+    def _shares(self, model, rows):
+        return model.values(rows, self._num_threads())
 
 
 class ForestRegressor(_Grown, Regressor):
@@ -262,7 +269,7 @@ class ForestRegressor(_Grown, Regressor):
         return normal_of(mean, self.model_.uncertainty(rows).total)
 
 
-class RotationForestClassifier(_Grown, Classifier):
+class RotationForestClassifier(_Grown, CalibratedClassifier):
     """Trees on principal axes of random disjoint column subsets, all components kept.
 
     >>> X, y = [[0.0, 0.1], [0.2, 0.0], [1.0, 1.1], [1.2, 1.0]], [0, 0, 1, 1]
@@ -277,31 +284,29 @@ class RotationForestClassifier(_Grown, Classifier):
     feature_importances_: ClassVar[None] = None  # the axes are no columns  # pyright: ignore
 
     def __init__(self, n_estimators=10, *, subset_size=3, criterion="gini", max_depth=None,
-                 min_samples_leaf=1, n_jobs=None, random_state=None):  # fmt: skip
+                 min_samples_leaf=1, calibrate=True, n_jobs=None, random_state=None):  # fmt: skip
         self.n_estimators = n_estimators
         self.subset_size = subset_size
         self.criterion = criterion
         self.max_depth = max_depth
         self.min_samples_leaf = min_samples_leaf
+        self.calibrate = calibrate
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X, y, sample_weight=None):
-        rows = self._training_classes(X, y, sample_weight)
-        self.model_ = fit_rotation_forest(
+    def _model_of(self, rows):
+        return fit_rotation_forest(
             rows, num_classes=len(self.classes_), key=key_from(self.random_state),
             num_trees=self.n_estimators,
             subset_size=self.subset_size, criterion=self.criterion, max_depth=self.max_depth,
             min_samples_leaf=self.min_samples_leaf, num_threads=self._num_threads(),
         )  # fmt: skip
-        return self
 
-    def predict_proba(self, X):
-        rows = self._new_table(X)
-        return self.model_.values(rows, self._num_threads())
+    def _shares(self, model, rows):
+        return model.values(rows, self._num_threads())
 
 
-class AdaBoostClassifier(_Grown, Classifier):
+class AdaBoostClassifier(_Grown, CalibratedClassifier):
     r"""AdaBoost with small trees: $\alpha_m = \frac12[\log\frac{1 - e_m}{e_m} + \log(K - 1)]$,
     $p_k \propto e^{2 V_k}$.
 
@@ -315,24 +320,26 @@ class AdaBoostClassifier(_Grown, Classifier):
     _least_classes = 1
     _parameter_constraints: ClassVar[dict] = {"n_estimators": _COUNT, **_CLASSES, **_GROWTH}
 
-    def __init__(self, n_estimators=50, *, max_depth=1, criterion="gini", min_samples_leaf=1):
+    def __init__(self, n_estimators=50, *, max_depth=1, criterion="gini", min_samples_leaf=1, calibrate=True):
         self.n_estimators = n_estimators
         self.max_depth = max_depth
         self.criterion = criterion
         self.min_samples_leaf = min_samples_leaf
+        self.calibrate = calibrate
 
-    def fit(self, X, y, sample_weight=None):
-        rows = self._training_classes(X, y, sample_weight)
-        self.model_ = fit_adaboost(
-            rows, num_classes=len(self.classes_), num_rounds=self.n_estimators, criterion=self.criterion,
-            max_depth=self.max_depth, min_samples_leaf=self.min_samples_leaf,
-        )  # fmt: skip
+    def _fit_rows(self, rows):
+        super()._fit_rows(rows)
         self.estimator_weights_, self.estimator_errors_ = self.model_.alphas, self.model_.errors
         return self
 
-    def predict_proba(self, X):
-        rows = self._new_table(X)
-        return self.model_.probabilities(rows)
+    def _model_of(self, rows):
+        return fit_adaboost(
+            rows, num_classes=len(self.classes_), num_rounds=self.n_estimators, criterion=self.criterion,
+            max_depth=self.max_depth, min_samples_leaf=self.min_samples_leaf,
+        )  # fmt: skip
+
+    def _shares(self, model, rows):
+        return model.probabilities(rows)
 
 
 def normal_of(mean: Any, variance: Any) -> Normal:

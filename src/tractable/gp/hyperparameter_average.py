@@ -23,7 +23,7 @@ from tractable.core.chunks import pad_rows
 from tractable.core.host_random import generator
 from tractable.core.module import Module, field
 from tractable.core.rows import Rows
-from tractable.core.types import Array, Float
+from tractable.core.types import Array, Float, Int
 from tractable.core.verdict import Verdict
 from tractable.distributions.base import Distribution
 from tractable.distributions.continuous import Normal
@@ -48,14 +48,19 @@ class HyperparameterAverage(Module):
     weights: Float[Array, " k"] = field(about="of the points, summing to one")
     processes: GaussianProcess = field(show=False)  # stacked
     observed: Observed = field(show=False)
+    num_failed: Int[Array, ""] = field(about="points whose evidence is no number; their weight is zero")
 
     @property
     def verdict(self) -> Verdict:
-        """How many points the average rests on."""
-        weights = np.asarray(self.weights)
+        """How many points the average rests on, and how many were left out: what these would have weighed
+        is not known, so an average without them is not certified."""
+        weights, failed = np.asarray(self.weights), int(self.num_failed)
         effective = float(1 / (weights**2).sum())
         said = f"The average over hyperparameters rests on {effective:.1f} of {len(weights)} points."
-        return Verdict(effective >= _FEW, said, {"effective_points": effective})
+        if failed:
+            said += f" Not certified: {failed} of them, where the covariance has no factor, are left out."
+        numbers = {"effective_points": effective, "failed_points": failed}
+        return Verdict(effective >= _FEW and not failed, said, numbers)
 
     def predict_dist(self, X: Table) -> NormalMixture:
         """A new target at each row."""
@@ -99,10 +104,13 @@ def average_hyperparameters(
     points = np.asarray(mode) + moves @ root
     heights = np.array([-float(at(point)[0]) for point in points]) - log_density
     # where a covariance has no factor the evidence is not a number: such a point has no part in the average,
-    # and is missing from the effective points of the verdict
-    heights = np.where(np.isfinite(heights), heights, -np.inf)
-    weights = np.exp(heights - logsumexp(heights))
-    return HyperparameterAverage(to_device(weights), stacked_processes(rebuild, to_device(points)), observed)
+    # and the verdict counts it
+    known = np.isfinite(heights)
+    fix = "Give the noise a lower bound, or use `method='evidence'`."
+    check(bool(known.any()), "process", "one with an evidence near its mode", f"none at {count} points", fix)
+    weights = np.exp(np.where(known, heights, -np.inf) - logsumexp(heights[known]))
+    processes, failed = stacked_processes(rebuild, to_device(points)), jnp.asarray(count - known.sum())
+    return HyperparameterAverage(to_device(weights), processes, observed, failed)
 
 
 def _student_moves(dim: int, count: int) -> tuple[np.ndarray, np.ndarray]:

@@ -157,14 +157,17 @@ def fit_bayes_logistic(
     *,
     intercept: bool = True,
     prior_precision: float | int | str = "evidence",
+    spread: float | int | None = None,
 ) -> BayesianLogistic:
     r"""Laplace's posterior with $N(0, \alpha^{-1})$ on the coefficients of standardised columns.
 
-    $\alpha$ is given, or the one of largest evidence. The log-odds at the mean of the columns is
+    $\alpha$ is given, or the one of largest evidence; with `spread` $s$ its logarithm is $N(0, s^2)$ before.
+    Without that, $\alpha$ falls towards zero where classes can be separated, and a normal posterior, wide in
+    all directions, no longer knows on which side a row is. The log-odds at the mean of the columns is
     $N(0, 10^2)$: wide beside any log-odds that rows can show, and proper, so that the evidence is one.
     """
     rows = binary_rows(X, y, weights, intercept)
-    return _posterior(rows, *mode_and_precision(rows, rows.logistic, prior_precision))
+    return _posterior(rows, *mode_and_precision(rows, rows.logistic, prior_precision, spread=spread))
 
 
 @takes_key
@@ -176,6 +179,7 @@ def sample_logistic(
     key: Key,
     intercept: bool = True,
     prior_precision: float | int | str = "evidence",
+    spread: float | int | None = None,
     num_draws: int = 1000,
     num_chains: int = 4,
 ) -> tuple[BayesianLogistic, Any]:
@@ -186,14 +190,15 @@ def sample_logistic(
     from tractable.inference.chains.mcmc import mcmc  # what a Laplace approximation does not need
 
     table = Rows.of(X, y, weights, target="binary")
-    approximate = fit_bayes_logistic(table, intercept=intercept, prior_precision=prior_precision)
+    options: Any = {"prior_precision": prior_precision, "spread": spread}
+    approximate = fit_bayes_logistic(table, intercept=intercept, **options)
     rows = binary_rows(table, None, None, intercept)
     fixed, relative = prior_parts(rows)
     prior = jnp.asarray(fixed + float(approximate.precision) * relative)
     (z, targets), w = pad_rows((rows.design(), rows.y), rows.weights)
     start = np.asarray(approximate.posterior.mean)
-    options: Any = {"num_draws": num_draws, "num_chains": num_chains, "progress": False}
-    return approximate, mcmc(log_joint, start, key=key, args=(z, targets, w, prior), **options)
+    chains: Any = {"num_draws": num_draws, "num_chains": num_chains, "progress": False}
+    return approximate, mcmc(log_joint, start, key=key, args=(z, targets, w, prior), **chains)
 
 
 def log_joint(beta: Array, z: Array, y: Array, w: Array, precision: Array) -> Scalar:
@@ -212,10 +217,11 @@ def prior_parts(rows: StandardRows) -> tuple[np.ndarray, np.ndarray]:
 
 def mode_and_precision(
     rows: StandardRows, sweep: Sweep, prior_precision: float | int | str, *, mean: np.ndarray | None = None,
-    copies: int = 1, tol: float = 1e-4,
+    copies: int = 1, tol: float = 1e-4, spread: float | int | None = None,
 ) -> tuple[NewtonFit, float, float, bool]:  # fmt: skip
     r"""The mode, its evidence, the shared precision (given, or of largest evidence within `tol` of its
-    logarithm), and whether that is at the edge of the range searched.
+    logarithm, which has a normal prior of deviation `spread` about zero), and whether that is at the edge of
+    the range searched.
 
     Each coefficient has so many `copies`, one for each function of the row, and each search begins at the
     mode of the last.
@@ -240,7 +246,8 @@ def mode_and_precision(
     from scipy.optimize import minimize_scalar
 
     options: Any = {"bounds": SPAN, "method": "bounded", "options": {"xatol": tol}}
-    best: Any = minimize_scalar(lambda a: -fitted(np.exp(a))[1], **options)
+    pull = 0.0 if spread is None else 0.5 / spread**2
+    best: Any = minimize_scalar(lambda a: pull * a**2 - fitted(np.exp(a))[1], **options)
     edge = min(best.x - SPAN[0], SPAN[1] - best.x) < 1e-2
     return *fitted(float(np.exp(best.x))), float(np.exp(best.x)), bool(edge)
 

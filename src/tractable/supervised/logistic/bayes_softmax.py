@@ -69,11 +69,14 @@ def fit_bayes_softmax(
     num_classes: int | None = None,
     intercept: bool = True,
     prior_precision: float | int | str = "evidence",
+    spread: float | int | None = None,
 ) -> BayesianSoftmax:
     r"""Laplace's posterior for codes `y`; $\alpha$ is given, or the one of largest evidence."""
     rows, codes, k = class_rows(X, y, weights, num_classes, intercept)
     sweep = softmax_sweep(rows, codes, zero_sum_basis(k))
-    found, evidence, alpha, edge = mode_and_precision(rows, sweep, prior_precision, copies=k - 1, tol=1e-3)
+    found, evidence, alpha, edge = mode_and_precision(
+        rows, sweep, prior_precision, copies=k - 1, tol=1e-3, spread=spread
+    )
     mean, cov = found.beta.reshape(rows.size, -1), np.linalg.inv(found.hessian)
     parts, ended = (jnp.asarray(mean), jnp.asarray((cov + cov.T) / 2)), (found.num_steps, found.status)
     return BayesianSoftmax.of(rows, evidence, alpha, ended, edge, *parts)

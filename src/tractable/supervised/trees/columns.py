@@ -13,7 +13,7 @@ import numpy as np
 from tractable.core.rows import Rows
 from tractable.core.types import Int, Values
 
-__all__ = ["Columns", "Sample", "canonical_order", "code_columns", "sample_of"]
+__all__ = ["Columns", "Sample", "canonical_order", "code_columns", "copy_groups", "sample_of"]
 
 
 class Columns(NamedTuple):
@@ -79,3 +79,10 @@ def canonical_order(columns: Columns, targets: np.ndarray) -> Int[Values, " n"]:
         mixed = (mixed ^ codes.astype(np.uint64)) * np.uint64(0xBF58476D1CE4E5B9)
         mixed ^= mixed >> np.uint64(29)
     return np.argsort(mixed, kind="stable")
+
+
+def copy_groups(columns: Columns, targets: np.ndarray, order: np.ndarray) -> Int[Values, " n"]:
+    """The number of each distinct row, in an order that puts copies next to each other."""
+    codes, ordered = columns.codes[:, order], targets[order]
+    new = (codes[:, 1:] != codes[:, :-1]).any(0) | (ordered[1:] != ordered[:-1])
+    return np.cumsum(np.concatenate([[False], new]))

@@ -4,7 +4,7 @@ Model.       Tree $t$ is grown on $n$ draws of rows in proportion to their weigh
              `max_features` drawn columns (bagging: all of them). The forest answers with the mean over trees.
 Uncertainty. Class shares $p_t$: $H[\bar p] = \overline{H[p_t]} + I$; means $m_t$ and leaf variances $v_t$:
              $\bar v + \mathrm{Var}_t[m_t]$. The first part is noise, the second disagreement of trees.
-Out of bag.  Each row is judged by the trees that did not draw it.
+Out of bag.  Each row is judged by the trees that drew neither it nor a copy of it.
 Repeatable.  Rows are put in an order of their own before any is drawn, and each tree has its own seed: the
              forest depends on the key alone, not on the order of rows or the number of threads, and a row of
              weight two gives the same trees as the row twice.
@@ -26,7 +26,7 @@ from tractable.core.rows import Rows, points
 from tractable.core.types import ArrayLike, Float, Int, Key, Values
 from tractable.core.verdict import Verdict
 from tractable.inference.trust.uncertainty import UncertaintySplit, split_entropy, split_variance
-from tractable.supervised.trees.columns import Sample, canonical_order, code_columns, sample_of
+from tractable.supervised.trees.columns import Sample, canonical_order, code_columns, copy_groups, sample_of
 from tractable.supervised.trees.growth import Grown, Growth, grow_trees
 from tractable.supervised.trees.splits import CRITERIA
 from tractable.supervised.trees.tree import Nodes, Tree, answers, sum_leaf_values, walk
@@ -149,27 +149,44 @@ def fit_forest(
     num_rows, rows, sample = len(rows), rows[present], sample.take(present)
     columns = code_columns(rows)
     order = canonical_order(columns, sample.targets)
+    out_of_bag = _OutOfBag(copy_groups(columns, sample.targets, order), sample.num_values)
     rows, sample = rows[order], sample.take(order)
     columns = columns._replace(codes=np.ascontiguousarray(columns.codes[:, order]))
     starts = seeds(key, check_count("num_trees", num_trees))
-
     size = max(1, _BATCH // len(rows))
 
     def grown(some: np.ndarray) -> tuple[Grown, np.ndarray]:
         drawn = np.stack([draw_rows(sample.weights, seed) if bootstrap else sample.weights for seed in some])
         return grow_trees(columns, sample, growth, some, drawn, num_trees), drawn
 
-    parts, votes, counts = [], np.zeros((len(rows), sample.num_values)), np.zeros(len(rows))
-    batches = [starts[i : i + size] for i in range(0, num_trees, size)]
+    parts, batches = [], [starts[i : i + size] for i in range(0, num_trees, size)]
     for part, drawn in in_threads(grown, batches, num_threads):
         parts.append(part)
-        tree, left_out = np.nonzero(drawn == 0)
+        out_of_bag.add(part, drawn)
+    return _gather(parts, out_of_bag.means(), sample, growth, present[order], num_rows, num_features)
+
+
+class _OutOfBag:
+    """Votes for each row by the trees that drew neither it nor a copy of it; copies are neighbours."""
+
+    def __init__(self, group: np.ndarray, num_values: int):
+        self.group, self.starts = group, np.flatnonzero(np.diff(group, prepend=-1))
+        self.votes, self.counts = np.zeros((len(group), num_values)), np.zeros(len(group))
+
+    def add(self, part: Grown, drawn: np.ndarray) -> None:
+        tree, row = np.nonzero(drawn == 0)
         value = part.nodes["value"][part.leaves + (np.cumsum(part.sizes) - part.sizes)[tree]]
-        for k in range(sample.num_values):
-            votes[:, k] += np.bincount(left_out, value[:, k], len(rows))
-        counts += np.bincount(left_out, minlength=len(rows))
-    votes = np.divide(votes, counts[:, None], out=np.full_like(votes, np.nan), where=counts[:, None] > 0)
-    return _gather(parts, votes, sample, growth, present[order], num_rows, num_features)
+        if len(self.starts) < len(self.group):
+            unseen = np.add.reduceat(drawn, self.starts, axis=1)[tree, self.group[row]] == 0
+            row, value = row[unseen], value[unseen]
+        for k in range(self.votes.shape[1]):
+            self.votes[:, k] += np.bincount(row, value[:, k], len(self.votes))
+        self.counts += np.bincount(row, minlength=len(self.votes))
+
+    def means(self) -> np.ndarray:
+        """NaN where every tree saw the row."""
+        known = self.counts[:, None] > 0
+        return np.divide(self.votes, self.counts[:, None], out=np.full_like(self.votes, np.nan), where=known)
 
 
 def draw_rows(weights: np.ndarray, seed: Any, share: float = 1.0) -> Float[Values, " n"]:

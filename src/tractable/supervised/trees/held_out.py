@@ -5,8 +5,7 @@ Problem.     A grown tree has fitted the noise of its rows: the variances of its
 Held out.    Trees are grown without each of five folds. The ratio
              $c = \sum_i w_i (y_i - m(x_i))^2/v(x_i)\,/\sum_i w_i$ over held-out rows makes $c\,v(x)$ the
              variance of new rows, and is known as well as the number of distinct rows allows.
-Folds.       They depend on the contents of rows alone, and copies of a row share one: a row of weight two is
-             the row twice.
+Folds.       Those of `supervised.selection.held_out`: a row of weight two is the row twice.
 Cost.        Five more trees.
 References.  Breiman et al. (1984) section 3.4; Stone (1974).
 """
@@ -16,31 +15,18 @@ from typing import Any
 
 import numpy as np
 
-from tractable.core.host_random import generator
 from tractable.core.rows import Rows
-from tractable.supervised.trees.columns import canonical_order, code_columns
+from tractable.supervised.selection.held_out import row_folds
 
-__all__ = ["held_out_ratio", "row_folds"]
+__all__ = ["held_out_ratio"]
 
 _FOLDS = 5
-
-
-def row_folds(rows: Rows, count: int = _FOLDS) -> np.ndarray:
-    """The fold of each row, the same for copies and in any order of the table."""
-    columns, y = code_columns(rows.X), np.asarray(rows.y, float)
-    order = canonical_order(columns, y)
-    table = np.column_stack([np.stack([np.asarray(codes, float) for codes in columns.codes], 1), y])[order]
-    group = np.cumsum(np.r_[False, (table[1:] != table[:-1]).any(1)])
-    folds = generator(0).permutation(group[-1] + 1) % count
-    found = np.empty(len(y), int)
-    found[order] = folds[group]
-    return found
 
 
 def held_out_ratio(rows: Rows, grow: Callable[[Rows], Any]) -> tuple[float, float]:
     """The mean squared error of held-out rows over the variances that trees promise them, and its degrees of
     freedom; (1, 0) where there is nothing to hold out."""
-    fold = row_folds(rows)
+    fold = row_folds(rows, _FOLDS)
     ratios, weights = [], []
     for test in (fold == f for f in np.unique(fold)):
         if test.all():
