@@ -30,6 +30,8 @@ from tractable.latent.mixtures.fitting import choose_components as choose_compon
 from tractable.latent.mixtures.fitting import gaussian_mixture as gaussian_mixture
 from tractable.latent.mixtures.gaussian import GaussianMixture as GaussianMixture
 from tractable.latent.mixtures.guard import with_prior as with_prior
+from tractable.latent.mixtures.mixed import MixedMixture as MixedMixture
+from tractable.latent.mixtures.mixed import mixed_mixture as mixed_mixture
 from tractable.latent.mixtures.regressions import MixtureOfExperts as MixtureOfExperts
 from tractable.latent.mixtures.split_merge import SplitMergeEM as SplitMergeEM
 from tractable.latent.mixtures.student import StudentMixture as StudentMixture
