@@ -54,7 +54,7 @@ def theirs(kind: str) -> Callable[[], Callable[[np.ndarray], float]]:
             start = {"weights_init": weights, "means_init": X[:COMPONENTS], "precisions_init": shapes[kind]}
             model = GaussianMixture(
                 COMPONENTS, covariance_type=kind, max_iter=STEPS, tol=0.0, reg_covar=0.0,
-                init_params="random_from_data", random_state=0, **start,
+                init_params="random", random_state=0, **start,
             )  # fmt: skip
             return model.fit(X).lower_bound_
 
