@@ -5,6 +5,7 @@ import types
 from functools import cache
 
 import jax.numpy as jnp
+import jax.random as jr
 import numpy as np
 import pytest
 from scipy import stats
@@ -16,6 +17,7 @@ from tractable.inference import (
     bayes_factor,
     bridge_evidence,
     compare,
+    importance,
     laplace,
     loo,
     mcmc,
@@ -158,10 +160,35 @@ def test_constrained_parameters_and_bridges():
     found = post.log_evidence
     assert abs(float(found.value) - float(exact.log_evidence.value)) < 4 * float(found.standard_error)
     assert found.grounds.measure == "mass"
-    paths = pathfinder(
-        lambda x: Gamma(3.0, 2.0).log_prob(x["rate"]), {"rate": 1.0}, key=0, supports={"rate": tr.positive}
-    )
-    assert abs(float(paths["rate"].mean()) - 1.5) < 0.2  # draws of the paths, by their weights
+    paths = pathfinder(**stated, key=0)
+    found = paths.log_evidence
+    assert abs(float(found.value) - float(exact.log_evidence.value)) < 4 * float(found.standard_error)
+    assert found.grounds == post.log_evidence.grounds
+    assert abs(float(paths["rate"].mean()) - 15 / 8) < 0.2  # draws of the paths, by their weights
+    with pytest.raises(ValueError, match="`prior, observed` must be left out beside a log-density"):
+        pathfinder(lambda x: -0.5 * x**2, 0.0, key=0, prior=Normal(0.0, 1.0))
+
+
+def test_leave_one_out_of_an_approximation_counts_its_weights():
+    """Few Poisson counts: the Gaussian at the mode leans away from the posterior, and its weights mend it."""
+    counts = np.array([0, 1, 0, 2, 0, 3])
+    stated = {
+        "prior": {"rate": Gamma(1.0, 1.0)},
+        "likelihood": lambda x: Poisson(x["rate"]),
+        "observed": counts,
+    }
+
+    def exact(i):  # negative binomial: Gamma(1 + sum, 1 + n) without row i
+        shape, rate = 1 + counts.sum() - counts[i], 1 + len(counts) - 1
+        return stats.nbinom(shape, rate / (rate + 1)).logpmf(counts[i])
+
+    post = laplace(**stated)
+    found, truth = post.loo(), np.array([exact(i) for i in range(6)])
+    np.testing.assert_allclose(found.pointwise, truth, atol=0.05)
+    assert found.num_draws == post.look.draws.shape[0]
+    assert found.verdict.ok == (post.verdict.ok and not len(found.suspects))
+    if not post.verdict.ok:
+        assert post.verdict.sentence in found.verdict.sentence
 
 
 def test_a_saved_posterior_asks_for_its_model_and_goes_on(tmp_path):
@@ -203,6 +230,17 @@ def test_evidences_that_cannot_be_compared_are_refused_by_name():
             ValueError, match=message.replace("second", "the second").replace("first", "the first")
         ):
             bayes_factor(fair, second)
+    bare = laplace(lambda mu: -0.5 * mu**2, 0.0)
+    message = "must be comparable; got second, with unknown grounds: it is the mass of a log-density"
+    weights = importance(lambda x: -0.5 * x**2, Normal(0.0, 2.0), key=jr.key(0), num_draws=100)
+    for second in (bare, bare.log_evidence, weights):
+        with pytest.raises(ValueError, match=message):
+            model_posterior({"first": fair, "second": second})
+    with pytest.raises(ValueError, match="got the second, with unknown grounds"):
+        bayes_factor(-3.0, bare)
+    vouched = bayes_factor(-3.0, bare, unknown_grounds=True)
+    np.testing.assert_allclose(vouched.value, -3.0 - float(bare.log_evidence.value))
+    assert model_posterior([bare, bare], unknown_grounds=True).probs[0] == 0.5
     assert "Not to be compared" in flat.log_evidence.verdict.sentence
     with pytest.raises(ValueError, match="`fits` must be of the same rows"):
         compare({"all": fair, "few": fewer})

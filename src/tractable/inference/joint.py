@@ -29,7 +29,7 @@ from tractable.core.user_code import call_user
 from tractable.distributions.base import Distribution
 from tractable.distributions.expfam import per_unit
 
-__all__ = ["Independent", "LogPrior", "Pointwise", "Statement", "as_prior", "state"]
+__all__ = ["Independent", "LogPrior", "Pointwise", "Statement", "as_prior", "as_stated", "state"]
 
 _CENTRED = 101  # draws of the prior whose median is the start
 
@@ -111,6 +111,23 @@ class _Flat(Module):
 
     def log_prob(self, x: PyTree) -> Scalar:
         return jnp.zeros(())
+
+
+def as_stated(
+    log_density: Any,
+    start: PyTree,
+    prior: Any,
+    likelihood: Any,
+    args: tuple,
+    observed: Any,
+    supports: Any,
+) -> tuple[Any, PyTree, tuple, Any]:
+    """The density, the start, the data and the supports of a model, whichever way it is stated."""
+    if likelihood is None and log_density is not None:
+        idle = prior is None and observed is None
+        check(idle, "prior, observed", "left out beside a log-density", "given", "State a `likelihood`.")
+        return log_density, start, args, supports
+    return state(log_density, start, prior, likelihood, args, observed, supports)
 
 
 def state(

@@ -135,8 +135,12 @@ class Posterior(Module):
 
         By the `likelihood` that the run was stated with, or `likelihood(x, *args)` that is given here.
         """
+        return self._rows_of(self._drawn(), likelihood, args)
+
+    def _rows_of(self, draws: PyTree, likelihood: Callable[..., Any] | None, args: tuple) -> np.ndarray:
+        """The log-likelihood of each row at each of these draws."""
         rule, data = self._pointwise("likelihood") if likelihood is None else (likelihood, tuple(args))
-        found = each_draw(rule, self._drawn(), data)
+        found = each_draw(rule, draws, data)
         fix = "Do not sum over the rows: the sum is made for you."
         shape = np.shape(found)[2:]
         check(len(shape) == 1, "likelihood", "one number per row", f"shape {shape} per draw", fix)
@@ -216,6 +220,10 @@ class Posterior(Module):
     # --- parts -------------------------------------------------------------------------------------
 
     _is_dependent = False  # whether draws follow each other, so that R-hat and effective sizes mean something
+
+    def _weighted_draws(self) -> tuple[PyTree, Any] | None:
+        """Draws `(n, ...)` of an approximation, and the log-weights that correct it."""
+        return None
 
     def _drawn(self) -> PyTree:
         return remembered(self, "chains", self._chains)
@@ -318,7 +326,7 @@ def _grounds(post: Posterior) -> Grounds:
     statement: Any = getattr(target, "log_density", None)
     pointwise = getattr(statement, "pointwise", None)
     if pointwise is None:
-        return Grounds()
+        return Grounds("unknown")
     first = jax.tree.map(lambda leaf: leaf[0, 0], post._drawn())
     rows = jax.eval_shape(lambda x, args: pointwise(x, *args), first, target.args).shape
     count = rows[0] if rows else None

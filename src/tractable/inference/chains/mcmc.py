@@ -190,14 +190,12 @@ def _total(kept: Continuation, num_draws: int | None) -> int:
 def _as_stated(
     log_density: Any, start: PyTree, prior: Any, likelihood: Any, args: tuple, observed: Any, supports: Any
 ) -> tuple[Any, PyTree, tuple, Any]:
-    """The density, the start, the data and the supports of a model, whichever way it is stated."""
-    if likelihood is None and log_density is not None:
-        idle = prior is None and observed is None
-        check(idle, "prior, observed", "left out beside a log-density", "given", "State a `likelihood`.")
+    """As `joint.as_stated`, without loading distributions where a plain density needs none."""
+    if all(part is None for part in (prior, likelihood, observed)) and log_density is not None:
         return log_density, start, args, supports
-    from tractable.inference.joint import state  # with distributions, which plain densities do not need
+    from tractable.inference.joint import as_stated
 
-    return state(log_density, start, prior, likelihood, args, observed, supports)
+    return as_stated(log_density, start, prior, likelihood, args, observed, supports)
 
 
 def _refuse_idle(sampler: Sampler, supports: Any, plan: Plan) -> None:

@@ -38,7 +38,7 @@ from tractable.inference.curvature.precision import (
     hessian_diagonal,
     hessian_product,
 )
-from tractable.inference.joint import state
+from tractable.inference.joint import as_stated
 from tractable.inference.posterior import with_target
 from tractable.inference.target import FlatTarget
 from tractable.inference.weighted.second_look import second_look
@@ -90,10 +90,9 @@ def laplace(
     """
     if isinstance(curvature, str):
         check_option("curvature", curvature, _FORMS)
-    if likelihood is not None or log_density is None:
-        parts = (prior, likelihood, args, observed, supports)
-        log_density, start, args, supports = state(log_density, start, *parts)
-    free, target = FlatTarget.of(log_density, start, args, supports=supports)
+    parts = (prior, likelihood, args, observed, supports)
+    density, start, args, supports = as_stated(log_density, start, *parts)
+    free, target = FlatTarget.of(density, start, args, supports=supports)
     rebuild = target.rebuild
     plain = all(isinstance(b, Identity) for b in rebuild.bijections)
     fix = "It describes the parameters themselves: leave them unconstrained."

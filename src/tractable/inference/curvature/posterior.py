@@ -34,6 +34,7 @@ from tractable.core.verdict import Verdict
 from tractable.distributions.gaussian import Gaussian
 from tractable.inference.curvature.precision import Precision
 from tractable.inference.posterior import Posterior, as_one_chain
+from tractable.inference.target import rebuilt
 from tractable.inference.trust.evidence import Evidence
 from tractable.inference.weighted.second_look import SecondLook
 
@@ -124,6 +125,9 @@ class LaplacePosterior(Ended, Posterior):
 
     def _chains(self) -> PyTree:
         return as_one_chain(self.sample(jr.key(0), (_DRAWS,)))
+
+    def _weighted_draws(self) -> tuple[PyTree, Any] | None:
+        return None if self.look is None else (rebuilt(self.rebuild, self.look.draws), self.look.log_weights)
 
     @property
     def log_evidence(self) -> Evidence:

@@ -29,7 +29,7 @@ from tractable.distributions.gaussian import Gaussian
 from tractable.inference.posterior import Posterior
 from tractable.inference.target import FlatTarget, freed
 from tractable.inference.trust.autocorrelation import autocorrelation_time
-from tractable.inference.trust.evidence import Evidence
+from tractable.inference.trust.evidence import Evidence, Grounds
 from tractable.inference.weighted.importance import Proposal
 
 __all__ = ["bridge_evidence"]
@@ -125,4 +125,5 @@ def _bridge(ours: Array, theirs: Array, tol: Scalar, max_steps: int) -> Evidence
     f_two = jnp.exp(value - denominator(ours, value))
     spread = f_one.var(ddof=1) / (theirs.size * f_one.mean() ** 2)
     own = autocorrelation_time(f_two) * f_two.var(ddof=1) / (flat.size * f_two.mean() ** 2)
-    return Evidence(value, jnp.sqrt(spread + own), found.code, method="bridge sampling")
+    error, unknown = jnp.sqrt(spread + own), Grounds("unknown")
+    return Evidence(value, error, found.code, method="bridge sampling", grounds=unknown)

@@ -18,6 +18,7 @@ import numpy as np
 
 from tractable.core.checks import as_float, check, check_count, check_finite, check_length
 from tractable.core.estimate import Estimate
+from tractable.core.iterate import Status
 from tractable.core.module import Module, field
 from tractable.core.numerics import log_softmax, safe_log, weighted_logsumexp
 from tractable.core.types import Array, ArrayLike, Float, Scalar
@@ -29,7 +30,7 @@ from tractable.distributions.information import as_probabilities
 from tractable.distributions.mixture import Mixture
 from tractable.distributions.regression_conjugate import linear_regression_log_evidence
 from tractable.inference.posterior import Posterior
-from tractable.inference.trust.evidence import check_comparable
+from tractable.inference.trust.evidence import Evidence, check_comparable
 
 __all__ = [
     "BayesFactor", "ModelPosterior", "average_log_prob", "average_predictive", "bayes_factor",
@@ -90,12 +91,17 @@ class BayesFactor(Estimate):
 
 
 def model_posterior(
-    log_evidences: Mapping[str, Any] | Sequence[Any] | ArrayLike, prior: ArrayLike | None = None
+    log_evidences: Mapping[str, Any] | Sequence[Any] | ArrayLike,
+    prior: ArrayLike | None = None,
+    *,
+    unknown_grounds: bool = False,
 ) -> ModelPosterior:
     r"""$p(M_j \mid D) \propto p(D \mid M_j)\,p(M_j)$; a uniform `prior` unless one is given.
 
     Evidences are numbers, estimates with standard errors, or posteriors, by name or in order. Those that
-    cannot be compared (improper or data-dependent priors, other rows, another measure) are refused by name.
+    cannot be compared (improper or data-dependent priors, other rows, another measure) are refused by name,
+    and so are those of bare log-densities, of which nothing is known, unless `unknown_grounds` says that you
+    vouch for them. A plain number is taken at its word.
 
     >>> post = model_posterior({"line": -10.0, "parabola": -12.0})
     >>> post.best, round(float(post.probs[0]), 6)
@@ -104,7 +110,7 @@ def model_posterior(
     named = log_evidences if isinstance(log_evidences, Mapping) else _numbered(log_evidences)
     check(len(named) > 0, "log_evidences", "at least one", "none")
     named = {name: _evidence_of(each) for name, each in named.items()}
-    check_comparable(named, "log_evidences")
+    check_comparable(named, "log_evidences", unknown_grounds)
     pairs = [_value_and_error(each) for each in named.values()]
     values, errors = jnp.stack([v for v, _ in pairs]), jnp.stack([e for _, e in pairs])
     check(not bool(jnp.isnan(values).any()), "log_evidences", "numbers", np.asarray(values).tolist())
@@ -114,7 +120,7 @@ def model_posterior(
     return ModelPosterior(jnp.exp(log_softmax(values + safe_log(shares))), values, errors, tuple(named))
 
 
-def bayes_factor(first: Any, second: Any) -> BayesFactor:
+def bayes_factor(first: Any, second: Any, *, unknown_grounds: bool = False) -> BayesFactor:
     r"""$\log p(D \mid M_1) - \log p(D \mid M_2)$ of two numbers, estimates or posteriors.
 
     Positive: choose the first. What cannot be compared is refused, as by `model_posterior`.
@@ -123,7 +129,7 @@ def bayes_factor(first: Any, second: Any) -> BayesFactor:
     'strong, for the first'
     """
     first, second = _evidence_of(first), _evidence_of(second)
-    check_comparable({"the first": first, "the second": second}, "evidences")
+    check_comparable({"the first": first, "the second": second}, "evidences", unknown_grounds)
     (a, a_error), (b, b_error) = _value_and_error(first), _value_and_error(second)
     return BayesFactor(a - b, jnp.hypot(a_error, b_error))
 
@@ -197,8 +203,14 @@ def _numbered(values: Any) -> dict[str, Any]:
 
 
 def _evidence_of(given: Any) -> Any:
-    """The evidence of a posterior; anything else is one already."""
-    return given.log_evidence if isinstance(given, Posterior) else given
+    """The evidence of a posterior, with its grounds; anything else is one already."""
+    if not isinstance(given, Posterior):
+        return given
+    found = given.log_evidence
+    if hasattr(found, "grounds"):
+        return found
+    code = jnp.asarray(int(Status.completed))
+    return Evidence(found.value, found.standard_error, code, method=found.method, grounds=given.grounds)
 
 
 def _value_and_error(value: Any) -> tuple[Scalar, Scalar]:

@@ -2,6 +2,8 @@ r"""Predictive accuracy from log-likelihoods of posterior draws: PSIS-LOO, WAIC,
 
 LOO.         $\mathrm{elpd} = \sum_i \log p(y_i \mid y_{-i})$, the posterior without a row reached from
              the full one by weights $1/p(y_i \mid \theta_s)$, Pareto-smoothed; $\hat k_i$ says where not.
+             Draws of an approximation with weights $w_s$ (Laplace, variational, Pathfinder) count $w_s/p(y_i
+             \mid \theta_s)$: what the approximation gets wrong is corrected, or shows in $\hat k_i$.
 WAIC.        $\sum_i \log\frac1S\sum_s p(y_i \mid \theta_s) - \mathrm{Var}_s[\log p(y_i \mid \theta_s)]$.
 K-fold.      Refitted without each fold in turn: no approximation, $K$ fits.
 Error.       $\sqrt{n\,\mathrm{Var}_i[\mathrm{elpd}_i]}$: over the rows, not over the draws.
@@ -27,7 +29,7 @@ from tractable.core.numerics import log_mean_exp, log_softmax, logsumexp
 from tractable.core.progress import track
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
 from tractable.core.verdict import Verdict
-from tractable.inference.posterior import Posterior
+from tractable.inference.posterior import Posterior, as_one_chain
 from tractable.inference.trust.autocorrelation import autocorrelation_time
 from tractable.inference.trust.evidence import Grounds
 from tractable.inference.weighted.pareto import k_threshold, smooth, tail_length
@@ -46,6 +48,7 @@ class PredictiveFit(Module):
     num_draws: int = field(static=True)
     method: str = field(static=True)
     grounds: Grounds = field(default=Grounds(), show=False)
+    doubt: str = field(static=True, default="", show=False)  # what is wrong with the posterior it is made of
     _shown = ("method", "elpd", "num_effective", "k_hat")
 
     @property
@@ -72,6 +75,9 @@ class PredictiveFit(Module):
     def verdict(self) -> Verdict:
         """How many rows cannot be trusted."""
         rows, count = self.suspects, self.pointwise.shape[0]
+        if self.doubt and not len(rows):
+            said = f"Not certified: every row can be trusted if the posterior can. {self.doubt}"
+            return Verdict(False, said, {"suspects": 0, "rows": count})
         shown = ", ".join(map(str, rows[:5])) + (", ..." if len(rows) > 5 else "")
         advice = "refit without them (`k_fold`)" if self.k_hat is not None else "use `loo`"
         said = f"{len(rows)} of {count} rows are too influential ({shown}): {advice}."
@@ -91,8 +97,13 @@ def loo(
     Of a posterior that was stated by its likelihood (or with a `likelihood(x, *args)` of each row); or
     `log_likelihoods` are $\log p(y_i \mid \theta_s)$ of shape `(draws, rows)` or `(chains, draws, rows)`.
     `relative_efficiency` is the worth of a draw ($n_{\mathrm{eff}}/n$): a longer tail is fitted for dependent
-    draws. By default it is measured for chains, and 1 for draws without chains.
+    draws. By default it is measured for chains, and 1 for draws without chains. Of an approximation the
+    importance weights of its draws count, and the verdict is at most as good as that of the approximation.
     """
+    if isinstance(log_likelihoods, Posterior):
+        weighted = log_likelihoods._weighted_draws()
+        if weighted is not None:
+            return _weighted_loo(log_likelihoods, *weighted, likelihood, args)
     values, grounds = _of_posterior(log_likelihoods, likelihood, args)
     logs = _as_log_likelihoods(values)
     if relative_efficiency is None:
@@ -101,6 +112,19 @@ def loo(
     tail = tail_length(flat.shape[1], relative_efficiency)
     pointwise, k_hat = _loo(flat, min(tail, flat.shape[1] - 1))
     return PredictiveFit(pointwise, log_mean_exp(flat, axis=1), k_hat, flat.shape[1], "PSIS-LOO", grounds)
+
+
+def _weighted_loo(
+    post: Posterior, draws: Any, log_weights: Array, likelihood: Any, args: tuple
+) -> PredictiveFit:
+    """Of draws that stand for the posterior by their weights."""
+    values = post._rows_of(as_one_chain(draws), likelihood, args)
+    flat = _as_log_likelihoods(values)[0].T
+    count = flat.shape[1]
+    pointwise, predictive, k_hat = _loo_of_weighted(flat, log_weights, tail_length(count))
+    grounds = dataclasses.replace(post.grounds if likelihood is None else Grounds(), basis="")
+    doubt = "" if post.verdict.ok else post.verdict.sentence
+    return PredictiveFit(pointwise, predictive, k_hat, count, "PSIS-LOO", grounds, doubt)
 
 
 def waic(
@@ -189,6 +213,16 @@ def _loo_row(logs: Array, tail: int) -> tuple[Array, Array]:
 @partial(jax.jit, static_argnums=1)
 def _loo(flat: Array, tail: int) -> tuple[Array, Array]:
     return jax.vmap(lambda row: _loo_row(row, tail))(flat)
+
+
+@partial(jax.jit, static_argnums=2)
+def _loo_of_weighted(flat: Array, log_weights: Array, tail: int) -> tuple[Array, Array, Array]:
+    def row(logs):
+        smoothed = smooth(log_weights - logs, tail=tail)
+        return logsumexp(log_softmax(smoothed.log_weights) + logs), smoothed.k_hat
+
+    pointwise, k_hat = jax.vmap(row)(flat)
+    return pointwise, logsumexp(log_softmax(log_weights)[None] + flat, axis=1), k_hat
 
 
 @jax.jit

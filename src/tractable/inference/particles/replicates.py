@@ -5,6 +5,8 @@ Identities.  $R$ replicates $f_r$: $\bar f \pm \mathrm{sd}(f)/\sqrt R$. Unbiased
              that logarithm is $\sqrt{s^2/R + s^4/(2(R - 1))}$ with $s = \mathrm{sd}(\log Z_r)$: for small $s$
              the delta method, for large $s$ a warning that few replicates cannot know the mean. Means under
              weights $Z_r$: $\sum_r Z_r f_r/\sum_r Z_r$ with the error of the delta method.
+Few.         The scatter of $R$ replicates has $R - 1$ degrees of freedom: four such errors are passed far
+             more often than four of a normal law, unless they are widened.
 Cost.        None beyond the replicates.
 References.  Berard, Del Moral and Doucet (2014), "A lognormal central limit theorem for particle
              approximations of normalizing constants".
@@ -12,6 +14,7 @@ References.  Berard, Del Moral and Doucet (2014), "A lognormal central limit the
 
 import jax.numpy as jnp
 import numpy as np
+from scipy.special import ndtr, stdtrit
 
 from tractable.core.estimate import Estimate
 from tractable.core.iterate import Status
@@ -19,7 +22,9 @@ from tractable.core.numerics import log_mean_exp, softmax
 from tractable.core.types import Array, Float
 from tractable.inference.trust.evidence import Evidence
 
-__all__ = ["evidence_of_replicates", "mean_of_replicates"]
+__all__ = ["evidence_of_replicates", "mean_of_replicates", "widening"]
+
+_MOST_ERRORS = 4.0  # beyond which an answer counts as wrong
 
 
 def mean_of_replicates(
@@ -55,3 +60,12 @@ def evidence_of_replicates(log_evidences: Float[Array, " replicates"], method: s
     whole = bool(np.isfinite(np.asarray(log_evidences)).all())
     code = Status.completed if whole else Status.not_finite
     return Evidence(value, error, jnp.asarray(int(code)), method=method)
+
+
+def widening(count: float | int) -> float:
+    """By how much to widen an error from so many replicates, so that four are as rare as for a normal law.
+
+    >>> round(widening(20), 2), round(widening(10), 2)
+    (1.27, 1.74)
+    """
+    return float(-stdtrit(max(count - 1, 1.0), ndtr(-_MOST_ERRORS))) / _MOST_ERRORS

@@ -14,7 +14,14 @@ Evidence.    $Z = \prod_k \frac1n\sum_i p(D \mid \theta_i)^{\beta_k - \beta_{k-1
 Error.       The particles form groups that are weighed and resampled apart and share only the temperatures
              and the tuning: independent estimates of the evidence and of every mean, whose scatter is an
              honest error for waste-free and adaptive runs alike.
-Cost.        One move per particle and stage (waste-free), or `num_moves`; one likelihood more per particle.
+             Of $G$ groups with unequal evidences only $g = (\sum Z)^2/\sum Z^2$ count: errors are widened so
+             that four of them are as rare as four of a normal law, given a $t$ distribution with $g - 1$
+             degrees of freedom.
+Verdict.     Particles are trusted if a last, longer stage leaves all means where they were
+             (`particles.stages`), if the weights of no stage have a tail so heavy that their variance may not
+             exist, and if the groups agree.
+Cost.        `thin` moves per particle and stage (waste-free), or `thin` times `num_moves`; one likelihood
+             more per particle. The steps between kept states follow from how fast the particles forget.
 References.  Del Moral, Doucet and Jasra (2006); Jasra, Stephens, Doucet and Tsagaris (2011); Dau and Chopin
              (2022), "Waste-free sequential Monte Carlo".
 """
@@ -39,7 +46,8 @@ from tractable.core.programs import as_data, program
 from tractable.core.types import Array, ArrayLike, Float, Int, Key
 from tractable.core.verdict import Verdict
 from tractable.inference.joint import as_prior, state
-from tractable.inference.particles.replicates import evidence_of_replicates, mean_of_replicates
+from tractable.inference.particles.replicates import evidence_of_replicates, mean_of_replicates, widening
+from tractable.inference.particles.settled import verdict_of
 from tractable.inference.particles.stages import Cloud, Plan, Stage, TemperedTarget, first_cloud
 from tractable.inference.posterior import with_target
 from tractable.inference.samplers.metropolis import RandomWalkMetropolis
@@ -47,12 +55,12 @@ from tractable.inference.samplers.sampler import Sampler
 from tractable.inference.target import FlatTarget, rebuilt
 from tractable.inference.trust.evidence import Evidence
 from tractable.inference.weighted.annealed import Annealed, as_ladder
+from tractable.inference.weighted.pareto import tail_shape
 from tractable.inference.weighted.weights import effective_sample_size, resampling_schemes
 
 __all__ = ["TemperedParticles", "smc"]
 
-_STUCK = 0.05  # the share of accepted moves below which particles are little more than copies
-_THIN = 0.1  # the share of particles that the weights of a stage must leave
+_GROUPS = 20
 
 
 class TemperedParticles(Ended, Annealed):
@@ -62,6 +70,10 @@ class TemperedParticles(Ended, Annealed):
     step_sizes: Float[Array, " stages"] = field(kw_only=True)
     num_ancestors: Int[Array, " stages"] = field(kw_only=True)  # draws of the prior from which all descend
     group_log_evidences: Float[Array, " groups"] = field(kw_only=True)
+    thin: Int[Array, " stages"] = field(kw_only=True)  # steps from one kept state to the next
+    memory: Float[Array, " stages"] = field(kw_only=True)  # correlation of the ends of the chains
+    drift: Float[Array, " stages"] = field(kw_only=True)  # of means along the chains, in errors
+    tails: Float[Array, " stages"] = field(kw_only=True)  # shapes of the tails of the weights
     num_evaluations: int = field(kw_only=True)  # of the density by the moves, with gradient where they use it
     code: Int[Array, ""] = field(kw_only=True)
 
@@ -70,20 +82,22 @@ class TemperedParticles(Ended, Annealed):
         """The logarithm of the mean of the groups' evidences, with an error from their scatter."""
         found = evidence_of_replicates(self.group_log_evidences, "sequential Monte Carlo")
         code = found.code if self.status.ok else self.code
-        return self._evidence(found.value, found.standard_error, found.method, code)
+        error = found.standard_error * widening(self.group_log_evidences.size)
+        return self._evidence(found.value, error, found.method, code)
 
     def expectation(self, function: Callable[[Any], Any], *, normalised: bool | None = None) -> Estimate:
         """The mean of `function` (of one draw) under the posterior; the error is the groups' scatter."""
         if normalised:
             return super().expectation(function, normalised=True)
-        return mean_of_replicates(
-            _group_means(function, self.draws, self.group_log_evidences.size), self.group_log_evidences
-        )
+        groups = self.group_log_evidences
+        found = mean_of_replicates(_group_means(function, self.draws, groups.size), groups)
+        wide = widening(float(effective_sample_size(groups)))
+        return Estimate(found.value, found.standard_error * wide)
 
     @property
     def verdict(self) -> Verdict:
         """How far to trust the particles."""
-        return _verdict(self)
+        return verdict_of(self)
 
 
 @takes_key
@@ -92,13 +106,14 @@ def smc(
     prior: Any,
     *,
     key: Key,
-    num_particles: int = 1000,
+    num_particles: int = 2000,
     kernel: Sampler | None = None,
     ess_target: float | int = 0.5,
     temperatures: int | ArrayLike | None = None,
     waste_free: bool = True,
     num_moves: int = 5,
-    num_groups: int = 10,
+    thin: int | None = None,
+    num_groups: int | None = None,
     tune: bool = True,
     resampling: str = "systematic",
     args: tuple = (),
@@ -119,7 +134,9 @@ def smc(
       coordinates scaled by the particles' covariance, and its `step_size` follows its `target_acceptance`.
     - `temperatures` fixes the ladder, as an array from 0 to 1 or a number of steps of $(k/K)^4$; with
       `tune=False` as well, the estimate of the evidence is unbiased.
-    - `num_moves` is the length of the chains if `waste_free`, else the number of moves of each particle.
+    - `num_moves` is the number of kept states of a chain if `waste_free`, else of moves of each particle;
+      each is `thin` steps from the one before. By itself `thin` is so large that the particles are refreshed.
+    - `num_groups` is 20, or 10 where there are too few particles.
     - Ctrl-C ends with the particles of the last whole stage; `checkpoint` as in `core.blocks.run_in_blocks`.
 
     >>> from tractable.distributions.continuous import Normal
@@ -129,7 +146,8 @@ def smc(
     True
     """
     sampler = _as_kernel(kernel)
-    plan = _as_plan(num_particles, num_groups, num_moves, waste_free, temperatures is None, tune, resampling)
+    sizes = (num_particles, num_groups, num_moves, thin)
+    plan = _as_plan(*sizes, waste_free, temperatures is None, tune, resampling)
     check(0 < ess_target < 1, "ess_target", "a share between 0 and 1", ess_target)
     source, found_supports = as_prior(prior, supports)
     args = as_data(args)
@@ -141,8 +159,9 @@ def smc(
     stage = Stage(target, sampler, jnp.asarray(ess_target, cloud.points.dtype), plan)
     steps = _steps(temperatures, check_count("max_stages", max_stages), cloud.points.dtype)
     finished = run_in_blocks(
-        stage, cloud, (jr.split(key_run, len(steps)), steps), block=1, judge=_judge, report=_report,
-        label="Tempering", progress=progress, checkpoint=checkpoint,
+        stage, cloud, (jr.split(key_run, len(steps)), steps), block=1,
+        judge=_judge if plan.adaptive else _judge_ladder, report=_report, label="Tempering",
+        progress=progress, checkpoint=checkpoint,
     )  # fmt: skip
     carried = FlatTarget(statement, None, target.rebuild, args)
     return with_target(_result(finished, target), carried)
@@ -161,22 +180,30 @@ def _as_kernel(kernel: Sampler | None) -> Sampler:
 
 def _as_plan(
     num_particles: int,
-    num_groups: int,
+    num_groups: int | None,
     num_moves: int,
+    thin: int | None,
     waste_free: bool,
     adaptive: bool,
     tune: bool,
     scheme: str,
 ) -> Plan:
-    groups, moves = check_count("num_groups", num_groups), check_count("num_moves", num_moves)
     check_option("resampling", scheme, resampling_schemes)
-    unit = groups * moves if waste_free else groups
-    particles = check_count("num_particles", num_particles, 2)
+    particles, moves = check_count("num_particles", num_particles, 2), check_count("num_moves", num_moves)
+    each = moves if waste_free else 1
+    if num_groups is None:
+        num_groups = _GROUPS if particles % (_GROUPS * each) == 0 and particles >= 2 * _GROUPS * each else 10
+    groups = check_count("num_groups", num_groups)
+    unit = groups * each
     parts = "`num_groups` times `num_moves`" if waste_free else "`num_groups`"
     whole = particles % unit == 0 and particles // unit >= 2
     fix = "Each group resamples two particles or more, and all groups are alike."
     check(whole, "num_particles", f"a multiple of {parts} = {unit}, at least {2 * unit}", particles, fix)
-    return Plan(groups, particles // groups, moves, waste_free, adaptive, tune, scheme)
+    return Plan(groups, particles // groups, moves, waste_free, adaptive, tune, scheme, _as_thin(thin))
+
+
+def _as_thin(thin: int | None) -> int | None:
+    return None if thin is None else check_count("thin", thin)
 
 
 def _steps(temperatures: int | ArrayLike | None, max_stages: int, dtype: Any) -> np.ndarray:
@@ -197,11 +224,19 @@ def _check_start(cloud: Cloud, target: TemperedTarget) -> None:
     check(possible, "likelihood", "above minus infinity at some draw of the prior", "none", fix)
 
 
-def _judge(cloud: Cloud, _: Any) -> Status | None:
+def _judge(cloud: Cloud, records: Any) -> Status | None:
+    """At temperature 1 there is one stage more, which tempers no more: all its weights are equal."""
     totals = np.asarray(cloud.totals)
     if np.isnan(totals).any() or np.isneginf(totals).all():
         return Status.not_finite
-    return Status.converged if float(cloud.temperature) >= 1 else None
+    tempered = float(np.asarray(records.ess)[-1]) < 1 - 1e-9
+    return None if float(cloud.temperature) < 1 or tempered else Status.converged
+
+
+def _judge_ladder(cloud: Cloud, records: Any) -> Status | None:
+    """A ladder that was given ends where it ends."""
+    found = _judge(cloud, records)
+    return Status.converged if found is None and float(cloud.temperature) >= 1 else found
 
 
 def _report(cloud: Cloud, records: Any) -> dict[str, float]:
@@ -225,6 +260,10 @@ def _result(finished: Run, target: TemperedTarget) -> TemperedParticles:
         num_ancestors=jnp.asarray(trace.num_ancestors),
         group_log_evidences=cloud.totals,
         num_evaluations=int(np.sum(trace.num_evaluations)),
+        thin=jnp.asarray(trace.thin),
+        memory=jnp.asarray(trace.memory),
+        drift=jnp.asarray(trace.drift),
+        tails=jnp.asarray([tail_shape(np.ravel(logs)) for logs in np.asarray(trace.log_weights)]),
         code=code,
     )  # fmt: skip
 
@@ -233,51 +272,3 @@ def _result(finished: Run, target: TemperedTarget) -> TemperedParticles:
 def _group_means(function: Callable, draws: Any, groups: int) -> Array:
     values = jax.vmap(function)(draws)
     return values.reshape((groups, -1, *values.shape[1:])).mean(1)
-
-
-def _least(values: Any) -> float:
-    return float(np.min(np.asarray(values), initial=np.inf))
-
-
-def _verdict(found: TemperedParticles) -> Verdict:
-    if not found.status.ok:
-        return Verdict(
-            False, f"Do not use: the last temperature was {_last(found):.3g}. {found.status.sentence}"
-        )
-    groups = found.group_log_evidences
-    if groups.size < 2:
-        return Verdict(False, "Unknown: one group has no standard error. Take several groups.")
-    rates = np.asarray(found.acceptance)
-    if rates.min() < _STUCK:
-        beta = float(np.asarray(found.temperatures)[1 + rates.argmin()])
-        return Verdict(
-            False,
-            f"Doubtful: at temperature {beta:.3g} only {rates.min():.1%} of the moves were accepted, and the "
-            "particles are mostly copies. Give more moves, or another kernel.",
-        )
-    if _least(found.stage_ess) < _THIN:
-        return Verdict(
-            False, "Doubtful: the temperatures are too far apart. Leave them to be found, or give more."
-        )
-    share = float(effective_sample_size(groups)) / groups.size
-    if share < 0.5:
-        return Verdict(
-            False, "Doubtful: the groups disagree on the evidence. Take more particles, or more moves."
-        )
-    if int(found.num_ancestors[-1]) < 2 * groups.size:
-        return Verdict(
-            True,
-            f"Fair: all particles descend from {int(found.num_ancestors[-1])} draws of the prior, and only "
-            "the moves could find what those missed. Take more particles to be sure.",
-        )
-    evidence = found.log_evidence.verdict
-    ok = float(found.log_evidence.standard_error) <= 1
-    return Verdict(
-        ok,
-        evidence.sentence,
-        {"ess": _least(found.stage_ess), "acceptance": _least(found.acceptance)},
-    )
-
-
-def _last(found: TemperedParticles) -> float:
-    return float(np.asarray(found.temperatures)[-1])

@@ -2,12 +2,11 @@ r"""One stage of sequential Monte Carlo: the next temperature, weights, resampli
 
 Groups.      Arrays have leading axes (groups, particles of a group). Weights and resampling stay in a group;
              the temperature and the tuning of the moves are common.
-Coordinates. A move from $\theta$ sees $z \mapsto \log p_\beta(\theta + Lz)$ from $z = 0$, with $L L^\top$ the
-             covariance of all weighted particles, shrunk towards its diagonal by $d/(d + \mathrm{ESS})$:
-             few particles in many dimensions still span the space.
-Step size.   Each stage begins with one move of every chain, with step sizes from 1/16 to 2 times the last:
-             the one that is accepted as often as the sampler likes is used for the rest of the stage.
-Cost.        One move per chain and step, and one to choose the step size; $O(d^3)$ per stage.
+Moves.       `particles.moves`: they are as many as the particles need to forget where they began.
+Settled.     Once the temperature is 1, a last stage makes four times as many steps. If the particles were
+             those of the posterior, no mean would move: the change of each squashed coordinate, of its square
+             and of the log-density along the chains, over its scatter between groups, has a $t$ distribution.
+Cost.        The moves, and $O(d^3)$ per stage.
 """
 
 from collections.abc import Callable
@@ -19,11 +18,12 @@ import jax.random as jr
 
 from tractable.bijections.support import Rebuild, unconstrain
 from tractable.core.checks import check
-from tractable.core.iterate import bisect, run
+from tractable.core.iterate import bisect
 from tractable.core.module import Module, field
 from tractable.core.numerics import log_mean_exp, log_softmax
 from tractable.core.programs import program
 from tractable.core.types import Array, Float, Int, Key, PyTree, Scalar
+from tractable.inference.particles.moves import Moves, memory, next_thin
 from tractable.inference.samplers.sampler import Sampler
 from tractable.inference.weighted.weights import effective_sample_size, resample
 
@@ -36,7 +36,7 @@ __all__ = [
     "first_cloud",
 ]
 
-_STRETCHES = (1.0, 0.5, 2.0, 0.25, 0.125, 0.0625)  # of the step size of the stage before, tried in each stage
+_LONGER = 4  # times as many steps in the stage that shows whether the particles have settled
 _RANGE = 40.0  # bisection looks for steps of the temperature down to exp(-40) of what is left
 
 
@@ -50,6 +50,11 @@ class Plan(NamedTuple):
     adaptive: bool
     tune: bool
     scheme: str
+    thin: int | None  # steps from one kept state to the next; found where it is not given
+
+    @property
+    def adapts_thin(self) -> bool:
+        return self.thin is None and self.tune
 
 
 class TemperedTarget(Module):
@@ -84,6 +89,7 @@ class Cloud(Module):
     totals: Float[Array, " groups"]  # the log-evidence of each group so far
     ancestors: Int[Array, "groups n"]  # the draw of the prior from which each particle descends
     step_size: Scalar
+    thin: Int[Array, ""]  # steps from one kept state to the next, in the coming stage
 
 
 class StageRecord(Module):
@@ -95,6 +101,10 @@ class StageRecord(Module):
     step_size: Scalar
     num_ancestors: Int[Array, ""]
     num_evaluations: Int[Array, ""]
+    thin: Int[Array, ""]
+    memory: Scalar  # what the chains remember of their starts
+    drift: Scalar  # the largest change of a mean along the chains, in its errors between the groups
+    log_weights: Float[Array, "groups n"]
 
 
 class Stage(Module):
@@ -117,15 +127,25 @@ class Stage(Module):
         chosen = choose(jr.split(key_resample, plan.groups), logs)
         starts = jax.vmap(lambda points, index: points[index])(cloud.points, chosen)
         factor = _factor(cloud.points, logs + totals[:, None]) if plan.tune else None
-        points, step_size, accepted, counts = self._move(
-            key_move, starts, temperature, cloud.step_size, factor
-        )
+        moves = Moves(self.target, self.sampler, temperature, factor, cloud.thin, plan.tune)
+        begun = starts.reshape((-1, starts.shape[-1]))
+        moved = moves(key_move, begun, cloud.step_size, plan.moves)
+        ends = moved.visited[-1]
+        visited = moved.visited if plan.waste_free else moved.visited[-1:]
+        points = visited.swapaxes(0, 1).reshape(cloud.points.shape)
         kept = plan.size // chains
         ancestors = jnp.repeat(jnp.take_along_axis(cloud.ancestors, chosen, 1), kept, axis=1)
         likelihoods = jax.vmap(jax.vmap(self.target.log_likelihood))(points)
         ess = effective_sample_size(logs).mean() / plan.size
-        record = StageRecord(temperature, ess, accepted, step_size, _distinct(ancestors, plan), counts)
-        return Cloud(points, likelihoods, temperature, totals, ancestors, step_size), record
+        remembered = memory(begun, ends, factor)
+        drift = self._drift(begun, ends, temperature)
+        record = StageRecord(
+            temperature, ess, moved.acceptance, moved.step_size, _distinct(ancestors, plan),
+            moved.num_evaluations, cloud.thin, remembered, drift, logs,
+        )  # fmt: skip
+        thin = next_thin(cloud.thin, remembered) if plan.adapts_thin else cloud.thin
+        thin = jnp.where(temperature >= 1, _LONGER * thin, thin)
+        return Cloud(points, likelihoods, temperature, totals, ancestors, moved.step_size, thin), record
 
     def _next(self, cloud: Cloud) -> Scalar:
         """The temperature at which the weights are worth `ess_target` of the particles, at most 1."""
@@ -142,71 +162,20 @@ class Stage(Module):
         low, _ = bisect(too_few, jnp.full_like(left, -_RANGE), jnp.zeros_like(left), num_steps=50)
         return jnp.where(share(left) >= goal, 1.0, cloud.temperature + left * jnp.exp(low))
 
-    def _move(
-        self, key: Key, starts: Array, temperature: Scalar, step_size: Scalar, factor: Array | None
-    ) -> tuple[Array, Scalar, Scalar, Array]:
-        """The new particles, the step size, the mean acceptance, and the evaluations of the density."""
-        groups, _, dim = starts.shape
-        flat = starts.reshape((-1, dim))
-        tuned = int(self.plan.tune and hasattr(self.sampler, "target_acceptance"))
-        stretches = jnp.asarray(_STRETCHES[: len(flat)], starts.dtype)
-        turn = jnp.arange(len(flat)) % stretches.size
+    def _drift(self, before: Array, after: Array, temperature: Scalar) -> Scalar:
+        """How far the means of squashed statistics moved along the chains, in errors between the groups."""
+        heights = [jax.vmap(lambda x: self.target(x, temperature))(rows) for rows in (before, after)]
+        first, last = (jnp.concatenate([x, h[:, None]], 1) for x, h in zip((before, after), heights))
+        scale = jnp.where(first.std(0) > 0, first.std(0), 1.0)
 
-        def begin(start, key):
-            return self.sampler.init(
-                _Local(self.target, start, temperature, factor), jnp.zeros_like(start), key
-            )
+        def statistics(rows):
+            y = (rows - jnp.median(first, 0)[None]) / scale[None]
+            return jnp.concatenate([y / (1 + jnp.abs(y)), y**2 / (1 + y**2)], 1)
 
-        def one(start, state, step_size, key):
-            density = _Local(self.target, start, temperature, factor)
-            state, info = self.sampler.with_step_size(step_size).step(density, state, key)
-            return state, (density.place(state.position), info.acceptance, info.num_gradients)
-
-        def step(carry, each):
-            states, size = carry
-            keys, pilot = each
-            sizes = size * jnp.where(pilot, stretches[turn], 1.0)
-            states, report = jax.vmap(one)(flat, states, sizes, keys)
-            if tuned:
-                size = jnp.where(pilot, size * self._stretch(stretches, turn, report[1]), size)
-            return (states, size), report
-
-        key_start, key_run = jr.split(key)
-        states = jax.vmap(begin)(flat, jr.split(key_start, len(flat)))
-        pilots = jnp.arange(self.plan.moves + tuned) < tuned
-        moved = run(step, (states, step_size), (jr.split(key_run, (pilots.size, len(flat))), pilots))
-        visited, acceptance, counts = moved.trace
-        kept = visited[tuned:] if self.plan.waste_free else visited[-1:]
-        points = kept.swapaxes(0, 1).reshape((groups, -1, dim))
-        return points, moved.state[1], acceptance[tuned:].mean(), counts.sum()
-
-    def _stretch(self, stretches: Array, turn: Array, accepted: Array) -> Scalar:
-        """By how much to change the step size, from the acceptance that each of several changes achieved.
-
-        Acceptance falls with the step: the step of the target acceptance is found by interpolation.
-        """
-        totals = jnp.zeros_like(stretches).at[turn].add(accepted.astype(stretches.dtype))
-        rates = totals / jnp.bincount(turn, length=stretches.size)
-        order = jnp.argsort(-stretches)  # from the longest step, of the lowest rate
-        # equal rates are told apart by a billionth: interpolation wants them to rise
-        rising = jax.lax.cummax(rates[order]) + 1e-9 * jnp.arange(stretches.size)
-        target = getattr(self.sampler, "target_acceptance", 0.5)
-        return jnp.exp(jnp.interp(target, rising, jnp.log(stretches[order])))
-
-
-class _Local(Module):
-    """The tempered density in the coordinates of a move that begins at `start`."""
-
-    target: TemperedTarget
-    start: Array
-    temperature: Scalar
-    factor: Array | None
-
-    def __call__(self, z: Array) -> Scalar:
-        return self.target(self.place(z), self.temperature)
-
-    def place(self, z: Array) -> Array:
-        return self.start + (z if self.factor is None else self.factor @ z)
+        moved = statistics(last) - statistics(first)
+        each = moved.reshape((self.plan.groups, -1, moved.shape[1])).mean(1)
+        error = each.std(0) / jnp.sqrt(max(self.plan.groups - 1, 1))
+        return jnp.where(error > 0, jnp.abs(each.mean(0)) / jnp.where(error > 0, error, 1.0), 0.0).max()
 
 
 @program
@@ -223,7 +192,9 @@ def first_cloud(
     zero, totals = jnp.zeros((), points.dtype), jnp.zeros(plan.groups, points.dtype)
     ancestors = jnp.arange(plan.groups * plan.size).reshape((plan.groups, plan.size))
     step_size = jnp.asarray(getattr(sampler, "step_size", 1.0), points.dtype)
-    return Cloud(points, likelihoods, zero, totals, ancestors, step_size), target
+    first = 1 + points.shape[-1] // 3 if plan.adapts_thin else 1  # a random walk needs about as many steps
+    thin = jnp.asarray(first if plan.thin is None else plan.thin)
+    return Cloud(points, likelihoods, zero, totals, ancestors, step_size, thin), target
 
 
 def _factor(points: Array, logs: Array) -> Array:

@@ -4,7 +4,8 @@ Identity.    $\log p(D) = \log\int p(D \mid \theta)\,p(\theta)\,d\theta$.
 Grounds.     Two evidences say which model is better only if both have proper priors that were chosen without
              the data, and both speak of the same rows in the same measure: a density of $\log y$ is not one
              of $y$, and a mass is not a density. An evidence carries what is known of this, and
-             `model_posterior` and `bayes_factor` refuse what does not belong together.
+             `model_posterior` and `bayes_factor` refuse what does not belong together. Of a bare log-density
+             nothing is known: its evidence is refused too, unless the caller vouches for it.
 Cost.        Nothing beyond the computation.
 References.  Kass and Raftery (1995).
 """
@@ -29,12 +30,13 @@ _BASES = {
     "improper": "an improper prior, whose evidence has no scale",
     "data-dependent": "a prior that was made of the data, which counts them twice",
 }
+_UNKNOWN = "unknown grounds: it is the mass of a log-density, of which no prior and no rows are known"
 
 
 class Grounds(Module):
     """What an evidence rests on; empty where it is not known."""
 
-    basis: str = field(static=True, default="")  # "proper", "improper" or "data-dependent"
+    basis: str = field(static=True, default="")  # "proper", "improper", "data-dependent" or "unknown"
     num_rows: int | None = field(static=True, default=None)
     rows: str = field(static=True, default="")  # a digest of what was observed
     measure: str = field(static=True, default="")  # "mass" or "density"
@@ -68,9 +70,17 @@ class Evidence(Ended, Estimate):
         return f"log evidence {super().__repr__()} by {self.method}. {self.verdict}"
 
 
-def check_comparable(named: Mapping[str, Any], argument: str) -> None:
-    """Refuse, by name, evidences (or other results with `grounds`) that do not belong together."""
+def check_comparable(named: Mapping[str, Any], argument: str, unknown_grounds: bool = False) -> None:
+    """Refuse, by name, evidences (or other results with `grounds`) that do not belong together; those of bare
+    log-densities too, unless `unknown_grounds` are accepted."""
     known = {name: getattr(value, "grounds", Grounds()) for name, value in named.items()}
+    for name, grounds in known.items():
+        fix = (
+            "State the model by `prior` and `likelihood`; or pass `unknown_grounds=True` where you know that "
+            "priors are proper, and rows and measure the same."
+        )
+        fits = grounds.basis != "unknown" or unknown_grounds
+        check(fits, argument, "comparable", f"{name}, with {_UNKNOWN}", fix)
     for name, grounds in known.items():
         fix = "Give every model a proper prior that does not look at the data."
         got = f"{name}, with {_BASES.get(grounds.basis, '')}"

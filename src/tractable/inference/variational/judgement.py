@@ -65,6 +65,9 @@ class JudgedDraws(Ended, Posterior):
     def _chains(self) -> PyTree:
         return as_one_chain(self.resample(jr.key(0), self.draws.shape[0]))
 
+    def _weighted_draws(self) -> tuple[PyTree, Any]:
+        return rebuilt(self.rebuild, self.draws), self.log_weights
+
     def _examined(self, probs: Any) -> ChainReport:
         """Quantiles of resampled draws; means with the errors of the weighted ones."""
         found, mean = super()._examined(probs), self.expectation(flattened)

@@ -32,6 +32,7 @@ from tractable.core.module import Module
 from tractable.core.numerics import logsumexp
 from tractable.core.programs import program
 from tractable.core.types import Array, Float, Key, PyTree, Scalar
+from tractable.inference.joint import as_stated
 from tractable.inference.posterior import with_target
 from tractable.inference.target import FlatTarget
 from tractable.inference.variational.families import VariationalFamily
@@ -111,10 +112,13 @@ class PathfinderPosterior(JudgedDraws):
 
 @takes_key
 def pathfinder(
-    log_density: Callable[..., Any],
-    start: PyTree,
+    log_density: Callable[..., Any] | None = None,
+    start: PyTree = None,
     *,
     key: Key,
+    prior: Any = None,
+    likelihood: Callable[..., Any] | None = None,
+    observed: Any = None,
     num_paths: int = 1,
     args: tuple = (),
     log_prior: Callable[..., Any] | None = None,
@@ -128,6 +132,7 @@ def pathfinder(
 ) -> PathfinderPosterior:
     """Gaussians along L-BFGS paths to the mode; the best of each path, and draws by importance resampling.
 
+    Of `log_density(x, *args) + log_prior(x)`, or of `prior` and `likelihood`, as in `mcmc`.
     The first path begins at `start`; the others at `start` plus normal noise of standard deviation `spread`
     in the free numbers. `num_draws` are taken from each path.
 
@@ -138,7 +143,9 @@ def pathfinder(
     paths, steps = check_count("num_paths", num_paths), check_count("max_steps", max_steps)
     draws, few = check_count("num_draws", num_draws, 25), check_count("num_elbo_draws", num_elbo_draws)
     check(spread > 0, "spread", "positive", spread)
-    free, target = FlatTarget.of(log_density, start, args, log_prior, supports)
+    parts = (prior, likelihood, args, observed, supports)
+    density, start, args, supports = as_stated(log_density, start, *parts)
+    free, target = FlatTarget.of(density, start, args, log_prior, supports)
     value = float(_value(target, free))
     fix = "Choose a start at which the density is positive."
     check(bool(np.isfinite(value)), "log_density", "finite at `start`", value, fix)

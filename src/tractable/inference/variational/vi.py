@@ -32,7 +32,7 @@ from tractable.core.checks import check, check_count, check_length, check_option
 from tractable.core.keys import takes_key
 from tractable.core.programs import program
 from tractable.core.types import Array, Key, PyTree, Scalar
-from tractable.inference.joint import state
+from tractable.inference.joint import Statement, as_stated
 from tractable.inference.posterior import with_target
 from tractable.inference.target import FlatTarget, freed
 from tractable.inference.variational.ascent import Ascent, climb, moment_matched, solve
@@ -125,20 +125,19 @@ def vi(
     ([3.0, 3.0], 1.837877)
     """
     key_family, key_climb, key_judge = jr.split(key, 3)
-    if likelihood is not None or log_density is None:
-        parts = (prior, likelihood, args, observed, supports)
-        log_density, start, args, supports = state(log_density, start, *parts)
-        if batch is not None:
-            log_density, log_prior = log_density.divided()
+    parts = (prior, likelihood, args, observed, supports)
+    density, start, args, supports = as_stated(log_density, start, *parts)
+    if batch is not None and isinstance(density, Statement):
+        density, log_prior = density.divided()
     _check_batch(method, args, batch, log_prior)
-    free, target = FlatTarget.of(log_density, start, args, log_prior, supports)
+    free, target = FlatTarget.of(density, start, args, log_prior, supports)
     member = _member(family, free, key_family)
     parameters, family_of = unconstrain(member)
     num_draws = _num_draws(num_draws, method, member)
     _check_options(method, member, tol, max_steps, learning_rate, alpha, checkpoint)
     gradient = ("sticking" if member.has_cheap_density else "pathwise") if gradient == "auto" else gradient
     check_gradient(gradient, member, num_draws, alpha)
-    if isinstance(log_density, Factors):
+    if isinstance(density, Factors):
         plain = eqx.is_array_like(start) and jnp.ndim(start) == 1 and supports is None
         check(plain and log_prior is None and not args, "log_density", _FACTORS, "more than that")
     if method == "lbfgs":
