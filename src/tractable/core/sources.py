@@ -5,6 +5,7 @@ Contract.    A block is a list of NumPy arrays with one common number of rows. B
 Cost.        Memory for one block: a Parquet file is read by row groups, a CSV file by the megabyte.
 """
 
+import mmap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +16,9 @@ import numpy as np
 
 from tractable.core.checks import check
 
-__all__ = ["Block", "Table", "array_blocks", "item_blocks", "open_table"]
+__all__ = ["Block", "Table", "array_blocks", "give_back", "item_blocks", "open_table"]
+
+_HELD = 64_000_000  # bytes of memory maps that are read before what was read is given back
 
 Block = list[np.ndarray]
 
@@ -41,7 +44,28 @@ def array_blocks(arrays: tuple, size: int) -> tuple[Callable[[], Iterator[Block]
         )
     lengths = [len(array) for array in held]
     check(len(set(lengths)) == 1, "source", "arrays with one common number of rows", lengths)
-    return lambda: ([a[i : i + size] for a in held] for i in range(0, lengths[0], size)), lengths[0]
+    return lambda: _slices(held, size), lengths[0]
+
+
+def give_back(array: Any) -> None:
+    """Tell the system that the pages of a memory map that were read may go: they are in the file."""
+    while isinstance(array, np.ndarray) and not isinstance(array, np.memmap):
+        array = array.base
+    found = None if getattr(array, "mode", "c") == "c" else getattr(array, "_mmap", None)
+    if found is not None and hasattr(mmap, "MADV_DONTNEED"):  # a private copy ("c") may hold changes
+        found.madvise(mmap.MADV_DONTNEED)
+
+
+def _slices(arrays: list[np.ndarray], size: int) -> Iterator[Block]:
+    read = 0
+    for low in range(0, len(arrays[0]), size):
+        block = [array[low : low + size] for array in arrays]
+        yield block
+        read += sum(part.nbytes for part in block)
+        if read >= _HELD:
+            read = 0
+            for array in arrays:
+                give_back(array)
 
 
 def item_blocks(items: Iterable) -> Iterator[Block]:
