@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from scipy.stats import kstest
 
+from tractable.core.chunks import chunks
 from tractable.core.seeding import far_apart, nearest_of, usual_trials
+from tractable.core.seeding_chunks import far_apart_in_chunks
 
 ROWS = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 3.0], [4.0, 4.0]])
 
@@ -27,7 +29,7 @@ def _probability(order, weights, power):
 
 @pytest.mark.parametrize("power", [2.0, 0.0, 1.0])
 def test_frequencies_are_the_probabilities(power):
-    weights, count = np.array([1.0, 2.0, 1.0, 0.5]), 2500
+    weights, count = np.array([1.0, 2.0, 1.0, 0.5]), 1500
     draw = lambda seed: far_apart(np.array([7, seed], np.uint32), ROWS, 3, weights=weights, power=power)  # noqa: E731
     drawn = np.array([draw(seed) for seed in range(count)])
     for order in permutations(range(4), 3):
@@ -39,11 +41,11 @@ def test_frequencies_are_the_probabilities(power):
 def test_the_worked_example():
     """{0, 1, 10} with the first row chosen: weights (0, 1, 100)/101."""
     rows, weights = np.array([[0.0], [1.0], [10.0]]), np.array([1.0, 1e-12, 1e-12])  # the first is row 0
-    drawn = [far_apart(np.array([3, s], np.uint32), rows, 2, weights=weights) for s in range(1500)]
+    drawn = [far_apart(np.array([3, s], np.uint32), rows, 2, weights=weights) for s in range(1000)]
     first = np.array([pair for pair in drawn if pair[0] == 0])
     share, p = (first[:, 1] == 1).mean(), 1 / 101
-    assert len(first) == 1500
-    assert abs(share - p) < 4.5 * np.sqrt(p * (1 - p) / 1500)
+    assert len(first) == 1000
+    assert abs(share - p) < 4.5 * np.sqrt(p * (1 - p) / 1000)
     assert not (first[:, 1] == 0).any()
 
 
@@ -100,3 +102,20 @@ def test_nearest_of_centres_and_messages():
         far_apart(jr.key(0), ROWS, 5)
     with pytest.raises(ValueError, match="`power` must be"):
         far_apart(jr.key(0), ROWS, 2, power=-1.0)
+
+
+def test_chunks_are_seeded_as_well_as_rows_in_memory():
+    numbers = np.random.default_rng(3)
+    rows = numbers.normal(size=(3000, 2)) + 9 * numbers.integers(0, 5, size=(3000, 2))
+    cost = lambda centres: ((rows[:, None] - centres[None]) ** 2).sum(-1).min(1).sum()  # noqa: E731
+    whole = [cost(rows[far_apart(jr.key(s), rows, 25, trials=5)]) for s in range(5)]
+    parts = [cost(far_apart_in_chunks(jr.key(s), chunks(rows, 512), 25)) for s in range(5)]
+    assert np.mean(parts) < 1.25 * np.mean(whole)
+    once = far_apart_in_chunks(jr.key(1), chunks(rows, 512), 25)
+    np.testing.assert_array_equal(once, far_apart_in_chunks(jr.key(1), chunks(rows, 512), 25))
+    weights = np.where(rows[:, 0] > 20, 1.0, 0.0)  # rows of no weight are never chosen
+    assert (far_apart_in_chunks(jr.key(0), chunks(rows, 512, weights), 9)[:, 0] > 20).all()
+    with pytest.raises(ValueError, match="`parts` must be readable more than once"):
+        far_apart_in_chunks(jr.key(0), chunks(iter(rows), 512), 3)
+    with pytest.raises(ValueError, match="`count` must be at most the 2 distinct rows"):
+        far_apart_in_chunks(jr.key(0), chunks(np.repeat([[0.0], [1.0]], 9, 0), 8), 3)

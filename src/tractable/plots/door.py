@@ -141,6 +141,10 @@ KINDS: dict[str, dict[str, str]] = {
         "embedding": "embeddings:plot_embedding",
         "shepard": "embeddings:plot_shepard",
     },
+    "latent.kmeans.model:Clustering": {"cells": "kmeans:plot_cells", "cost": "kmeans:plot_cost"},
+    "latent.kmeans.model:KMeans": {"cells": "kmeans:plot_cells"},
+    "latent.kmeans.choice:ClusterNumbers": {"numbers": "kmeans:plot_cluster_numbers"},
+    "estimators.kmeans:_Centred": {"cells": "kmeans:plot_cells", "cost": "kmeans:plot_cost"},
     "estimators.gaussian_process:GaussianProcessRegressor": {
         "process": "gaussian_process:ProcessDisplay.from_model"
     },
