@@ -27,6 +27,8 @@ __all__ = ["Rows", "level_and_size", "points", "refuse_text", "row_weights"]
 
 _TARGETS = ("number", "numbers", "class", "label", "binary", "sign")
 _CONSTANT = 1e-13  # of the size of a column: below it a spread is rounding
+_DIGITS = 1e-4  # of a mean square: a smaller variance has lost more than four digits
+_TINY = 1e-280  # a mean square near the smallest number
 _BLOCK = 1 << 11  # rows whose intermediate values stay in the cache
 
 
@@ -201,7 +203,29 @@ def points(
 
 
 def level_and_size(values: np.ndarray, weights: np.ndarray, centre: bool = True) -> tuple[Any, Any]:
-    """The mean of each column and its standard deviation, or zero and the root mean square."""
+    """The mean of each column and its standard deviation, or zero and the root mean square.
+
+    One pass over sums about a mean of some rows; columns of which it keeps too few digits (far from that
+    mean, constant, or of sizes whose squares leave the range) are looked at with care.
+    """
+    total, origin = weights.sum(), values[:_BLOCK].mean(0) if centre else np.zeros(values.shape[1])
+    first, second = np.zeros((2, values.shape[1]))
+    with np.errstate(over="ignore", invalid="ignore"):
+        for low in range(0, len(values), _BLOCK):
+            rest = values[low : low + _BLOCK] - origin
+            first += weights[low : low + _BLOCK] @ rest
+            rest *= rest
+            second += weights[low : low + _BLOCK] @ rest
+        shift, square = (first / total if centre else np.zeros_like(first)), second / total
+        spread = square - shift**2
+        clear = np.isfinite(square) & (spread > _DIGITS * square) & (square > _TINY)
+    level, size = origin + shift, np.sqrt(np.where(clear, spread, 1.0))
+    if not clear.all():
+        level[~clear], size[~clear] = _careful_size(values[:, ~clear], weights, centre)
+    return level, size
+
+
+def _careful_size(values: np.ndarray, weights: np.ndarray, centre: bool) -> tuple[Any, Any]:
     blocks = [slice(low, low + _BLOCK) for low in range(0, len(values), _BLOCK)]
     peak = np.max([np.abs(values[rows]).max(0) for rows in blocks], 0)
     unit = np.where(peak > 0, peak, 1.0)  # squares of sizes near one neither overflow nor vanish

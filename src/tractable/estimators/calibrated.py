@@ -17,7 +17,7 @@ from tractable.supervised.selection.tempering import TemperedShares
 __all__ = ["CALIBRATE", "CalibratedClassifier", "GenerativeClassifier"]
 
 _ENOUGH = 20_000  # rows, and fifty for each number of the model: what a fit has seen is as good as new
-_CHOSEN = 5_000  # of so many rows
+_CHOSEN = 2_000  # of so many rows
 
 CALIBRATE: dict[str, list] = {"calibrate": ["boolean"]}
 

@@ -16,7 +16,7 @@ from tractable.core.checks import check
 from tractable.distributions.base import Distribution
 from tractable.distributions.student import StudentT
 from tractable.estimators.base import Regressor, student_rows
-from tractable.estimators.units import Units, unscaled
+from tractable.estimators.units import STANDARDISE, Units, unscaled
 from tractable.supervised.linear.lasso import lasso
 from tractable.supervised.linear.least_squares import ordinary_least_squares
 from tractable.supervised.linear.recursive import FORMS, RecursiveModel
@@ -107,7 +107,7 @@ class RidgeRegressor(_ManyTargets):
     _parameter_constraints: ClassVar[dict] = {
         "alpha": [_NOT_NEGATIVE, StrOptions({"evidence", "loo", "gcv"})],
         "fit_intercept": ["boolean"],
-        "standardise": ["boolean"],
+        **STANDARDISE,
     }
 
     def __init__(self, alpha=1.0, *, fit_intercept=True, standardise=True):
@@ -147,7 +147,7 @@ class LassoRegressor(_Linear):
         "alpha": [_NOT_NEGATIVE],
         "l1_ratio": [Interval(Real, 0, 1, closed="both")],
         "fit_intercept": ["boolean"],
-        "standardise": ["boolean"],
+        **STANDARDISE,
         "max_iter": [_STEPS],
         "tol": [_POSITIVE],
     }

@@ -13,7 +13,7 @@ from tractable.core.checks import check
 from tractable.core.rows import Rows
 from tractable.estimators.base import Classifier, key_from
 from tractable.estimators.calibrated import CALIBRATE, CalibratedClassifier
-from tractable.estimators.units import Units, unscaled
+from tractable.estimators.units import STANDARDISE, Units
 from tractable.supervised.logistic.bayes import fit_bayes_logistic, sample_logistic
 from tractable.supervised.logistic.bayes_softmax import fit_bayes_softmax
 from tractable.supervised.logistic.bayes_variational import variational_logistic
@@ -27,7 +27,7 @@ _SPREAD = 3.0  # standard deviation of the logarithm of a precision that evidenc
 _STRENGTH = {
     "C": [Interval(Real, 0, None, closed="right")],
     "fit_intercept": ["boolean"],
-    "standardise": ["boolean"],
+    **STANDARDISE,
     "class_weight": [StrOptions({"balanced"}), dict, None],
     "max_iter": [Interval(Integral, 1, None, closed="left")],
     **CALIBRATE,
@@ -55,11 +55,6 @@ class _Weighted(Classifier):
         weights = rows.weights * factors[rows.y]
         keep = weights > 0
         return replace(rows.take(keep), weights=weights[keep])
-
-    def _unit_columns(self, rows: Rows) -> tuple[Rows, np.ndarray]:
-        """Columns of standard deviation one, and what they were divided by."""
-        size = Units.of(rows, standardise=self.standardise, centre=self.fit_intercept).size
-        return replace(rows, X=rows.X / size), size
 
     def _coefficients(self, level: float) -> tuple[Any, Any, Any]:
         cov = getattr(getattr(self, "model_", None), "covariance", None)
@@ -92,12 +87,12 @@ class _Penalised(_Weighted, CalibratedClassifier):
         return self
 
     def _model_of(self, rows: Rows) -> Any:
-        rows, size = self._unit_columns(rows)
-        options = {"penalty": 1 / self.C, "intercept": self.fit_intercept, "names": self._names}
-        return unscaled(self._scaled_model(rows, **options), size)
+        size = Units.of(rows, standardise=self.standardise, centre=self.fit_intercept).size
+        options = {"penalty": 1 / self.C, "sizes": size, "intercept": self.fit_intercept}
+        return self._penalised(rows, names=self._names, **options)
 
-    def _scaled_model(self, rows: Rows, **options: Any) -> Any:
-        """The model of columns of unit size."""
+    def _penalised(self, rows: Rows, **options: Any) -> Any:
+        """The model of rows whose penalty is that of columns of unit size."""
         raise AttributeError(f"{type(self).__name__} has no model.")
 
     def _scores(self, rows: Rows) -> np.ndarray:
@@ -156,7 +151,7 @@ class LogisticClassifier(_Penalised):
         self.intercept_ = np.asarray(self.model_.intercepts if many else self.model_.intercept).reshape(-1)
         return self
 
-    def _scaled_model(self, rows: Rows, **options: Any) -> Any:
+    def _penalised(self, rows: Rows, **options: Any) -> Any:
         options = {"max_steps": self.max_iter, "tol": self.tol, **options}
         if len(self.classes_) > 2:
             check(self.solver != "sgd", "solver", "another than 'sgd' for more than two classes", "'sgd'")
@@ -214,7 +209,7 @@ class ProbitClassifier(_Penalised):
         self.intercept_ = np.asarray(self.model_.intercept).reshape(1)
         return self
 
-    def _scaled_model(self, rows: Rows, **options: Any) -> Any:
+    def _penalised(self, rows: Rows, **options: Any) -> Any:
         return fit_probit(rows, max_steps=self.max_iter, **options)
 
     def _shares(self, model, rows):

@@ -18,7 +18,7 @@ from tractable.core.rows import Rows
 from tractable.distributions.base import Distribution
 from tractable.distributions.continuous import Laplace
 from tractable.estimators.base import Classifier, Regressor, student_rows
-from tractable.estimators.units import Units
+from tractable.estimators.units import STANDARDISE, Units
 from tractable.kernels.base import Kernel
 from tractable.kernels.nonstationary import Linear, Polynomial
 from tractable.kernels.stationary import RBF
@@ -43,7 +43,7 @@ KERNEL_OPTIONS: dict[str, list] = {
     "gamma": [StrOptions({"scale", "auto"}), POSITIVE],
     "degree": [Interval(Integral, 1, None, closed="left")],
     "coef0": [Interval(Real, 0, None, closed="left")],
-    "standardise": ["boolean"],
+    **STANDARDISE,
 }
 
 
@@ -128,7 +128,8 @@ class ResidualRegressor(Regressor):
 def kernel_units(made: Any, rows: Rows, *, target: bool = False) -> Units:
     """The units in which an estimator with a kernel sees rows; a kernel object speaks of columns as they
     are."""
-    return Units.of(rows, standardise=made.standardise and not isinstance(made.kernel, Kernel), target=target)
+    standardise = False if isinstance(made.kernel, Kernel) else made.standardise
+    return Units.of(rows, standardise=standardise, target=target)
 
 
 def chosen_kernel(

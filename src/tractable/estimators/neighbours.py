@@ -10,7 +10,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from tractable.distributions.student import StudentT
 from tractable.estimators.base import Regressor, student_rows
 from tractable.estimators.calibrated import CALIBRATE, CalibratedClassifier
-from tractable.estimators.units import Units
+from tractable.estimators.units import STANDARDISE, Units
 from tractable.supervised.neighbours.search import NearestNeighbours
 
 __all__ = ["NeighboursClassifier", "NeighboursRegressor"]
@@ -18,7 +18,7 @@ __all__ = ["NeighboursClassifier", "NeighboursRegressor"]
 _CONSTRAINTS: dict = {
     "n_neighbors": [Interval(Integral, 1, None, closed="left")],
     "weights": [StrOptions({"uniform", "distance"})],
-    "standardise": ["boolean"],
+    **STANDARDISE,
 }
 
 

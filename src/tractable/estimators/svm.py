@@ -21,7 +21,7 @@ from tractable.estimators.margins import (
     kernel_units,
     merged,
 )
-from tractable.estimators.units import Units
+from tractable.estimators.units import STANDARDISE, Units
 from tractable.kernels.base import Kernel
 from tractable.supervised.svm.bounds import leave_one_out_changes
 from tractable.supervised.svm.least_squares import LeastSquaresMachine
@@ -139,7 +139,7 @@ class LinearSupportVectorClassifier(MarginClassifier):
 
     _parameter_constraints: ClassVar[dict] = {
         "C": [POSITIVE],
-        "standardise": ["boolean"],
+        **STANDARDISE,
         "tol": [POSITIVE],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
     }

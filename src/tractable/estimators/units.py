@@ -2,6 +2,10 @@ r"""Units of columns and targets, so that penalties and kernels speak of data of
 
 Columns.     $z_j = (x_j - c_j)/s_j$ with the weighted mean $c$ and standard deviation $s$ of the fitted rows;
              without a centre, $s$ is the root mean square. A constant column keeps its size.
+Common.      Columns of one unit (pixels, words of a text, the same quantity at several times) may keep it:
+             all are divided by $\sqrt{\overline{s^2}}$, so that a column next to constant stays one.
+             No rule can find that out and still be the same in any units of each column: such a rule sees the
+             columns after standardisation alone.
 Targets.     $(y - c)/s$ in the same way.
 Back.        A linear model of $x/s$ with a free intercept is one of $x$ with coefficients divided by $s$.
 """
@@ -11,6 +15,7 @@ from typing import Any
 
 import equinox as eqx
 import numpy as np
+from sklearn.utils._param_validation import StrOptions
 
 from tractable.core.checks import to_device
 from tractable.core.module import Module
@@ -18,7 +23,9 @@ from tractable.core.rows import Rows, level_and_size
 from tractable.supervised.linear.lasso import LassoModel
 from tractable.supervised.linear.least_squares import LinearModel
 
-__all__ = ["Units", "unscaled"]
+__all__ = ["STANDARDISE", "Units", "unscaled"]
+
+STANDARDISE: dict[str, list] = {"standardise": ["boolean", StrOptions({"common"})]}
 
 
 class Units(Module):
@@ -31,13 +38,16 @@ class Units(Module):
 
     @classmethod
     def of(
-        cls, rows: Rows, *, standardise: bool = True, centre: bool = True, target: bool = False
+        cls, rows: Rows, *, standardise: bool | str = True, centre: bool = True, target: bool = False
     ) -> "Units":
-        """Those of the rows; with `standardise=False`, ones that change nothing."""
+        """Those of the rows; with `standardise="common"` one size for all columns; with False, ones that
+        change nothing."""
         count = rows.X.shape[1]
         if not standardise:
             return cls(np.zeros(count), np.ones(count))
         found = level_and_size(rows.X, rows.weights, centre)
+        if standardise == "common":
+            found = found[0], _common_size(rows, *found)
         if not target:
             return cls(*found)
         level, size = level_and_size(rows.y[:, None], rows.weights, centre)
@@ -54,6 +64,13 @@ class Units(Module):
     def back(self, y: Any) -> Any:
         """Targets in the units of the data."""
         return y * self.target_size + self.target_centre
+
+
+def _common_size(rows: Rows, level: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """The root mean square of the sizes of all columns; those that do not vary have none."""
+    flat = (np.ptp(rows.X, axis=0) == 0) if level.any() else ~rows.X.any(0)
+    mean = np.sqrt(np.mean(np.where(flat, 0.0, size) ** 2))
+    return np.full(len(size), mean if mean > 0 else 1.0)
 
 
 def unscaled(model: Any, size: np.ndarray, target_size: float = 1.0) -> Any:

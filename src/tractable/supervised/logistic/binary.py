@@ -176,6 +176,7 @@ def fit_logistic(
     weights: ArrayLike | None = None,
     *,
     penalty: float | int = 0.0,
+    sizes: ArrayLike | None = None,
     intercept: bool = True,
     solver: str | Method = "newton",
     separated: str = "raise",
@@ -186,6 +187,7 @@ def fit_logistic(
 ) -> LogisticModel:
     r"""Minimise $E(b, w) + \tfrac\lambda2\|w\|^2$ for targets 0 and 1; the intercept is not penalised.
 
+    With `sizes` the penalty is that of coefficients of columns divided by them: no copy of the table is made.
     `solver` is "newton" (one pass over the rows per step, nothing compiled), "lbfgs", "gradient", "irls" (the
     same steps through `optim`), "sgd" (with a `key`), or any method of `optim`. Without a penalty, separated
     classes have no fit: an error names the columns, or with `separated="report"` the model does.
@@ -196,7 +198,7 @@ def fit_logistic(
     """
     check_options(penalty, separated)
     rows = binary_rows(X, y, weights, intercept)
-    prior = rows.penalty(float(penalty))
+    prior = rows.penalty(float(penalty), sizes)
     if isinstance(solver, str) and solver == "newton":
         found = newton(rows.logistic, logistic_start(rows, prior), prior, rows.total, max_steps=max_steps)
     else:

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import log_ndtr
 
+from tractable.core.checks import check
 from tractable.core.iterate import Status
 from tractable.core.rows import Rows
 from tractable.core.types import ArrayLike
@@ -111,10 +112,14 @@ class StandardRows(NamedTuple):
         base = beta[0] if self.intercept else np.zeros(beta.shape[1:])
         return coefficients, np.asarray(base - coefficients @ self.centre)
 
-    def penalty(self, strength: float | int) -> np.ndarray:
-        r"""The diagonal precision of $\beta$ that stands for $\tfrac\lambda2\|w\|^2$, the intercept free."""
+    def penalty(self, strength: float | int, sizes: ArrayLike | None = None) -> np.ndarray:
+        r"""The diagonal precision of $\beta$ that stands for $\tfrac\lambda2\sum_j u_j^2w_j^2$ with
+        `sizes` $u$ (ones where not given), the intercept free."""
+        units = np.ones(len(self.scale)) if sizes is None else np.asarray(sizes, float)
+        ok = units.shape == self.scale.shape and bool((units > 0).all())
+        check(ok, "sizes", f"{len(self.scale)} positive numbers, one per column", sizes)
         with np.errstate(over="ignore"):
-            each = strength / self.scale**2
+            each = strength * (units / self.scale) ** 2
         return np.concatenate([[0.0], each]) if self.intercept else each
 
     def every(self, share: int) -> "StandardRows":

@@ -53,6 +53,7 @@ def fit_probit(
     weights: ArrayLike | None = None,
     *,
     penalty: float | int = 0.0,
+    sizes: ArrayLike | None = None,
     intercept: bool = True,
     separated: str = "raise",
     names: Sequence[str] | None = None,
@@ -69,6 +70,6 @@ def fit_probit(
     """
     check_options(penalty, separated)
     rows = binary_rows(X, y, weights, intercept)
-    prior = rows.penalty(float(penalty))
+    prior = rows.penalty(float(penalty), sizes)
     found = newton(rows.probit, np.zeros(rows.size), prior, rows.total, max_steps=max_steps)
     return finished(ProbitModel, rows, found, penalty, separated, names)

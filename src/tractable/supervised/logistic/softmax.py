@@ -102,6 +102,7 @@ def fit_softmax(
     *,
     num_classes: int | None = None,
     penalty: float | int = 0.0,
+    sizes: ArrayLike | None = None,
     intercept: bool = True,
     solver: str | Method = "auto",
     separated: str = "raise",
@@ -120,7 +121,7 @@ def fit_softmax(
     absent = sorted(set(range(k)) - set(codes.tolist()))
     fix = "Its intercept would be minus infinity: leave the class out, or give a prior (`fit_bayes_softmax`)."
     check(not absent or not intercept, "y", "with rows of every class", f"none of class {absent[:1]}", fix)
-    basis, prior = zero_sum_basis(k), np.repeat(rows.penalty(float(penalty)), k - 1)
+    basis, prior = zero_sum_basis(k), np.repeat(rows.penalty(float(penalty), sizes), k - 1)
     if isinstance(solver, str) and solver == "auto":
         cheap = len(codes) * (rows.size * k) ** 2 / 2 <= _FLOPS and prior.size <= _UNKNOWNS
         solver = "newton" if cheap else "lbfgs"
