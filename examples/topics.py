@@ -21,7 +21,7 @@ def main():
     print("aspect model:", EM(tol=1e-6).fit(aspects, pairs, weights=counts).values[[0, -1]].round(1))
 
     priors = {"document_prior": 0.1, "word_prior": 0.1}
-    start = LatentDirichletAllocation.random(5, train.num_words, key=2, **priors)
+    start = LatentDirichletAllocation.seeded(train, 5, key=2, **priors)
     run = tr.fit(start, train.rows, EM(tol=1e-6))
     chain = collapsed_gibbs(train, 5, key=3, num_sweeps=200, **priors)
     print(run, chain, sep="\n")

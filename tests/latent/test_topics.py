@@ -4,6 +4,7 @@ import itertools
 
 import jax
 import jax.numpy as jnp
+import jax.random as jr
 import numpy as np
 import pandas as pd
 import pytest
@@ -25,6 +26,7 @@ from tractable.latent.topics.held_out import completion, left_to_right
 from tractable.latent.topics.lda import LatentDirichletAllocation
 from tractable.latent.topics.online import OnlineTopics, natural_step
 from tractable.latent.topics.simulate import simulate_corpus
+from tractable.latent.topics.starts import far_documents
 
 PRIORS = {"document_prior": 0.2, "word_prior": 0.1}
 DRAWN = simulate_corpus(60, 4, 30, key=5, length=25)
@@ -198,10 +200,23 @@ def test_steps_pass_through_jit_with_the_same_numbers():
     assert float(jax.jit(lambda m: m.log_prior())(exact)) == pytest.approx(float(exact.log_prior()), rel=1e-9)
 
 
+def test_seeds_are_documents_far_apart():
+    table = np.array([[3.0, 0, 0], [6, 0, 0], [0, 2, 0], [0, 0, 0], [0, 0, 4]])
+    for key in range(5):
+        chosen = far_documents(as_corpus(table), 3, jr.key(key)).tolist()
+        assert {min(each, 1) if each < 2 else each for each in chosen} - {0, 1} == {2, 4}
+    start = LatentDirichletAllocation.seeded(table, 3, key=0)
+    assert float(start.topic_counts.sum()) == pytest.approx(table.sum() + 9 * 0.01)
+    copies = LatentDirichletAllocation.seeded(np.ones((4, 3)), 3, key=0)  # nothing is far apart
+    assert np.isfinite(EM().fit(copies, np.ones((4, 3))).values).all()
+
+
 def test_true_topics_are_found():
     drawn = simulate_corpus(400, 4, 40, key=2, length=60, word_prior=0.1, document_prior=0.1)
-    start = LatentDirichletAllocation.random(4, 40, key=3, document_prior=0.1, word_prior=0.1)
-    model = EM(tol=1e-6).fit(start, drawn.corpus.rows).state
+    start = LatentDirichletAllocation.seeded(drawn.corpus, 4, key=3, document_prior=0.1, word_prior=0.1)
+    run = EM(tol=1e-6).fit(start, drawn.corpus.rows)
+    assert run.status is Status.converged
+    model = run.state
     matched = match_topics(drawn.topics, model.topics)
     assert matched.overlap.min() > 0.98
     shares = model.shares(drawn.corpus)[:, matched.order]

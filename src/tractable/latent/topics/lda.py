@@ -34,6 +34,7 @@ from tractable.inference.variational.cavi_topics import expected_log_topics, top
 from tractable.latent.topics.corpus import Corpus, as_corpus, rows_as_matrix
 from tractable.latent.topics.dirichlets import divergences, expected_log, learn_symmetric
 from tractable.latent.topics.documents import DocumentPosteriors, document_posteriors
+from tractable.latent.topics.starts import seeded_counts
 
 __all__ = ["LatentDirichletAllocation", "TopicStatistics"]
 
@@ -57,7 +58,7 @@ class LatentDirichletAllocation(Module):
     >>> import tractable as tr
     >>> texts = ["cat dog cat", "stock bond", "dog cat", "bond stock"]
     >>> corpus = tr.latent.as_corpus([text.split() for text in texts])
-    >>> start = LatentDirichletAllocation.random(2, corpus.num_words, key=0)
+    >>> start = LatentDirichletAllocation.seeded(corpus, 2, key=0)
     >>> model = tr.fit(start, corpus.rows).state
     >>> sorted(sorted(words) for words in model.top_words(2, corpus.vocabulary))
     [['bond', 'stock'], ['cat', 'dog']]
@@ -69,7 +70,7 @@ class LatentDirichletAllocation(Module):
     word_prior: Values = field(support=positive, rank=1, show=False)
     topic_counts: Values = field(support=positive, rank=2)
     learn: str = field(static=True, default="nothing")
-    max_updates: int = field(static=True, default=100, show=False)
+    max_updates: int = field(static=True, default=1000, show=False)
     tol: float = field(static=True, default=1e-5, show=False)
 
     def __check_init__(self) -> None:
@@ -87,6 +88,18 @@ class LatentDirichletAllocation(Module):
         alpha = np.broadcast_to(np.asarray(1 / k if document_prior is None else document_prior, float), (k,))
         eta = np.broadcast_to(np.asarray(0.01 if word_prior is None else word_prior, float), (v,))
         return cls(np.array(alpha), np.array(eta), generator(key).gamma(100.0, 0.01, (k, v)), **options)
+
+    @classmethod
+    @takes_key
+    def seeded(
+        cls, documents: Any, num_topics: int, *, key: Key, **options: Any
+    ) -> "LatentDirichletAllocation":
+        """A start from documents that are far apart (see `starts`), with the options of `random`: better than
+        noise, as a rule."""
+        corpus = as_corpus(documents)
+        plain = cls.random(num_topics, corpus.num_words, key=key, **options)
+        counts = np.asarray(plain.word_prior) + seeded_counts(corpus, plain.num_topics, key)
+        return cls(plain.document_prior, plain.word_prior, counts, plain.learn, plain.max_updates, plain.tol)
 
     @property
     def num_topics(self) -> int:
