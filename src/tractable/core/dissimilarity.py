@@ -19,7 +19,7 @@ from tractable.core.rows import Rows, points
 __all__ = ["METRICS", "condensed_distances", "cross_distances", "given_distances", "square_distances"]
 
 METRICS = ("euclidean", "manhattan", "cosine", "precomputed")
-_NAMES = {"euclidean": "euclidean", "manhattan": "cityblock", "cosine": "sqeuclidean"}
+_NAMES: dict[str, Any] = {"euclidean": "euclidean", "manhattan": "cityblock", "cosine": "sqeuclidean"}
 _SKEW = 1e-10  # of the largest entry: what two orders of summation leave
 
 

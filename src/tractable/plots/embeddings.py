@@ -51,10 +51,10 @@ def plot_shepard(result: Any, X: Any = None, *, metric: str | None = None, ax: A
     line nothing is lost. For an ordinal scaling the disparities are drawn as steps.
     """
     model, places = getattr(result, "model_", result), _places(result)
-    metric = getattr(result, "metric", "euclidean") if metric is None else metric
+    used = getattr(result, "metric", "euclidean") if metric is None else metric
     known = getattr(model, "given", None)
     check(X is not None or known is not None, "X", "given: rows, or distances with `metric`", None)
-    given = known if X is None else condensed_distances(X, metric)
+    given: Any = known if X is None else condensed_distances(X, used)
     found = pdist(places)
     check(len(given) == len(found), "X", f"rows with {len(found)} pairs", f"{len(given)} pairs")
     chosen = np.arange(len(found))

@@ -21,7 +21,7 @@ import numpy as np
 from tractable.core.checks import check, check_count
 from tractable.core.dissimilarity import square_distances
 from tractable.core.host_random import generator
-from tractable.core.keys import takes_key
+from tractable.core.keys import as_key, takes_key
 from tractable.core.progress import progress_bar
 from tractable.core.rows import Rows
 from tractable.core.types import Key
@@ -96,8 +96,8 @@ def _halves(rows: Rows, numbers: np.random.Generator, num_starts: int) -> np.nda
     if np.ptp(rows.X, axis=0).max() == 0:
         return np.arange(rows.num_rows) >= rows.num_rows // 2
     seed = int(numbers.integers(2**31))
-    options = {"num_starts": num_starts, "tol": 0.0, "progress": False}
-    labels = KMeans.fit(rows.X, 2, key=seed, weights=rows.weights, **options).labels
+    options: dict[str, Any] = {"num_starts": num_starts, "tol": 0.0, "progress": False}
+    labels = KMeans.fit(rows.X, 2, key=as_key(seed), weights=rows.weights, **options).labels
     second = labels != labels[0]
     return second if second.any() else np.arange(rows.num_rows) >= rows.num_rows // 2
 

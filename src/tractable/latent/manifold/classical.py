@@ -191,7 +191,7 @@ def _constant(distances: np.ndarray, correction: str | None) -> float:
         return max(-2 * float(scipy.linalg.eigvalsh(gram)[0]), 0.0)
     zero, size = np.zeros_like(gram), len(gram)
     blocks = np.block([[zero, 2 * gram], [-np.eye(size), -4 * double_centred(distances)]])
-    return max(float(scipy.linalg.eigvals(blocks).real.max()), 0.0)
+    return max(float(np.linalg.eigvals(blocks).real.max()), 0.0)
 
 
 def _corrected(distances: np.ndarray, added: float, correction: str | None, own: Any) -> np.ndarray:

@@ -22,6 +22,7 @@ from tractable.core.checks import check_count
 __all__ = ["largest_eigenpairs", "least_eigenvalue", "smallest_eigenpairs"]
 
 _DENSE = 500  # rows up to which all eigenpairs take less time than a few
+_LOOSE: dict[str, Any] = {"tol": 1e-6}  # enough to see whether an eigenvalue is negative
 _SHIFT = 1e-11  # of the mean of the diagonal
 
 
@@ -49,7 +50,7 @@ def least_eigenvalue(matrix: np.ndarray) -> float:
         if size <= _DENSE:
             return float(scipy.linalg.eigh(matrix, eigvals_only=True, subset_by_index=(0, 0))[0])
         found = scipy.sparse.linalg.eigsh(
-            matrix, 1, which="SA", v0=_start(size), return_eigenvectors=False, tol=1e-6
+            matrix, 1, which="SA", v0=_start(size), return_eigenvectors=False, **_LOOSE
         )
     return float(found[0])
 
@@ -90,7 +91,8 @@ def _by_inverse(matrix: Any, count: int, unit: np.ndarray) -> np.ndarray:
         solved = factor.solve(vector - unit * (unit @ vector))
         return solved - unit * (unit @ solved)
 
-    operator = scipy.sparse.linalg.LinearOperator((size, size), inverse, dtype=np.dtype(float))
+    kinds: dict[str, Any] = {"shape": (size, size), "matvec": inverse, "dtype": np.dtype(float)}
+    operator = scipy.sparse.linalg.LinearOperator(**kinds)
     start = _start(size)
     _, vectors = scipy.sparse.linalg.eigsh(
         operator, count, which="LA", v0=start - unit * (unit @ start), ncv=min(size, max(2 * count + 1, 20))

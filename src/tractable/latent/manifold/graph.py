@@ -103,9 +103,10 @@ def isomap(
     graph, num_neighbours = joined_graph(rows, num_neighbours)
     sources = np.arange(rows.num_rows)
     if num_landmarks is not None:
-        check(key is not None, "key", "given with `num_landmarks`", None)
+        chosen: Any = key
+        check(chosen is not None, "key", "given with `num_landmarks`", None)
         count = check_count("num_landmarks", num_landmarks, dim + 1, rows.num_rows)
-        sources = np.asarray(far_apart(key, rows.X, count, power=np.inf))
+        sources = np.asarray(far_apart(chosen, rows.X, count, power=np.inf))
     paths = dijkstra(graph, directed=True, indices=sources).T
     squares = paths[sources] ** 2
     scaling = embed_squares((squares + squares.T) / 2, check_count("dim", dim), np.ones(len(sources)))

@@ -97,10 +97,11 @@ def metric_mds(
     begin = _classical(given, counts, dim) if start is None else _checked(start, len(given), dim)
     fits = [_descend(given, counts, pairs, begin, ordinal, max_steps, tol, progress)]
     if check_count("num_restarts", num_restarts, 0):
-        check(key is not None, "key", "given for random restarts", None)
+        chosen: Any = key
+        check(chosen is not None, "key", "given for random restarts", None)
         scale = np.sqrt((given**2).mean() / (2 * dim))
         for restart in range(num_restarts):
-            begin = generator(key, restart).normal(size=(len(given), dim)) * scale
+            begin = generator(chosen, restart).normal(size=(len(given), dim)) * scale
             fits.append(_descend(given, counts, pairs, begin, ordinal, max_steps, tol, progress))
     return min(fits, key=lambda fit: fit.kruskal)
 
