@@ -22,8 +22,14 @@ def correlated() -> np.ndarray:
     return centres[numbers.integers(COMPONENTS, size=ROWS)] + numbers.normal(size=(ROWS, COLUMNS)) @ tilt
 
 
+def near_centres() -> np.ndarray:
+    """Means to begin with: beside the true ones, so that no component of either library collapses."""
+    centres = 2 * np.random.default_rng(0).normal(size=(COMPONENTS, COLUMNS))
+    return centres + 0.5 * np.random.default_rng(1).normal(size=centres.shape)
+
+
 def ours(kind: str) -> Callable[[], Callable[[np.ndarray], float]]:
-    """EM from wide covariances around the first rows."""
+    """EM from wide covariances near the centres."""
 
     def load() -> Callable[[np.ndarray], float]:
         from tractable.inference.expectation_maximisation.em import EM
@@ -31,7 +37,7 @@ def ours(kind: str) -> Callable[[], Callable[[np.ndarray], float]]:
 
         def fit(X: np.ndarray) -> float:
             cov = np.tile(8 * np.eye(COLUMNS), (COMPONENTS, 1, 1))
-            start = GaussianMixture(np.full(COMPONENTS, 1 / COMPONENTS), X[:COMPONENTS], cov, kind)
+            start = GaussianMixture(np.full(COMPONENTS, 1 / COMPONENTS), near_centres(), cov, kind)
             return float(EM(tol=0.0, max_steps=STEPS).fit(start, X).values[-1]) / len(X)
 
         return fit
@@ -51,7 +57,7 @@ def theirs(kind: str) -> Callable[[], Callable[[np.ndarray], float]]:
         def fit(X: np.ndarray) -> float:
             warnings.simplefilter("ignore")
             weights = np.full(COMPONENTS, 1 / COMPONENTS)
-            start = {"weights_init": weights, "means_init": X[:COMPONENTS], "precisions_init": shapes[kind]}
+            start = {"weights_init": weights, "means_init": near_centres(), "precisions_init": shapes[kind]}
             model = GaussianMixture(
                 COMPONENTS, covariance_type=kind, max_iter=STEPS, tol=0.0, reg_covar=0.0,
                 init_params="random", random_state=0, **start,

@@ -117,7 +117,7 @@ def nearest_centres(rows: Any, centres: Any, origin: Any = None) -> Nearest:
     return found
 
 
-def in_spans(work: Callable[[slice], Any], num_rows: int, row_work: float = 1e3) -> list[Any]:
+def in_spans(work: Callable[[slice], Any], num_rows: int, row_work: float | int = 1e3) -> list[Any]:
     """`work` of each span of rows, in order, computed in threads where there is much of it."""
     spans = [slice(low, min(low + _SPAN, num_rows)) for low in range(0, num_rows, _SPAN)]
     if len(spans) == 1:

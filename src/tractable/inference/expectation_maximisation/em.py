@@ -32,7 +32,7 @@ from tractable.core.interfaces import HasEM, HasTotals
 from tractable.core.iterate import Run, Status, is_close, run_until
 from tractable.core.module import Module, field
 from tractable.core.programs import program
-from tractable.core.types import Array, ArrayLike, Scalar
+from tractable.core.types import Array, ArrayLike, Scalar, Values
 
 __all__ = ["EM", "best_of", "best_run", "em", "expected_statistics", "objective"]
 
@@ -217,7 +217,7 @@ class _Climb(Module):
         nothing = jnp.asarray(jnp.nan)
         return _Climb(_strong(model), nothing, nothing, nothing)
 
-    def code(self, tol: float | Array) -> Array:
+    def code(self, tol: float | Array) -> Values:
         """The status that the last two values amount to; `exhausted` while neither end is reached."""
         xp = namespace(self.value, self.before, self.moved, tol)  # on the host nothing is compiled for it
         value, before, moved = (xp.asarray(x) for x in (self.value, self.before, self.moved))
@@ -273,7 +273,7 @@ def _extrapolate(model: Any, first: Any, second: Any) -> Any:
     return rebuild(jnp.where(still, c, a - 2 * alpha * r + alpha**2 * v))[0]
 
 
-def _e_step(model: Any, rows: Any, weights: Array) -> tuple[Any, Scalar]:
+def _e_step(model: Any, rows: Any, weights: Values) -> tuple[Any, Scalar]:
     stats, evidence = model.e_step(rows, weights)
     return stats, evidence + log_prior(model) if hasattr(model, "log_prior") else jnp.asarray(evidence)
 

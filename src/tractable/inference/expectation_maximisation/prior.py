@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from tractable.bijections.support import unconstrain
 from tractable.core.iterate import run
 from tractable.core.module import Module, field
-from tractable.core.types import Array, Scalar
+from tractable.core.types import Array, Scalar, Values
 from tractable.optim.objective import Objective
 from tractable.optim.quasi_newton import LBFGS
 
@@ -38,7 +38,7 @@ class WithPrior(Module):
         """Whether the model's own steps are ordinary Python."""
         return getattr(self.model, "on_host", False)
 
-    def e_step(self, rows: Any, weights: Array) -> Any:
+    def e_step(self, rows: Any, weights: Values) -> Any:
         """The model's own."""
         return self.model.e_step(rows, weights)
 
@@ -57,7 +57,7 @@ class Partial(Module):
     model: Any
     num_steps: int = field(static=True, default=3)
 
-    def e_step(self, rows: Any, weights: Array) -> Any:
+    def e_step(self, rows: Any, weights: Values) -> Any:
         """The model's own."""
         return self.model.e_step(rows, weights)
 
