@@ -1,5 +1,6 @@
 """The `tractable` command."""
 
+import enum
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +17,15 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_show_locals=False,
 )
+
+
+class Shape(enum.StrEnum):
+    """Shapes of the covariances of clusters."""
+
+    spherical = "spherical"
+    diagonal = "diagonal"
+    tied = "tied"
+    full = "full"
 
 
 def _print_version(wanted: bool) -> bool:
@@ -92,6 +102,41 @@ def query(
 
     source = Source(file, evidence or [], evidence_file, cases, output)
     run_query(source, target or [], everything, mpe, samples, seed, explain, as_json)
+
+
+@app.command()
+def cluster(
+    file: Annotated[Path, typer.Argument(help="A table: CSV, TSV or Parquet.", show_default=False)],
+    columns: Annotated[
+        list[str] | None, typer.Option("--column", "-c", help="A column to use; may be repeated.")
+    ] = None,
+    ignore: Annotated[
+        list[str] | None, typer.Option("--ignore", "-i", help="A column to leave out; may be repeated.")
+    ] = None,
+    clusters: Annotated[int | None, typer.Option(min=1, help="The number; by default it is found.")] = None,
+    most: Annotated[int, typer.Option(min=1, help="The largest number that is tried.")] = 8,
+    shape: Annotated[
+        Shape | None, typer.Option(help="Of the covariances; by default the best is found.")
+    ] = None,
+    starts: Annotated[int, typer.Option(min=1, help="Starts of each fit.")] = 3,
+    seed: Annotated[int, typer.Option(min=0, help="The random seed of the starts.")] = 0,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Where the memberships go, in CSV.")
+    ] = None,
+    report: Annotated[Path | None, typer.Option(help="Where a report with pictures goes, in HTML.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+) -> None:
+    """Find and describe the clusters of a table: how many, what distinguishes them, which row is where."""
+    existing("cluster", "file", file)
+    for name, path in (("output", output), ("report", report)):
+        if path is not None:
+            writable("cluster", name, path)
+    from tractable.cli.cluster import Request, run_cluster
+
+    chosen = None if shape is None else shape.value
+    found = Request(file, columns or [], ignore or [], clusters, most, chosen, starts, seed, output, report,
+                    as_json)  # fmt: skip
+    run_cluster(found)
 
 
 def main() -> None:
