@@ -10,6 +10,8 @@ from tractable.estimators.discriminant import (
 )
 from tractable.estimators.factor import PCA as PCA
 from tractable.estimators.factor import FactorAnalysis as FactorAnalysis
+from tractable.estimators.factor_relatives import IndependentComponents as IndependentComponents
+from tractable.estimators.factor_relatives import KernelPCA as KernelPCA
 from tractable.estimators.gaussian_process import GaussianProcessRegressor as GaussianProcessRegressor
 from tractable.estimators.gaussian_process_classifier import (
     GaussianProcessClassifier as GaussianProcessClassifier,

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import validate_data
 
 from tractable.core.checks import check
-from tractable.core.moments import Moments
-from tractable.core.rows import Rows
+from tractable.core.moments import Moments, moments_of
+from tractable.core.rows import Rows, refuse_text
 from tractable.estimators.base import Transformer, key_from
 from tractable.latent.factor.analysis import FactorAnalysis as FactorModel
 from tractable.latent.factor.dimension import dimension_evidence
@@ -60,8 +61,12 @@ class PCA(Transformer):
 
     def fit(self, X, y=None, sample_weight=None):
         """Find the directions."""
-        rows = self._features(X, sample_weight, absent="drop")
         self.moments_ = None
+        if sample_weight is None and (self.solver in ("auto", "eigen", "power")):
+            moments, table = self._glance(X)
+            if moments is not None:
+                return self._from_moments(moments, num_directions(table))
+        rows = self._features(X, sample_weight, absent="drop")
         streams = self.solver in ("auto", "eigen", "power") and rows.num_rows >= rows.num_columns
         if streams or isinstance(self.n_components, str):
             return self._from_moments(moments_from(rows), num_directions(rows.X))
@@ -103,6 +108,18 @@ class PCA(Transformer):
     def score(self, X, y=None) -> float:
         """The mean log-density of rows."""
         return float(self.score_samples(X).mean())
+
+    def _glance(self, X) -> tuple[Moments | None, np.ndarray]:
+        """The moments of a tall table in one pass, which show whether all is finite and of sizes whose
+        squares are numbers; None where a closer look must say what is wrong, or where there are few rows."""
+        self._validate_params()
+        refuse_text("X", X)
+        table: Any = validate_data(self, X, dtype=np.float64, order="C", ensure_all_finite=False)
+        if len(table) < table.shape[1]:
+            return None, table
+        found = moments_of(table)
+        fine = np.isfinite(found.scatter).all() and (found.squares > 0).all()
+        return (found if fine else None), table
 
     def _asked(self, most: int) -> int:
         if not isinstance(self.n_components, Integral):

@@ -1,7 +1,11 @@
 """Layer 6: latent structure: clusters, mixtures, factors, embeddings and topics."""
 
 from tractable.latent.factor.analysis import FactorAnalysis as FactorAnalysis
+from tractable.latent.factor.canonical import CanonicalCorrelation as CanonicalCorrelation
 from tractable.latent.factor.dimension import dimension_evidence as dimension_evidence
+from tractable.latent.factor.independent import IndependentComponents as IndependentComponents
+from tractable.latent.factor.kernel_principal import KernelPrincipalComponents as KernelPrincipalComponents
+from tractable.latent.factor.nonnegative import NonNegativeFactors as NonNegativeFactors
 from tractable.latent.factor.principal import PrincipalComponents as PrincipalComponents
 from tractable.latent.factor.probabilistic import ProbabilisticPCA as ProbabilisticPCA
 from tractable.latent.factor.rotation import varimax as varimax
