@@ -62,7 +62,7 @@ class ClassicalMDS(_Embedding):
     their distances to them.
 
     >>> ClassicalMDS(1).fit_transform([[0.0, 0.0], [3.0, 4.0]]).round(6).tolist()
-    [[-2.5], [2.5]]
+    [[2.5], [-2.5]]
     """
 
     _parameter_constraints: ClassVar[dict] = {

@@ -63,7 +63,7 @@ def plot_clustered_heatmap(
     The columns' tree is made by the linkage of the rows' tree where none is given.
     """
     found, chosen = _tree_of(tree)
-    names = getattr(X, "columns", None) if columns is None else columns
+    names = list(X.columns) if columns is None and hasattr(X, "columns") else columns
     table = points(X)
     count, wide = found.num_leaves, table.shape[1]
     check(len(table) == count, "X", f"one row for each of {count} leaves", f"{len(table)} rows")

@@ -27,7 +27,7 @@ from tractable.core.rows import Rows, row_weights
 from tractable.core.seeding import far_apart
 from tractable.core.types import Key
 from tractable.core.verdict import Verdict
-from tractable.latent.manifold.eigen import largest_eigenpairs
+from tractable.latent.manifold.eigen import largest_eigenpairs, signs_of
 from tractable.latent.manifold.gram import double_centred, is_semidefinite
 
 __all__ = ["ClassicalEmbedding", "classical_mds", "embed_squares", "landmark_mds"]
@@ -97,7 +97,7 @@ def classical_mds(
     added to distances) or "squared" (to their squares), for distances that are not Euclidean.
 
     >>> classical_mds([[0.0, 0.0], [3.0, 4.0]], 1).points.round(6).tolist()
-    [[-2.5], [2.5]]
+    [[2.5], [-2.5]]
     """
     check_option("metric", metric, METRICS)
     check(
@@ -167,9 +167,7 @@ def _from_rows(rows: Rows, dim: int) -> ClassicalEmbedding:
     centre = rows.weights @ rows.X / rows.total
     spread = rows.X - centre
     left, sizes, axes = np.linalg.svd(np.sqrt(rows.weights)[:, None] * spread, full_matrices=False)
-    values, axes = sizes**2, axes.T
-    peaks = left[np.abs(left).argmax(0), np.arange(len(sizes))]
-    axes = axes * np.where(peaks < 0, -1.0, 1.0)
+    values, axes = sizes**2, axes.T * signs_of(left)
     gone, total = float((values[dim:] ** 2).sum()), float((values**2).sum())
     axes, values = _padded(axes[:, :dim], dim), _padded(values[:dim], dim)
     places = spread @ axes

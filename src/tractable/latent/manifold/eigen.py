@@ -19,7 +19,7 @@ import scipy.sparse.linalg
 from tractable.core.blas import one_blas_thread
 from tractable.core.checks import check_count
 
-__all__ = ["largest_eigenpairs", "least_eigenvalue", "smallest_eigenpairs"]
+__all__ = ["largest_eigenpairs", "least_eigenvalue", "signs_of", "smallest_eigenpairs"]
 
 _DENSE = 500  # rows up to which all eigenpairs take less time than a few
 _LOOSE: dict[str, Any] = {"tol": 1e-6}  # enough to see whether an eigenvalue is negative
@@ -106,6 +106,12 @@ def _start(size: int) -> np.ndarray:
     return np.arange(1, size + 1) * 0.6180339887498949 % 1.0 - 0.4
 
 
+def signs_of(vectors: np.ndarray) -> np.ndarray:
+    """The sign of each column's entry of largest size; of (nearly) equal sizes the first counts."""
+    sizes = np.abs(vectors)
+    first = (sizes >= (1 - 1e-6) * sizes.max(0)).argmax(0)
+    return np.where(vectors[first, np.arange(vectors.shape[1])] < 0, -1.0, 1.0)
+
+
 def _signed(vectors: np.ndarray) -> np.ndarray:
-    peaks = vectors[np.abs(vectors).argmax(0), np.arange(vectors.shape[1])]
-    return vectors * np.where(peaks < 0, -1.0, 1.0)
+    return vectors * signs_of(vectors)

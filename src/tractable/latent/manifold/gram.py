@@ -62,7 +62,7 @@ def double_centred(squared: Any, shares: np.ndarray | None = None) -> np.ndarray
 def approximate_rank(matrix: Any, rank: int) -> RankApproximation:
     """The nearest positive semi-definite matrix of at most this rank.
 
-    >>> approximate_rank([[2.0, 0.0], [0.0, -1.0]], 2).matrix.tolist()
+    >>> approximate_rank([[2.0, 0.0], [0.0, -1.0]], 2).matrix.round(9).tolist()
     [[2.0, 0.0], [0.0, 0.0]]
     """
     table = _symmetric("matrix", matrix)
