@@ -215,7 +215,8 @@ def _number(name: str, x: np.ndarray, own: np.ndarray) -> Feature:
     total = max(float(own.sum()), 1e-300)
     inside = float(own @ x) / total
     width = max(np.sqrt(float(own @ (x - inside) ** 2) / total), 1e-6 * spread)  # alike: twenty bits
-    bits = float(kl(Normal(inside, width), Normal(mean, spread))) / np.log(2)
+    laws = (Normal(np.asarray(m), np.asarray(w)) for m, w in ((inside, width), (mean, spread)))
+    bits = float(kl(*laws)) / np.log(2)
     shift = (inside - mean) / spread
     side = f"{'much ' if abs(shift) >= 1.5 else ''}{'higher' if shift > 0 else 'lower'}"
     kind = side if abs(shift) >= 0.25 else ("more alike" if width < spread else "more spread")

@@ -44,7 +44,7 @@ class Columns(NamedTuple):
 
 def read_columns(path: Path, wanted: Sequence[str] = (), ignored: Sequence[str] = ()) -> Columns:
     """The columns of a CSV, TSV or Parquet file: those `wanted`, or all but those `ignored`."""
-    frame = _frame(path)
+    frame: Any = _frame(path)
     for name in (*wanted, *ignored):
         if name not in frame.columns:
             said = nearest(name, list(frame.columns))

@@ -115,8 +115,9 @@ class MixedMixture(Module):
     def m_step(self, stats: tuple) -> "MixedMixture":
         """The mixture of highest expected log-likelihood (with `smoothing`, of highest posterior)."""
         supply = iter(stats)
-        parts = (self.numbers, self.categories)
-        return MixedMixture(*(None if part is None else part.m_step(next(supply)) for part in parts))
+        numbers = None if self.numbers is None else self.numbers.m_step(next(supply))
+        categories = None if self.categories is None else self.categories.m_step(next(supply))
+        return MixedMixture(numbers, categories)
 
     def log_prior(self) -> float:
         """That of the categories' smoothing, up to a constant."""
