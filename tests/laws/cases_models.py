@@ -122,6 +122,18 @@ def _softmax_process(number: int) -> Any:
     return multiclass_posterior(_RBF, ROWS, _classes(number), 3)
 
 
+def _latent_rows(path: str, *parts: Any, model: bool = False, **options: Any):
+    """`path.fit` of rows (of others for another number), of which the model is kept."""
+
+    def build(number: int) -> Any:
+        module, name = path.split(".")
+        cls = getattr(importlib.import_module(f"tractable.latent.factor.{module}"), name)
+        found = cls.fit(ROWS * [1.0, 1.0 + number], *parts, **options)
+        return found.model if model else found
+
+    return build
+
+
 def _mean(model: Any, rows: Any) -> Any:
     return model.predict_dist(rows).mean
 
@@ -225,4 +237,13 @@ CASES = [
     _case("softmax process",
           _softmax_process,
           "probability"),
+    _case("principal components", _latent_rows("principal.PrincipalComponents", 1), "transform"),
+    _case("principal reconstruction", _latent_rows("principal.PrincipalComponents", 1), "reconstruct"),
+    _case("sparse components", _latent_rows("sparse.SparseComponents", 1, penalty=0.1), "transform"),
+    _case("probabilistic PCA", _latent_rows("probabilistic.ProbabilisticPCA", 1, model=True), "log_prob"),
+    _case("factor analysis", _latent_rows("analysis.FactorAnalysis", 1, model=True), "transform"),
+    _case("kernel components",
+          _latent_rows("kernel_principal.KernelPrincipalComponents", _RBF, 2), "transform"),
+    _case("independent components", _latent_rows("independent.IndependentComponents", **_KEY), "log_prob"),
+    _case("canonical correlation", _latent_rows("canonical.CanonicalCorrelation", np.sin(ROWS)), "transform"),
 ]  # fmt: skip
