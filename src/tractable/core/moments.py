@@ -64,7 +64,7 @@ class Moments(Module):
         """Sums of squares about the mean, column by column."""
         return self.scatter.diagonal()
 
-    def cov(self, ddof: float = 0) -> Values:
+    def cov(self, ddof: float | int = 0) -> Values:
         r"""$S/(n - \mathrm{ddof})$: maximum likelihood by default."""
         return self.scatter / (self.count - ddof)
 

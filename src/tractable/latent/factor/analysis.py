@@ -55,8 +55,8 @@ class FactorAnalysis(LinearFactors):
 
     @classmethod
     def fit(
-        cls, X: Any, num_components: int, *, weights: Any = None, least_noise: float = 1e-4,
-        max_steps: int = 1000, tol: float = 1e-10, algorithm: Any = None,
+        cls, X: Any, num_components: int, *, weights: Any = None, least_noise: float | int = 1e-4,
+        max_steps: int = 1000, tol: float | int = 1e-10, algorithm: Any = None,
     ) -> FactorFit:  # fmt: skip
         """Maximum likelihood: from the covariance, or where entries are missing (NaN) by EM."""
         rows = Rows.of(X, None, weights, gaps=True)
@@ -69,8 +69,8 @@ class FactorAnalysis(LinearFactors):
 
     @classmethod
     def from_moments(
-        cls, moments: Moments, num_components: int, *, names: Any = None, least_noise: float = 1e-4,
-        max_steps: int = 1000, tol: float = 1e-10,
+        cls, moments: Moments, num_components: int, *, names: Any = None, least_noise: float | int = 1e-4,
+        max_steps: int = 1000, tol: float | int = 1e-10,
     ) -> FactorFit:  # fmt: skip
         """Maximum likelihood from weight, mean and scatter, which add over rows."""
         d = moments.dim
@@ -110,7 +110,7 @@ class _Found:
         )
 
 
-def _profile(corr: np.ndarray, k: int, least: float, max_steps: int, tol: float) -> _Found:
+def _profile(corr: np.ndarray, k: int, least: float, max_steps: int, tol: float | int) -> _Found:
     r"""The minimum over $\log\psi$ of the profile: $-2/n$ times the log-likelihood without its constant."""
     import scipy.optimize
 

@@ -45,7 +45,13 @@ class CanonicalCorrelation(Module):
 
     @classmethod
     def fit(
-        cls, X: Any, Y: Any, num_components: int | None = None, *, weights: Any = None, penalty: float = 0.0
+        cls,
+        X: Any,
+        Y: Any,
+        num_components: int | None = None,
+        *,
+        weights: Any = None,
+        penalty: float | int = 0.0,
     ) -> "CanonicalCorrelation":
         """The pairs of two tables of the same rows.
 
@@ -61,7 +67,7 @@ class CanonicalCorrelation(Module):
 
     @classmethod
     def from_moments(
-        cls, moments: Moments, split: int, num_components: int | None = None, *, penalty: float = 0.0
+        cls, moments: Moments, split: int, num_components: int | None = None, *, penalty: float | int = 0.0
     ) -> "CanonicalCorrelation":
         """From the moments of joined rows, whose first `split` columns are those of $x$."""
         check(penalty >= 0, "penalty", "zero or positive", penalty)
@@ -91,7 +97,7 @@ class CanonicalCorrelation(Module):
         return (points(Y, self.y_mean.shape[0], name="Y") - self.y_mean[None]) @ self.y_weights
 
 
-def _whitener(cov: np.ndarray, penalty: float) -> np.ndarray:
+def _whitener(cov: np.ndarray, penalty: float | int) -> np.ndarray:
     """A matrix with one column for each direction that varies, of unit variance and uncorrelated."""
     unit = np.sqrt(np.diag(cov))
     unit = np.where(unit > 0, unit, 1.0)

@@ -26,7 +26,7 @@ class _Seen(NamedTuple):
 
 
 def fit_with_gaps(
-    cls: Any, rows: Rows, k: int, algorithm: Any, *, own_units: bool, least_noise: float = 0.0
+    cls: Any, rows: Rows, k: int, algorithm: Any, *, own_units: bool, least_noise: float | int = 0.0
 ) -> FactorFit:
     """The model of class `cls` that EM finds; `own_units` where each column has a noise of its own."""
     X, weights = np.asarray(rows.X), np.asarray(rows.weights)

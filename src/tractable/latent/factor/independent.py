@@ -47,7 +47,7 @@ class IndependentComponents(Ended, Module):
     @takes_key
     def fit(
         cls, X: Any, num_components: int | None = None, *, key: Key, contrast: str = "logcosh",
-        weights: Any = None, max_steps: int = 500, tol: float = 1e-8,
+        weights: Any = None, max_steps: int = 500, tol: float | int = 1e-8,
     ) -> "IndependentComponents":  # fmt: skip
         """The sources by the fixed point of a contrast: "logcosh" (of all work), "exp" (of heavy tails) or
         "cube" (kurtosis; outliers decide).

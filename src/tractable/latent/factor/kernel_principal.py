@@ -50,7 +50,7 @@ class KernelPrincipalComponents(Module):
     @classmethod
     def fit(
         cls, X: Any, kernel: Kernel, num_components: int | None = None, *, weights: Any = None,
-        most: int | None = None, penalty: float = 1e-6,
+        most: int | None = None, penalty: float | int = 1e-6,
     ) -> "KernelPrincipalComponents":  # fmt: skip
         """The directions of rows: `num_components`, or as many as features vary along, at most `most`.
 
@@ -117,7 +117,7 @@ class KernelPrincipalComponents(Module):
         return self.coefficients * (self.variances[None] / self.shares[:, None])
 
 
-def _regression(kernel: Kernel, scores: np.ndarray, rest: np.ndarray, penalty: float) -> np.ndarray:
+def _regression(kernel: Kernel, scores: np.ndarray, rest: np.ndarray, penalty: float | int) -> np.ndarray:
     gram = np.asarray(kernel.gram(scores))
     ridge = penalty * float(np.diag(gram).max())
     return np.linalg.solve(gram + ridge * np.eye(len(gram)), rest)

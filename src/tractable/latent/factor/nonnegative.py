@@ -41,7 +41,7 @@ class NonNegativeFactors(Ended, HostResult):
     @takes_key
     def fit(
         cls, X: Any, num_components: int, *, key: Key, loss: str = "squared", weights: Any = None,
-        max_steps: int = 500, tol: float = 1e-7, progress: bool = True,
+        max_steps: int = 500, tol: float | int = 1e-7, progress: bool = True,
     ) -> "NonNegativeFactors":  # fmt: skip
         """The parts of a table without negative entries.
 
@@ -66,7 +66,7 @@ class NonNegativeFactors(Ended, HostResult):
                 break
         return cls(h, a, trace[-1], np.array(trace), len(trace) - 1, np.asarray(int(code)), loss)
 
-    def transform(self, X: Any, *, max_steps: int = 1000, tol: float = 1e-10) -> np.ndarray:
+    def transform(self, X: Any, *, max_steps: int = 1000, tol: float | int = 1e-10) -> np.ndarray:
         """How much of each part is in new rows: a convex problem for each."""
         x, h = _nonnegative(points(X, self.components.shape[1])), np.asarray(self.components)
         a = np.full((len(x), len(h)), max(float(x.mean()), 1e-300) / max(float(h.mean()) * len(h), 1e-300))

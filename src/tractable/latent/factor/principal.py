@@ -73,7 +73,7 @@ class PrincipalComponents(Module):
     variances: Values = field(about="along each direction, the largest first")
     total_variance: Any = field(about="of all columns")
     count: Any = field(about="rows, by weight")
-    ddof: float = field(static=True, show=False, default=0.0)
+    ddof: float | int = field(static=True, show=False, default=0.0)
     code: Any = field(show=False, default=int(Status.converged))  # how power iteration ended
 
     @classmethod
@@ -81,7 +81,7 @@ class PrincipalComponents(Module):
     def fit(
         cls, X: Any, num_components: int | None = None, *, weights: Any = None, standardise: bool = False,
         solver: str = "auto", ddof: float | int = 0, key: Key | None = None, max_steps: int = 10_000,
-        tol: float = 1e-10,
+        tol: float | int = 1e-10,
     ) -> "PrincipalComponents":  # fmt: skip
         """The components of rows in memory (an array, a data frame, a memory map) or of `Chunks`.
 
@@ -111,7 +111,7 @@ class PrincipalComponents(Module):
     @classmethod
     def from_moments(
         cls, moments: Moments, num_components: int | None = None, *, standardise: bool = False,
-        ddof: float | int = 0, solver: str = "eigen", max_steps: int = 10_000, tol: float = 1e-10,
+        ddof: float | int = 0, solver: str = "eigen", max_steps: int = 10_000, tol: float | int = 1e-10,
     ) -> "PrincipalComponents":  # fmt: skip
         """The components of rows of which only weight, mean and scatter are known, which add."""
         count = check_count("num_components", num_components or moments.dim, 1, moments.dim)
@@ -254,7 +254,7 @@ def moments_from(rows: Rows) -> Moments:
 
 
 def _from_rows(
-    rows: Rows, count: int, solver: str, standardise: bool, ddof: float, key: Any
+    rows: Rows, count: int, solver: str, standardise: bool, ddof: float | int, key: Any
 ) -> PrincipalComponents:
     """Without the covariance, which is large where there are many columns."""
     X, weights = np.asarray(rows.X), np.asarray(rows.weights) if rows.is_weighted else None
@@ -276,7 +276,7 @@ def _made(
     moments: Moments | ColumnMoments,
     scale: np.ndarray,
     total: Any,
-    ddof: float,
+    ddof: float | int,
     code: Status,
 ) -> PrincipalComponents:
     return PrincipalComponents(

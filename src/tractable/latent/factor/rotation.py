@@ -37,10 +37,10 @@ class Rotated(Ended, HostResult):
 def varimax(
     loadings: ArrayLike,
     *,
-    gamma: float = 1.0,
+    gamma: float | int = 1.0,
     normalise: bool = True,
     max_steps: int = 500,
-    tol: float = 1e-12,
+    tol: float | int = 1e-12,
 ) -> Rotated:
     """The rotation that makes large loadings larger and small ones smaller; signs make each column's sum of
     cubes positive, and the factors that explain most come first.
@@ -62,7 +62,9 @@ def varimax(
     return Rotated(table @ rotation, rotation, np.array(trace), len(trace), np.asarray(int(code)))
 
 
-def _climb(table: np.ndarray, gamma: float, max_steps: int, tol: float) -> tuple[np.ndarray, list, Status]:
+def _climb(
+    table: np.ndarray, gamma: float | int, max_steps: int, tol: float | int
+) -> tuple[np.ndarray, list, Status]:
     k = table.shape[1]
     turned, rotation = table.copy(), np.eye(k)
     trace = [_criterion(turned, gamma)]
@@ -79,13 +81,13 @@ def _climb(table: np.ndarray, gamma: float, max_steps: int, tol: float) -> tuple
     return rotation, trace, Status.exhausted
 
 
-def _angle(x: np.ndarray, y: np.ndarray, gamma: float) -> float:
+def _angle(x: np.ndarray, y: np.ndarray, gamma: float | int) -> float:
     u, v = x**2 - y**2, 2 * x * y
     above = 2 * (u @ v) - 2 * gamma * u.sum() * v.sum() / len(x)
     below = u @ u - v @ v - gamma * (u.sum() ** 2 - v.sum() ** 2) / len(x)
     return float(np.arctan2(above, below)) / 4
 
 
-def _criterion(loadings: np.ndarray, gamma: float) -> float:
+def _criterion(loadings: np.ndarray, gamma: float | int) -> float:
     squares = loadings**2
     return float(((squares**2).mean(0) - gamma * squares.mean(0) ** 2).sum())

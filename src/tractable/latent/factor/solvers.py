@@ -80,7 +80,7 @@ def by_svd(rows: np.ndarray, total: float, count: int) -> Directions:
     return Directions(signed(right[:count]), values[:count] ** 2 / total)
 
 
-def by_power(cov: np.ndarray, count: int, *, max_steps: int, tol: float) -> tuple[Directions, Status]:
+def by_power(cov: np.ndarray, count: int, *, max_steps: int, tol: float | int) -> tuple[Directions, Status]:
     """One direction after the other; where two variances are nearly equal a step gains little, and the status
     says that `max_steps` was not enough."""
     left, directions, values = cov.copy(), [], []

@@ -41,8 +41,8 @@ class SparseComponents(Ended, Module):
 
     @classmethod
     def fit(
-        cls, X: Any, num_components: int, *, penalty: float, ridge: float = 1e-6, weights: Any = None,
-        max_steps: int = 1000, tol: float = 1e-9,
+        cls, X: Any, num_components: int, *, penalty: float | int, ridge: float | int = 1e-6, weights: Any = None,
+        max_steps: int = 1000, tol: float | int = 1e-9,
     ) -> "SparseComponents":  # fmt: skip
         """The directions of rows, `Chunks` or `Moments`. `penalty` and `ridge` are in units of the mean
         variance of a column; a direction that the penalty empties is zero.
@@ -81,7 +81,7 @@ class SparseComponents(Ended, Module):
 
 
 def _alternate(
-    cov: np.ndarray, k: int, penalty: float, ridge: float, max_steps: int, tol: float
+    cov: np.ndarray, k: int, penalty: float | int, ridge: float | int, max_steps: int, tol: float
 ) -> tuple[np.ndarray, list, Status]:
     b = by_eigen(cov, k).components.T.copy()
     trace = [np.inf]
