@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
@@ -215,8 +216,8 @@ def _number(name: str, x: np.ndarray, own: np.ndarray) -> Feature:
     total = max(float(own.sum()), 1e-300)
     inside = float(own @ x) / total
     width = max(np.sqrt(float(own @ (x - inside) ** 2) / total), 1e-6 * spread)  # alike: twenty bits
-    laws = (Normal(np.asarray(m), np.asarray(w)) for m, w in ((inside, width), (mean, spread)))
-    bits = float(kl(*laws)) / np.log(2)
+    own_law, all_rows = (Normal(jnp.asarray(m), jnp.asarray(w)) for m, w in ((inside, width), (mean, spread)))
+    bits = float(kl(own_law, all_rows)) / np.log(2)
     shift = (inside - mean) / spread
     side = f"{'much ' if abs(shift) >= 1.5 else ''}{'higher' if shift > 0 else 'lower'}"
     kind = side if abs(shift) >= 0.25 else ("more alike" if width < spread else "more spread")
