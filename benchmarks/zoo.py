@@ -4,6 +4,7 @@ how often verdicts are wrong.
 False trust. The verdict is good, and some stated estimate is off by more than four of its stated errors, or
              the target is improper.
 False alarm. The verdict is not good, all estimates are right, and the target is easy for the method.
+Hidden.      Targets of which no method can know (`_zoo_targets`) count, and are counted apart as well.
 Results.     One JSON line per run; runs that the file has already are not repeated, so that a long study is
              made in slices. `--page` writes the table of all results into a page of the documentation.
 """
@@ -131,7 +132,9 @@ def _particles(target: Target, seed: int) -> tuple[Any, list]:
 
 def _proposed(target: Target, seed: int) -> tuple[Any, list]:
     size, flat = _real(target)
-    proposal = MultivariateStudentT(5.0, jnp.zeros(size), (target.scale / 2) ** 2 * jnp.eye(size))
+    proposal = MultivariateStudentT(
+        jnp.asarray(5.0), jnp.zeros(size), (target.scale / 2) ** 2 * jnp.eye(size)
+    )
     post = importance(flat, proposal, key=jr.key(seed), num_draws=4000)
     seen = [a._replace(function=lambda x, f=a.function: f(flat.rebuild(x)[0])) for a in target.answers]
     return _weighted(target._replace(answers=tuple(seen)), post)
@@ -163,19 +166,29 @@ def outcome(method: str, target: Target, seed: int) -> Outcome:
 def table(outcomes: Sequence[Outcome]) -> str:
     """A Markdown table: one row per method."""
     rows = [
-        "| method | runs | trusted | false trust | easy runs | false alarm |",
-        "|---|---|---|---|---|---|",
+        "| method | targets | most dimensions | runs | trusted | false trust | without hidden | easy runs | "
+        "false alarm |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
+    sizes = {target.name: np.size(target.start) for target in targets()}
     for method in METHODS:
         mine = [each for each in outcomes if each.method == method]
         easy = [each for each in mine if each.easy and each.right]
         if mine:
-            wrong, alarms = sum(o.false_trust for o in mine), sum(o.false_alarm for o in easy)
-            trust = f"{wrong} ({wrong / len(mine):.1%})"
-            alarm = f"{alarms} ({alarms / max(len(easy), 1):.1%})"
-            cells = (method, len(mine), sum(o.trusted for o in mine), trust, len(easy), alarm)
+            seen = {each.target for each in mine}
+            open_ = [each for each in mine if each.kind != "hidden"]
+            cells = (
+                method, len(seen), max(sizes[name] for name in seen), len(mine), sum(o.trusted for o in mine),
+                _rate(sum(o.false_trust for o in mine), len(mine)),
+                _rate(sum(o.false_trust for o in open_), len(open_)),
+                len(easy), _rate(sum(o.false_alarm for o in easy), len(easy)),
+            )  # fmt: skip
             rows.append("| " + " | ".join(str(cell) for cell in cells) + " |")
     return "\n".join(rows)
+
+
+def _rate(count: int, total: int) -> str:
+    return f"{count} ({count / max(total, 1):.1%})"
 
 
 def mistakes(outcomes: Sequence[Outcome]) -> list[str]:
@@ -204,7 +217,14 @@ def write_page(page: Path, outcomes: Sequence[Outcome]) -> None:
 def _read(path: Path | None) -> list[Outcome]:
     if path is None or not path.exists():
         return []
-    return [Outcome(**json.loads(line)) for line in path.read_text().splitlines()]
+    zoo = {target.name: target for target in targets()}
+    found = [Outcome(**json.loads(line)) for line in path.read_text().splitlines()]
+    # what is easy, and for whom, is as the targets say now
+    return [
+        each._replace(kind=zoo[each.target].kind, easy=each.method in zoo[each.target].easy)
+        for each in found
+        if each.target in zoo
+    ]
 
 
 def main(options: Sequence[str]) -> None:

@@ -215,11 +215,11 @@ def test_what_goes_wrong_is_in_the_verdict(conjugate):
     )
     assert stuck.verdict.sentence.startswith("Doubtful: at temperature")
     assert "moves were accepted" in stuck.verdict.sentence
-    coarse = dataclasses.replace(conjugate, stage_ess=jnp.array([0.5, 0.05, 0.7]))
+    coarse = dataclasses.replace(conjugate, stage_ess=conjugate.stage_ess.at[1].set(0.05))
     assert coarse.verdict.sentence.startswith("Doubtful: the temperatures are too far apart")
     apart = dataclasses.replace(conjugate, group_log_evidences=4.0 * jnp.arange(20))
     assert apart.verdict.sentence.startswith("Doubtful: the groups disagree on the evidence")
-    few = dataclasses.replace(conjugate, num_ancestors=jnp.array([30, 20, 11]))
+    few = dataclasses.replace(conjugate, num_ancestors=conjugate.num_ancestors.at[-1].set(11))
     assert few.verdict.sentence.startswith("Fair: all particles descend from 11 draws of the prior")
     moving = dataclasses.replace(conjugate, drift=conjugate.drift.at[-1].set(6.0))
     assert moving.verdict.sentence.startswith("Not certified: further moves at the last temperature change")

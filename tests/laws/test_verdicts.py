@@ -26,6 +26,17 @@ def test_chains_are_trusted_where_they_are_right(name):
     assert not found.false_alarm, found.sentence
 
 
+PARTICLES = ["funnel, width 1.5", "three logistics", "Cauchy, 5 dimensions"]
+
+
+@pytest.mark.parametrize("name", PARTICLES)
+def test_particles_are_trusted_where_they_are_right(name):
+    found = outcome("smc", ZOO[name], 1)
+    assert not found.false_trust, found.sentence
+    assert not found.false_alarm, found.sentence
+    assert found.trusted == found.easy, found.sentence
+
+
 APPROXIMATIONS = [
     ("vi mean-field", "Cauchy"), ("vi mean-field", "correlation .9"),
     ("pathfinder", "flat in one of two directions"),
