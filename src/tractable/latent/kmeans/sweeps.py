@@ -24,7 +24,7 @@ _ROOM = 1.0 + 8 * float(np.finfo(float).eps)
 Primitives = tuple[Callable[..., tuple[int, int]], Callable[..., int]]
 
 
-def primitives(work: float) -> Primitives:
+def primitives(work: float | int) -> Primitives:
     """`gather` and `settle` for so much work."""
     if work < MUCH_WORK:
         return gather, settle
