@@ -97,7 +97,7 @@ def moments_of(rows: np.ndarray, weights: np.ndarray | None = None) -> Moments:
     A memory map is read block by block, and what was read is given back to the system.
     """
     starts = range(0, len(rows), _STRETCH)
-    some = rows[:: max(1, len(rows) // 1024)]
+    some = rows[:1024]
     near = weights is None and bool((np.abs(some.mean(0)) < 0.5 * _NEAR * some.std(0)).all())
 
     def part(low: int) -> Moments:
@@ -109,8 +109,8 @@ def moments_of(rows: np.ndarray, weights: np.ndarray | None = None) -> Moments:
         return part(0)
     total = None
     with one_blas_thread():
-        for low in range(0, len(starts), 64):  # what is read of a file goes before more is read
-            for found in in_threads(part, starts[low : low + 64]):
+        for low in range(0, len(starts), 16):  # what is read of a file goes before more is read
+            for found in in_threads(part, starts[low : low + 16]):
                 total = found if total is None else total + found
             give_back(rows)
     assert total is not None
@@ -139,7 +139,7 @@ def moments_of_chunks(parts: Iterable[tuple[Any, Any]], *, progress: bool = True
     return total
 
 
-def shifted_products(rows: Array, weights: Array, shift: Array) -> tuple[Array, Array, Array]:
+def shifted_products(rows: Values, weights: Values, shift: Values) -> tuple[Array, Array, Array]:
     r"""$\sum w$, $\sum w(x - c)$ and $\sum w(x - c)(x - c)^\top$ about a fixed $c$: leaf by leaf, they add.
 
     What compiled programs and clusters add up; digits are lost where $c$ is far from the mean.

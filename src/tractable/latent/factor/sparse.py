@@ -41,8 +41,8 @@ class SparseComponents(Ended, Module):
 
     @classmethod
     def fit(
-        cls, X: Any, num_components: int, *, penalty: float | int, ridge: float | int = 1e-6, weights: Any = None,
-        max_steps: int = 1000, tol: float | int = 1e-9,
+        cls, X: Any, num_components: int, *, penalty: float | int, ridge: float | int = 1e-6,
+        weights: Any = None, max_steps: int = 1000, tol: float | int = 1e-9,
     ) -> "SparseComponents":  # fmt: skip
         """The directions of rows, `Chunks` or `Moments`. `penalty` and `ridge` are in units of the mean
         variance of a column; a direction that the penalty empties is zero.
