@@ -97,7 +97,8 @@ def sklearn_variational(method: str, steps: int) -> Fit:
         def fit(data: Any) -> float:
             model = LatentDirichletAllocation(
                 NUM_TOPICS, doc_topic_prior=ALPHA, topic_word_prior=ETA, learning_method=method,
-                max_iter=steps, batch_size=2000, evaluate_every=-1, random_state=0, total_samples=NUM_DOCUMENTS,
+                max_iter=steps, batch_size=2000, evaluate_every=-1, random_state=0,
+                total_samples=NUM_DOCUMENTS,
             )  # fmt: skip
             return perplexity(model.fit(data["train"].matrix).components_, data)
 

@@ -141,6 +141,13 @@ def test_the_compiled_engine_is_the_same():
         np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-9)
 
 
+def test_much_work_is_compiled_with_the_same_fit(monkeypatch):
+    plain = EM(tol=0.0, max_steps=3).fit(START, CORPUS.rows, chunk=20)
+    monkeypatch.setattr(local, "MUCH_WORK", 0)
+    compiled = EM(tol=0.0, max_steps=3).fit(START, CORPUS.rows, chunk=20)
+    np.testing.assert_allclose(compiled.values, plain.values, rtol=1e-9)
+
+
 def test_divergences_and_learning_have_their_maxima():
     a, b = np.array([[0.3, 2.0, 5.0], [1.0, 1.0, 0.1]]), np.array([1.0, 0.5, 2.0])
     exact = [float(kl(Dirichlet(row), Dirichlet(b))) for row in a]

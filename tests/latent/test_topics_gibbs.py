@@ -11,6 +11,7 @@ from tractable.latent.topics.coherence import match_topics
 from tractable.latent.topics.corpus import as_corpus
 from tractable.latent.topics.franchise import draw_document_prior, draw_tables
 from tractable.latent.topics.gibbs import collapsed_gibbs, log_joint
+from tractable.latent.topics.lda import LatentDirichletAllocation
 from tractable.latent.topics.simulate import simulate_corpus
 
 DRAWN = simulate_corpus(80, 3, 20, key=4, length=20, document_prior=0.1, word_prior=0.2)
@@ -51,7 +52,7 @@ def test_the_log_joint_is_the_chain_of_predictions():
 def test_labellings_come_as_often_as_they_are_probable(compiled):
     """The share of each of 32 labellings, judged by its effective number of independent draws."""
     exact, draws = posterior(), (40_000 if compiled else 4_000)
-    priors = type("Priors", (), {"num_topics": 2, "document_prior": ALPHA, "word_prior": ETA})()
+    priors = LatentDirichletAllocation(ALPHA, ETA, np.ones((2, 3)))
     numbers = np.random.default_rng(3)
     state = gibbs._State.begin(as_corpus(LISTS, ["a", "b", "c"]), priors, None, numbers)
     sweep = gibbs._loops(state) if compiled else gibbs.sweep_words

@@ -8,7 +8,8 @@ Contract.    `e_step(rows, weights)` returns statistics and log-evidence that **
 Stopping.    On the objective, $|v_k - v_{k-1}| \le \mathrm{tol}(1 + |v_k|)$, or on the parameters in free
              coordinates, $\max_i|\theta_{k,i} - \theta_{k-1,i}|/(1 + |\theta_{k,i}|) \le \mathrm{tol}$. On a
              plateau the objective settles long before the parameters do.
-Promise.     The objective never falls by more than rounding: a fall ends the run with status `decreased`.
+Promise.     The objective never falls by more than rounding: a fall ends the run with status `decreased`. A
+             model whose E-step is itself an iteration may name a larger `slack`, relative to the objective.
 Host.        A model with `on_host = True` answers NumPy rows with NumPy statistics: its steps are ordinary
              Python over linear algebra, nothing is compiled, and rows need no padding.
 Cost.        One pass over the rows per step; three with acceleration, which usually needs far fewer steps.
@@ -221,7 +222,7 @@ class _Climb(Module):
         """The status that the last two values amount to; `exhausted` while neither end is reached."""
         xp = namespace(self.value, self.before, self.moved, tol)  # on the host nothing is compiled for it
         value, before, moved = (xp.asarray(x) for x in (self.value, self.before, self.moved))
-        fell = value < before - _ROUNDING * (1 + abs(before))
+        fell = value < before - getattr(self.model, "slack", _ROUNDING) * (1 + abs(before))
         settled = xp.where(xp.isnan(moved), is_close(value, before, tol), moved <= tol)
         return xp.where(
             fell, int(Status.decreased), xp.where(settled, int(Status.converged), int(Status.exhausted))

@@ -56,12 +56,14 @@ def document_posteriors(
     `tol` is the change of a document's expected counts, as a part of its length, at which it is settled;
     `compiled` chooses the engine, which otherwise the amount of work does.
     """
+    # arrays of JAX are read-only on the host, which compiled loops do not take
+    weights, concentration = np.array(weights, float), np.array(concentration, float)
     highest = log_topics.max(0)
     finite = np.isfinite(highest)
     topics = np.exp(log_topics - np.where(finite, highest, 0.0)).T.copy()  # the best topic of each word has 1
     work = matrix.nnz * len(concentration) * _UPDATES
     settle = _loops() if (work > MUCH_WORK if compiled is None else compiled) else settle_documents
-    found = _in_blocks(settle, matrix, np.asarray(weights, float), topics, concentration, max_steps, tol)
+    found = _in_blocks(settle, matrix, weights, topics, concentration, max_steps, tol)
     gamma, log_mass, stats = found
     logs, lengths = expected_log(gamma), np.asarray(matrix.sum(1)).ravel()
     offset = matrix @ np.where(finite, highest, -np.inf) if not finite.all() else matrix @ highest

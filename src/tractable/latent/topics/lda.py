@@ -65,6 +65,7 @@ class LatentDirichletAllocation(Module):
     """
 
     on_host: ClassVar[bool] = True
+    slack: ClassVar[float] = 1e-4  # documents settle anew at each step, now and then at another fixed point
 
     document_prior: Values = field(support=positive, rank=1)
     word_prior: Values = field(support=positive, rank=1, show=False)
