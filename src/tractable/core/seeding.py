@@ -33,7 +33,7 @@ _BLOCK = 1 << 12
 
 
 def far_apart(
-    key: Key,
+    key: Key | np.ndarray,
     rows: ArrayLike,
     count: int,
     *,

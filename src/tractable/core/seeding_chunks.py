@@ -25,7 +25,7 @@ __all__ = ["far_apart_in_chunks"]
 
 
 def far_apart_in_chunks(
-    key: Key, parts: Chunks, count: int, *, rounds: int = 5, oversampling: float = 2.0
+    key: Key | np.ndarray, parts: Chunks, count: int, *, rounds: int = 5, oversampling: float = 2.0
 ) -> Float[np.ndarray, "count d"]:
     """`count` rows far apart from chunks that can be read again; see `core.chunks.chunks`.
 
@@ -45,7 +45,7 @@ def far_apart_in_chunks(
         state.add(generator(key, 1 + index), most)
     rows, weights = state.weighted()
     check(len(rows) >= count, "count", f"at most the {len(rows)} distinct rows that were found", count)
-    words: Any = np.concatenate([key_words(key), [rounds + 1]]).astype(np.uint32)
+    words = np.concatenate([key_words(key), [rounds + 1]]).astype(np.uint32)
     return rows[far_apart(words, rows, count, weights=weights, trials=usual_trials(count))]
 
 
