@@ -273,4 +273,6 @@ def _word_numbers(flat: list, names: tuple[str, ...] | None) -> tuple[np.ndarray
 def _place(corpus: Corpus, at: int) -> str:
     """A count with its document and its word."""
     document = int(np.searchsorted(corpus.offsets, at, side="right")) - 1
-    return f"{corpus.counts[at]:g} for word {corpus.word_name(int(corpus.words[at]))!r} of document {document}"
+    return (
+        f"{corpus.counts[at]:g} for word {corpus.word_name(int(corpus.words[at]))!r} of document {document}"
+    )
