@@ -13,6 +13,7 @@ from sklearn.base import clone
 from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.validation import has_fit_parameter
 
+from tractable.core.chunks import pad_rows
 from tractable.core.host_random import seeds
 from tractable.core.progress import track
 from tractable.core.rows import Rows
@@ -143,7 +144,7 @@ class BaggingRegressor(_Bagging, Regressor):
 
     def fit(self, X, y, sample_weight=None):
         rows = self._training_rows(X, y, sample_weight, y_numeric=True)
-        base = TreeRegressor() if self.estimator is None else self.estimator
+        base = TreeRegressor(calibrate=False) if self.estimator is None else self.estimator
         self.estimators_, rows, unseen = self._copies_of(rows, base, key_from(self.random_state))
         self.out_of_bag_ratio_, self.degrees_ = 1.0, 0.0
         if all(hasattr(copy, "predict_dist") for copy in self.estimators_):
@@ -162,18 +163,17 @@ class BaggingRegressor(_Bagging, Regressor):
 
     def _moments(self, X, asked) -> tuple[np.ndarray, np.ndarray]:
         """Means and variances of each row by the copies that are asked; NaN where none is."""
-        means, variances = np.full((2, *asked.shape), np.nan)
-        for t, (copy, own) in enumerate(zip(self.estimators_, asked)):
-            if own.any():
-                said = copy.predict_dist(X[own])
-                means[t, own], variances[t, own] = np.asarray(said.mean), np.asarray(said.variance)
+        padded, _ = pad_rows(X)  # all rows at once: a new number of them compiles nothing
+        said = [copy.predict_dist(padded) for copy in self.estimators_]
+        means, variances = (
+            np.stack([np.asarray(getattr(each, name))[: len(X)] for each in said])
+            for name in ("mean", "variance")
+        )
         count = np.maximum(asked.sum(0), 1)
         centre = np.where(asked, means, 0.0).sum(0) / count
         noise = np.where(asked, variances, 0.0).sum(0) / count
-        spread = (
-            noise + (np.where(asked, means - centre, 0.0) ** 2).sum(0) / count
-        )  # of the law of total variance
-        return np.where(asked.any(0), centre, np.nan), spread
+        disagreement = (np.where(asked, means - centre, 0.0) ** 2).sum(0) / count
+        return np.where(asked.any(0), centre, np.nan), noise + disagreement
 
     def _ratio(self, rows, unseen) -> tuple[float, float]:
         """The squared errors of rows by the copies that have not seen them over what these promise, and how

@@ -129,7 +129,7 @@ def kernel_units(made: Any, rows: Rows, *, target: bool = False) -> Units:
     """The units in which an estimator with a kernel sees rows; a kernel object speaks of columns as they
     are."""
     standardise = False if isinstance(made.kernel, Kernel) else made.standardise
-    return Units.of(rows, standardise=standardise, target=target)
+    return Units.of(rows, standardise=standardise, target=target, tails=True)
 
 
 def chosen_kernel(

@@ -26,8 +26,8 @@ class NeighboursClassifier(CalibratedClassifier):
     """The shares of the classes among the nearest rows; equal distances are ordered by index.
 
     A row of weight two is two neighbours: `n_neighbors` counts weights. With `weights="distance"` a vote is
-    worth one over its distance. Columns are measured in their standard deviations (`standardise`). Shares of
-    the classes among the neighbours are calibrated by folds (`calibrate`).
+    worth one over its distance. Columns are measured in their sizes (`standardise`: `estimators.units`).
+    Shares of the classes among the neighbours are calibrated by folds (`calibrate`).
 
     >>> NeighboursClassifier(1).fit([[0.0], [1.0], [5.0]], ["a", "a", "b"]).predict([[3.1]]).item()
     'b'
@@ -44,7 +44,7 @@ class NeighboursClassifier(CalibratedClassifier):
 
     def _fit_rows(self, rows):
         """Keep the rows, and ask fits to some of them about the others."""
-        self.units_ = Units.of(rows, standardise=self.standardise)
+        self.units_ = Units.of(rows, standardise=self.standardise, tails=True)
         return super()._fit_rows(self.units_(rows))
 
     def _model_of(self, rows):
@@ -74,7 +74,7 @@ class NeighboursRegressor(Regressor):
     def fit(self, X, y, sample_weight=None):
         """Keep the rows."""
         rows = self._training_rows(X, y, sample_weight, y_numeric=True)
-        self.units_ = Units.of(rows, standardise=self.standardise)
+        self.units_ = Units.of(rows, standardise=self.standardise, tails=True)
         self.model_ = NearestNeighbours.fit(self.units_(rows), None, int(self.n_neighbors), self.weights)
         return self
 

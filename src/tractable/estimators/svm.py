@@ -43,10 +43,11 @@ _FOLD_TOLERANCE = 1e-2  # of decisions that only calibrate
 class SupportVectorClassifier(MarginClassifier):
     r"""The widest street between classes: $\min\tfrac12\|w\|^2 + C\sum_i w_i[1 - y_i f(x_i)]_+$.
 
-    Any kernel, over columns of mean zero and standard deviation one (`standardise`; a kernel object sees them
-    as they are); several classes by one machine per pair. Probabilities are slopes on leave-one-out decisions
-    (the span rule, no refits), or, with `folds`, on decisions of that many folds; they agree with `predict`
-    and `decision_function`. `probability=False` leaves them out.
+    Any kernel, over columns of mean zero and size one (`standardise`: `estimators.units`; "common" where they
+    share a unit; a kernel object sees them as they are); several classes by one machine per pair.
+    Probabilities are slopes on leave-one-out decisions (the span rule, no refits), or, with `folds`, on
+    decisions of that many folds; they agree with `predict` and `decision_function`.
+    `probability=False` leaves them out.
 
     >>> X, y = [[0.0, 0.0], [1.0, 1.0], [0.0, 1.0], [1.0, 0.0]], ["even", "even", "odd", "odd"]
     >>> SupportVectorClassifier(C=10.0, gamma=2.0).fit(X, y).predict([[0.1, 0.0], [0.9, 0.0]]).tolist()

@@ -123,7 +123,7 @@ class TreeRegressor(_Grown, Regressor):
 
     `predict_dist` is Student's t about $\bar y$ with variance in proportion to $(W v + v_0)/(W + 1)$: the
     leaf's weight $W$ and variance $v$, and one pseudo-row with the variance $v_0$ of all targets. How far off
-    that is, trees grown without a fifth of the rows tell (`held_out_ratio_`).
+    that is, trees grown without a fifth of the rows tell (`held_out_ratio_`; not with `calibrate=False`).
 
     >>> X, y = [[1.0], [2.0], [3.0]], [0.0, 0.0, 6.0]
     >>> TreeRegressor(max_depth=1).fit(X, y).predict([[0.0], [9.0]]).tolist()
@@ -131,15 +131,16 @@ class TreeRegressor(_Grown, Regressor):
     """
 
     _accepts_missing = True
-    _parameter_constraints: ClassVar[dict] = {**_GROWTH, **_SINGLE, **_COLUMNS}
+    _parameter_constraints: ClassVar[dict] = {**_GROWTH, **_SINGLE, **_COLUMNS, **CALIBRATE}
 
     def __init__(self, *, max_depth=None, min_samples_leaf=1, max_leaf_nodes=None, max_features=None,
-                 ccp_alpha=0.0, random_state=None):  # fmt: skip
+                 ccp_alpha=0.0, calibrate=True, random_state=None):  # fmt: skip
         self.max_depth = max_depth
         self.min_samples_leaf = min_samples_leaf
         self.max_leaf_nodes = max_leaf_nodes
         self.max_features = max_features
         self.ccp_alpha = ccp_alpha
+        self.calibrate = calibrate
         self.random_state = random_state
 
     def fit(self, X, y, sample_weight=None):
@@ -154,7 +155,9 @@ class TreeRegressor(_Grown, Regressor):
             )  # fmt: skip
 
         self.model_ = grow(rows)
-        self.held_out_ratio_, self.degrees_ = held_out_ratio(rows, grow)
+        self.held_out_ratio_, self.degrees_ = 1.0, float(len(rows.y) - 1)
+        if self.calibrate:
+            self.held_out_ratio_, self.degrees_ = held_out_ratio(rows, grow)
         return self
 
     def predict(self, X):

@@ -4,8 +4,9 @@ Columns.     $z_j = (x_j - c_j)/s_j$ with the weighted mean $c$ and standard dev
              without a centre, $s$ is the root mean square. A constant column keeps its size.
 Common.      Columns of one unit (pixels, words of a text, the same quantity at several times) may keep it:
              all are divided by $\sqrt{\overline{s^2}}$, so that a column next to constant stays one.
-             No rule can find that out and still be the same in any units of each column: such a rule sees the
-             columns after standardisation alone.
+Tails.       For distances a column that is next to constant must not be blown up by its few other values:
+             $s_j(\kappa_j/3)^{1/4}$ with the kurtosis $\kappa$, a size by fourth moments that is $s_j$ for a
+             normal column, and the same in any units as $s$ is.
 Targets.     $(y - c)/s$ in the same way.
 Back.        A linear model of $x/s$ with a free intercept is one of $x$ with coefficients divided by $s$.
 """
@@ -25,6 +26,7 @@ from tractable.supervised.linear.least_squares import LinearModel
 
 __all__ = ["STANDARDISE", "Units", "unscaled"]
 
+_BLOCK = 1 << 11  # rows whose intermediate values stay in the cache
 STANDARDISE: dict[str, list] = {"standardise": ["boolean", StrOptions({"common"})]}
 
 
@@ -38,8 +40,9 @@ class Units(Module):
 
     @classmethod
     def of(
-        cls, rows: Rows, *, standardise: bool | str = True, centre: bool = True, target: bool = False
-    ) -> "Units":
+        cls, rows: Rows, *, standardise: bool | str = True, centre: bool = True, target: bool = False,
+        tails: bool = False,
+    ) -> "Units":  # fmt: skip
         """Those of the rows; with `standardise="common"` one size for all columns; with False, ones that
         change nothing."""
         count = rows.X.shape[1]
@@ -48,6 +51,8 @@ class Units(Module):
         found = level_and_size(rows.X, rows.weights, centre)
         if standardise == "common":
             found = found[0], _common_size(rows, *found)
+        elif tails:
+            found = found[0], found[1] * _tail_factor(rows, *found)
         if not target:
             return cls(*found)
         level, size = level_and_size(rows.y[:, None], rows.weights, centre)
@@ -64,6 +69,17 @@ class Units(Module):
     def back(self, y: Any) -> Any:
         """Targets in the units of the data."""
         return y * self.target_size + self.target_centre
+
+
+def _tail_factor(rows: Rows, level: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """The fourth root of the kurtosis over that of a normal column; one for a column that does not vary."""
+    total, fourth = rows.weights.sum(), np.zeros(len(size))
+    for low in range(0, rows.num_rows, _BLOCK):
+        z = (rows.X[low : low + _BLOCK] - level) / size
+        z *= z
+        z *= z
+        fourth += rows.weights[low : low + _BLOCK] @ z
+    return np.where(fourth > 0, (fourth / (3 * total)) ** 0.25, 1.0)
 
 
 def _common_size(rows: Rows, level: np.ndarray, size: np.ndarray) -> np.ndarray:

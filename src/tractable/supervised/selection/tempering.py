@@ -41,7 +41,7 @@ class TemperedShares(Module):
     >>> blank.add(held_out, wrong)([[0.9, 0.1]]).round(2).tolist()
     [[0.53, 0.47]]
     >>> blank.add(held_out, right)([[0.9, 0.1]]).round(2).tolist()
-    [[0.98, 0.02]]
+    [[0.99, 0.01]]
     """
 
     base: Float[Values, " k"] = field(about="the probability of each class before a row is seen")
