@@ -189,5 +189,5 @@ def _log(cost: float) -> float:
     return float(np.log(max(cost, np.finfo(float).tiny)))
 
 
-def _words(key: Any, *stream: int) -> Any:
+def _words(key: Any, *stream: Any) -> Any:
     return np.asarray(generator(key, *(int(s) for s in stream)).integers(2**32, size=2), np.uint32)
