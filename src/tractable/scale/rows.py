@@ -9,7 +9,9 @@ Cost.        One pass over the rows for each sum; statistics travel up the tree,
 """
 
 import functools
+import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any, Protocol
 
 import jax
@@ -97,7 +99,16 @@ def _sum(function: Callable, block: Block, *, chunk: int) -> sums.Sum | None:
         return None
     size = min(chunk, bucket_size(block.num_rows))
     rows = jax.tree.map(np.ascontiguousarray, block.rows)
-    return sums.sum_parts(function, chunks(rows, size, block.weights)).as_numpy()
+    kind = (type(getattr(function, "__self__", function)), size, tuple(a.shape[1:] for a in block.arrays))
+    # threads that begin together would each compile the same program: the first goes alone
+    with nullcontext() if kind in _begun else _first:
+        found = sums.sum_parts(function, chunks(rows, size, block.weights)).as_numpy()
+        _begun.add(kind)
+        return found
+
+
+_first = threading.Lock()
+_begun: set[tuple] = set()
 
 
 def _statistics(function: Callable, block: Block) -> Any:
