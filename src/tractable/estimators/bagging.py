@@ -65,7 +65,8 @@ class _Bagging:
         weighted = has_fit_parameter(base, "sample_weight")
         copies, unseen = [], []
         for seed in track(starts.reshape(-1, 2), label="Fitting copies"):
-            drawn, copy = _draw_classes(weights, y, seed[0], least_values), clone(base)
+            drawn = _draw_classes(weights, y, seed[0], least_values)
+            copy: Any = clone(base)
             if "random_state" in copy.get_params():
                 copy.set_params(random_state=int(seed[1] % 2**31))
             unseen.append(np.bincount(group, drawn)[group] == 0)

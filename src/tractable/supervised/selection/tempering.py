@@ -22,7 +22,7 @@ import numpy as np
 from tractable.core.checks import check, namespace
 from tractable.core.module import Module, field
 from tractable.core.rows import Rows, points
-from tractable.core.types import ArrayLike, Float, Scalar, Values
+from tractable.core.types import ArrayLike, Float, Values
 from tractable.core.verdict import Verdict
 
 __all__ = ["TemperedShares"]
@@ -45,7 +45,7 @@ class TemperedShares(Module):
     """
 
     base: Float[Values, " k"] = field(about="the probability of each class before a row is seen")
-    total: Scalar = field(about="the weight of all rows")
+    total: Float[Values, ""] = field(about="the weight of all rows")
     log_likelihood: Float[Values, " m"] = field(show=False)  # of each member, over the rows held out so far
 
     @classmethod
@@ -84,7 +84,7 @@ class TemperedShares(Module):
         table = points(probs, len(self.base), name="probs")
         xp, weights = namespace(self, table), self.weights
         used = range(len(weights)) if xp is not np else np.flatnonzero(weights > np.finfo(float).eps)
-        found = sum(weights[m] * xp.exp(self._log_member(table, m)) for m in used)
+        found: Any = sum(weights[m] * xp.exp(self._log_member(table, int(m))) for m in used)
         return found / found.sum(1, keepdims=True)
 
     @property
