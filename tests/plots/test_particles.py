@@ -58,6 +58,7 @@ def test_stages_show_temperature_and_acceptance():
         jr.normal(jr.key(0), (20,)), jnp.zeros(20), jnp.asarray(0.0), False,
         jnp.array([0.0, 0.01, 0.2, 1.0]), jnp.array([0.5, 0.3, 0.2]),
         stage_ess=jnp.full(3, 0.5), step_sizes=jnp.ones(3), num_ancestors=jnp.array([18, 12, 9]),
+        thin=jnp.ones(3, int), memory=jnp.zeros(3), drift=jnp.zeros(3), tails=jnp.zeros(3),
         group_log_evidences=jnp.zeros(2), num_evaluations=60, code=jnp.asarray(int(Status.converged)),
     )  # fmt: skip
     ax = plot_temperatures(found)
