@@ -154,7 +154,7 @@ class LinearFactors(Module):
         prior = Gaussian(jnp.zeros(self.num_components), jnp.eye(self.num_components))
         return expected - kl(q, prior)
 
-    def e_step(self, rows: Array, weights: Array) -> tuple[FactorStatistics, Scalar]:
+    def e_step(self, rows: Values, weights: Values) -> tuple[FactorStatistics, Scalar]:
         """Expected statistics and log-evidence of rows, which add; NaN is a missing entry."""
         rows, weights = jnp.asarray(rows), jnp.asarray(weights)
         rest = jnp.where(weights[:, None] > 0, rows - self.mean[None], 0.0)

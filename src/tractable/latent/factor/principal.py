@@ -195,7 +195,7 @@ class PrincipalComponents(Module):
         )
         return Verdict(status.ok, kept if status.ok else status.sentence, {"explained": share})
 
-    def e_step(self, rows: Array, weights: Array) -> tuple[Any, Array]:
+    def e_step(self, rows: Values, weights: Values) -> tuple[Any, Array]:
         r"""Sums about the present mean, and $-\frac12\sum_n w_n\|x_n - \tilde x_n\|^2$: both add."""
         rest = jnp.where(weights[:, None] > 0, (rows - self.mean[None]) / self.scale[None], 0.0)
         lost = rest - (rest @ self.components.T) @ self.components
