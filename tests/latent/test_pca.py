@@ -122,7 +122,8 @@ def test_chunks_streams_and_sums_of_moments_are_as_in_memory(tmp_path):
     added = PrincipalComponents.from_moments(moments_of(X[:99], W[:99]) + moments_of(X[99:], W[99:]), 3)
     run = tr.fit(PrincipalComponents.start(6, 3), X, EM(), weights=W, chunk=64)
     assert run.status is Status.converged
-    for found in (streamed, added, run.state):
+    mapped = PrincipalComponents.fit(np.load(tmp_path / "rows.npy", mmap_mode="r"), 3, weights=W)
+    for found in (streamed, added, run.state, mapped):
         np.testing.assert_allclose(found.variances, whole.variances, rtol=1e-9)
         np.testing.assert_allclose(found.components, whole.components, atol=1e-9)
         np.testing.assert_allclose(found.mean, whole.mean, rtol=1e-9, atol=1e-9)

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tractable.core.checks import check, check_count, check_option, namespace
-from tractable.core.chunks import Chunks
+from tractable.core.chunks import Chunks, chunks
 from tractable.core.iterate import Status
 from tractable.core.keys import takes_key
 from tractable.core.linalg import symmetrise
@@ -45,6 +45,7 @@ from tractable.latent.factor.solvers import (
 
 __all__ = ["PrincipalComponents", "VarianceSplit", "moments_from", "num_directions", "split_variance"]
 
+_CHUNK = 1 << 17
 _SOLVERS = ("auto", "eigen", "svd", "power", "randomised")
 
 
@@ -92,6 +93,8 @@ class PrincipalComponents(Module):
         check_option("solver", solver, _SOLVERS)
         options = {"standardise": standardise, "ddof": ddof}
         iteration = {"max_steps": max_steps, "tol": tol}
+        if isinstance(X, np.memmap) and solver in ("auto", "eigen", "power"):
+            X = chunks(X, _CHUNK, weights)  # a table in a file is read once, and never in memory as a whole
         if isinstance(X, Chunks):
             must = "'eigen' or 'power' where rows are streamed"
             check(solver in ("auto", "eigen", "power"), "solver", must, repr(solver))
