@@ -13,13 +13,13 @@ Cost.        $O(nkd)$ per step; `fit` far less after the first.
 References.  MacQueen (1967); Lloyd (1982); Bishop (2006) section 9.1.
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 import numpy as np
 
-from tractable.core.assignment import nearest_centres
-from tractable.core.checks import check, check_count, check_finite, check_option, to_device
+from tractable.core.assignment import group_sums, nearest_centres
+from tractable.core.checks import check, check_count, check_finite, check_option, namespace, to_device
 from tractable.core.host_random import generator
 from tractable.core.iterate import Ended, Status
 from tractable.core.keys import takes_key
@@ -45,6 +45,8 @@ class KMeans(Module):
     >>> sorted(fitted.model.centres.tolist()), fitted.cost
     ([[0.5], [9.5]], 1.0)
     """
+
+    on_host: ClassVar[bool] = True
 
     centres: Float[Array, "k d"] = field(support=real, rank=2)
 
@@ -99,6 +101,8 @@ class KMeans(Module):
 
     def e_step(self, rows: Float[Array, "n d"], weights: Float[Array, " n"]) -> tuple[Statistics, Scalar]:
         """Weights and sums of rows about the centre that they belong to, and minus the cost."""
+        if namespace(self, rows, weights) is np:
+            return self._host_step(np.asarray(rows, float), np.asarray(weights, float))
         labels, squared = self.nearest(rows)
         shares = weights[:, None] * one_hot(labels, self.num_clusters)
         about = shares.T @ (rows - self.centres[labels])
@@ -106,9 +110,16 @@ class KMeans(Module):
 
     def m_step(self, stats: Statistics) -> "KMeans":
         """Centres at the means; one without rows stays."""
-        counts, about = stats
+        counts, about = (jnp.asarray(part) for part in stats)
         safe = jnp.where(counts > 0, counts, 1.0)
         return KMeans(self.centres + about / safe[:, None])
+
+    def _host_step(self, rows: np.ndarray, weights: np.ndarray) -> tuple[Any, Any]:
+        """The same by the fast search, for rows that have values."""
+        centres = np.asarray(self.centres)
+        found = nearest_centres(rows, centres)
+        about = group_sums(rows - centres[found.labels], found.labels, weights, len(centres))
+        return (about[:, -1], about[:, :-1]), np.asarray(-(weights @ found.squared))
 
     def labels(self, X: Any) -> np.ndarray:
         """The nearest centre of each row, of equals the first."""
