@@ -78,7 +78,7 @@ def tractable_variational(online: bool) -> Fit:
 
         def fit(data: Any) -> float:
             corpus, options = data["train"], {"document_prior": ALPHA, "word_prior": ETA}
-            start = LatentDirichletAllocation.seeded(corpus, NUM_TOPICS, key=0, **options)
+            start = LatentDirichletAllocation.random(NUM_TOPICS, NUM_WORDS, key=0, **options)
             if online:
                 run = OnlineTopics().fit(start, corpus.rows, chunk=2000)
             else:

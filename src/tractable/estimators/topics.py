@@ -131,8 +131,8 @@ class LatentDirichletAllocation(Transformer):
 
     def _start(self, corpus: Corpus) -> Model:
         learn = "nothing" if self.learn_priors == "hierarchical" else self.learn_priors
-        return Model.seeded(
-            corpus, self.n_components, key=key_from(self.random_state), learn=learn,
+        return Model.random(
+            self.n_components, corpus.num_words, key=key_from(self.random_state), learn=learn,
             document_prior=self.doc_topic_prior, word_prior=self.topic_word_prior,
         )  # fmt: skip
 

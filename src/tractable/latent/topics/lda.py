@@ -95,8 +95,8 @@ class LatentDirichletAllocation(Module):
     def seeded(
         cls, documents: Any, num_topics: int, *, key: Key, **options: Any
     ) -> "LatentDirichletAllocation":
-        """A start from documents that are far apart (see `starts`), with the options of `random`: better than
-        noise, as a rule."""
+        """A start from documents that are far apart, with the options of `random`: for few topics that differ
+        much; `starts` says what was measured."""
         corpus = as_corpus(documents)
         plain = cls.random(num_topics, corpus.num_words, key=key, **options)
         counts = np.asarray(plain.word_prior) + seeded_counts(corpus, plain.num_topics, key)

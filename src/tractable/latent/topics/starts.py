@@ -1,8 +1,9 @@
 r"""Topics to begin with: documents that are far apart, softened by the words of all.
 
-Why.         Topics that differ only by noise are near a saddle of the bound: fits from there are slow, and
-             often end in a poor maximum. Of six keys on four separate topics, random starts reached the best
-             bound once, these starts five times.
+When.        Few topics that are well apart: on 300 documents of four topics these starts reached the best
+             bound from five of six keys, random ones from one. Not many topics: on 2,000 documents of twenty,
+             random starts ended higher from each of three keys, with a held-out perplexity of 174 to 175, not
+             177 to 189.
 Rule.        k-means++ on the roots of the documents' word shares, whose squared distance is $2 - 2\sum_w
              \sqrt{p_wq_w}$, each document as often as it has words; then $\lambda_k = \eta + \frac{N}{K}\{(1
              - m)\, p_{d_k} + m\,\bar p\}$ with $m = \frac12$.
