@@ -99,10 +99,11 @@ def weigh_moments(rows: Any, shares: Any, centre: Any, full: bool = True) -> Sof
     """The moments of rows of which each component owns the given share `(n, k)`."""
     xp = namespace(rows, shares, centre)
     shares, away = xp.asarray(shares), xp.asarray(rows) - xp.asarray(centre)[None]
-    first = shares.T @ away
-    if not full:
-        return SoftMoments(shares.sum(0), first, shares.T @ away**2)
-    second = xp.stack([(shares[:, k : k + 1] * away).T @ away for k in range(shares.shape[1])])
+    with one_blas_thread(xp is np):  # products of a few columns: several threads only wait for each other
+        first = shares.T @ away
+        if not full:
+            return SoftMoments(shares.sum(0), first, shares.T @ away**2)
+        second = xp.stack([(shares[:, k : k + 1] * away).T @ away for k in range(shares.shape[1])])
     return SoftMoments(shares.sum(0), first, second)
 
 
