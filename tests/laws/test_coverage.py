@@ -24,7 +24,10 @@ REFUSING = {
 OF_COUNTS = {f"{name}Classifier" for name in COUNTS}
 SLACK = 0.04  # what approximations may cost
 SIZES = {(10, 3): 5, (60, 3): 5, (400, 3): 2}  # with the number of seeds
-SMALLER = {"BaggingRegressor": {"n_estimators": 5}, "ForestRegressor": {"n_estimators": 20}}
+SMALLER = {
+    "AdaBoostClassifier": {"n_estimators": 10}, "BaggingRegressor": {"n_estimators": 5},
+    "ForestRegressor": {"n_estimators": 20}, "RotationForestClassifier": {"n_estimators": 5},
+}  # fmt: skip
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
