@@ -98,7 +98,8 @@ def moments_of(rows: np.ndarray, weights: np.ndarray | None = None) -> Moments:
     """
     starts = range(0, len(rows), _STRETCH)
     some = rows[:1024]
-    near = weights is None and bool((np.abs(some.mean(0)) < 0.5 * _NEAR * some.std(0)).all())
+    with np.errstate(all="ignore"):  # what is not finite is far
+        near = weights is None and bool((np.abs(some.mean(0)) < 0.5 * _NEAR * some.std(0)).all())
 
     def part(low: int) -> Moments:
         cut = slice(low, low + _STRETCH)

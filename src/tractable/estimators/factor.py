@@ -65,12 +65,12 @@ class PCA(Transformer):
         if sample_weight is None and (self.solver in ("auto", "eigen", "power")):
             moments, table = self._glance(X)
             if moments is not None:
-                return self._from_moments(moments, num_directions(table))
+                return self._from_moments(moments, table)
         rows = self._features(X, sample_weight, absent="drop")
         streams = self.solver in ("auto", "eigen", "power") and rows.num_rows >= rows.num_columns
         if streams or isinstance(self.n_components, str):
-            return self._from_moments(moments_from(rows), num_directions(rows.X))
-        count, ddof = self._asked(num_directions(rows.X)), self._ddof(float(rows.total))
+            return self._from_moments(moments_from(rows), rows.X)
+        count, ddof = self._asked(rows.X), self._ddof(float(rows.total))
         key = key_from(self.random_state) if self.solver == "randomised" else None
         found: Any = PrincipalComponents.fit(
             rows, count, solver=self.solver, standardise=self.standardise, ddof=ddof, key=key
@@ -83,7 +83,7 @@ class PCA(Transformer):
         rows = self._features(X, sample_weight, reset=before is None, absent="drop")
         found = moments_from(rows)
         self.moments_ = found if before is None else before + found
-        return self._from_moments(self.moments_, self.n_features_in_)
+        return self._from_moments(self.moments_, None)
 
     def transform(self, X) -> np.ndarray:
         """The coordinates of each row, of unit variance where `whiten` says so."""
@@ -121,9 +121,9 @@ class PCA(Transformer):
         fine = np.isfinite(found.scatter).all() and (found.squares > 0).all()
         return (found if fine else None), table
 
-    def _asked(self, most: int) -> int:
+    def _asked(self, table: np.ndarray | None) -> int:
         if not isinstance(self.n_components, Integral):
-            return most
+            return self.n_features_in_ if table is None else num_directions(table)
         count, must = int(self.n_components), f"at most n_features = {self.n_features_in_}"
         check(count <= self.n_features_in_, "n_components", must, count)
         return count
@@ -132,8 +132,8 @@ class PCA(Transformer):
         """Variances are divided by n - 1, as elsewhere in scikit-learn; one row has none."""
         return 1 if total > 1 else 0
 
-    def _from_moments(self, moments: Moments, most: int):
-        count = self._asked(most)
+    def _from_moments(self, moments: Moments, table: np.ndarray | None):
+        count = self._asked(table)
         if self.n_components == "evidence":
             count = max(dimension_evidence(moments).best, 1)
         solver = "power" if self.solver == "power" else "eigen"

@@ -20,7 +20,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tractable.core.checks import as_float, check, check_count, check_finite, has_values, is_concrete
+from tractable.core.checks import (
+    as_float,
+    check,
+    check_count,
+    check_finite,
+    has_values,
+    is_concrete,
+    to_device,
+)
 from tractable.core.chunks import bucket_size, pad_rows
 from tractable.core.description import describe
 from tractable.core.module import Module, field
@@ -99,14 +107,14 @@ class Kernel(Module):
             return compiled_gram(self, x, y)
         wide = None if y is None else pad_rows(y, size=columns)[0]
         table = compiled_gram(self, pad_rows(x, size=rows)[0], wide)
-        return jnp.asarray(np.asarray(table)[:n, :m])
+        return to_device(np.array(np.asarray(table)[:n, :m]))
 
     def diagonal(self, X: ArrayLike) -> Float[Array, " n"]:
         """$k(x_i, x_i)$ for all rows, without the rest of the Gram matrix."""
         x = self._rows("X", X)
         if not has_values((self, x)):
             return compiled_diagonal(self, x)
-        return jnp.asarray(np.asarray(compiled_diagonal(self, pad_rows(x)[0]))[: len(x)])
+        return to_device(np.array(np.asarray(compiled_diagonal(self, pad_rows(x)[0]))[: len(x)]))
 
     def __add__(self, other: Any) -> "Kernel":
         if _is_number(other):
@@ -149,7 +157,7 @@ class Kernel(Module):
         values = np.asarray(rows).reshape(len(rows), -1)  # in NumPy: nothing is compiled
         check_finite(name, values)
         self._check_points(name, values)
-        return jnp.asarray(values)
+        return to_device(values)
 
     def _row(self, name: str, value: ArrayLike) -> Array:
         """One point as a table of one row."""
