@@ -16,7 +16,8 @@ Error.       The particles form groups that are weighed and resampled apart and 
              honest error for waste-free and adaptive runs alike.
              Of $G$ groups with unequal evidences only $g = (\sum Z)^2/\sum Z^2$ count: errors are widened so
              that four of them are as rare as four of a normal law, given a $t$ distribution with $g - 1$
-             degrees of freedom.
+             degrees of freedom. An error is never less than that of as many independent draws: groups that
+             agree by chance say nothing else.
 Verdict.     Particles are trusted if a last, longer stage leaves all means where they were
              (`particles.stages`), if the weights of no stage have a tail so heavy that their variance may not
              exist, and if the groups agree.
@@ -90,9 +91,12 @@ class TemperedParticles(Ended, Annealed):
         if normalised:
             return super().expectation(function, normalised=True)
         groups = self.group_log_evidences
-        found = mean_of_replicates(_group_means(function, self.draws, groups.size), groups)
-        wide = widening(float(effective_sample_size(groups)))
-        return Estimate(found.value, found.standard_error * wide)
+        means, squares = _group_moments(function, self.draws, groups.size)
+        found, second = mean_of_replicates(means, groups), mean_of_replicates(squares, groups)
+        count = float(effective_sample_size(groups))
+        spread = jnp.sqrt(jnp.maximum(second.value - found.value**2, 0.0))
+        least = spread / np.sqrt(count * self.log_weights.size / groups.size)
+        return Estimate(found.value, jnp.maximum(found.standard_error * widening(count), least))
 
     @property
     def verdict(self) -> Verdict:
@@ -269,6 +273,8 @@ def _result(finished: Run, target: TemperedTarget) -> TemperedParticles:
 
 
 @program
-def _group_means(function: Callable, draws: Any, groups: int) -> Array:
-    values = jax.vmap(function)(draws)
-    return values.reshape((groups, -1, *values.shape[1:])).mean(1)
+def _group_moments(function: Callable, draws: Any, groups: int) -> tuple[Array, Array]:
+    """The mean and the mean square of each group."""
+    values = jnp.asarray(jax.vmap(function)(draws), float)
+    each = values.reshape((groups, -1, *values.shape[1:]))
+    return each.mean(1), (each**2).mean(1)
