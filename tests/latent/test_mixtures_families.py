@@ -13,6 +13,7 @@ from tractable.distributions import Bernoulli, Mixture
 from tractable.estimators import BayesianGaussianMixture
 from tractable.estimators import GaussianMixture as Estimator
 from tractable.inference.expectation_maximisation.em import EM
+from tractable.inference.expectation_maximisation.labels import HardEM, MonteCarloEM, StochasticEM
 from tractable.latent.mixtures.discrete import DiscreteMixture
 from tractable.latent.mixtures.gaussian import GaussianMixture
 from tractable.latent.mixtures.regressions import MixtureOfExperts
@@ -213,3 +214,17 @@ def test_the_variational_mixture_finds_the_number_of_components():
     assert set(found.labels_.tolist()) == {0, 1, 2}
     draws, _ = found.sample(200)
     assert np.isfinite(draws).all()
+
+
+def test_hard_and_sampled_labels_stay_near_the_maximum_of_em():
+    X = blobs()
+    start = GaussianMixture.from_rows(jr.key(0), X, 3)
+    best = EM(tol=1e-12).fit(start, X).values[-1]
+    hard = HardEM().fit(start, X).state
+    assert best - 1.0 < hard.log_evidence(X) <= best + 1e-9
+    one, many = (each.fit(start, X, key=jr.key(1)) for each in (StochasticEM(40), MonteCarloEM(40, 200)))
+    late_one, late_many = (np.asarray(run.trace.log_evidence)[-20:].mean() for run in (one, many))
+    assert late_one <= late_many <= best + 1e-9  # two hundred draws are nearly the shares themselves
+    assert best - late_many < 0.05
+    assert best - late_one < 3.0
+    np.testing.assert_allclose(np.asarray(one.trace.counts).sum(1), len(X))

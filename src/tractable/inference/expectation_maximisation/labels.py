@@ -1,8 +1,7 @@
 r"""EM with labels that are chosen or drawn: hard, stochastic and Monte Carlo EM.
 
 E-step.      The posterior of each row's label is replaced by its mode (hard), by one draw (stochastic) or by
-the
-             shares of many draws (Monte Carlo, which tends to EM as their number grows).
+             the shares of many draws (Monte Carlo, which tends to EM as their number grows).
 Contract.    A model with `log_joint(rows)`, of one column per label, and `labelled_stats(rows, shares)`.
 Cost.        One pass over the rows per step, in one compiled program.
 References.  Celeux and Govaert (1992); Celeux and Diebolt (1985); Wei and Tanner (1990).
@@ -111,9 +110,10 @@ def _sampled(algorithm: StochasticEM, model: Any, rows: Array, weights: Array, k
     def step(dynamic, key):
         model = eqx.combine(dynamic, static)
         joint = model.log_joint(rows)
-        stats = model.labelled_stats(rows, weights[:, None] * algorithm._shares(key, joint))
+        shares = weights[:, None] * algorithm._shares(key, joint)
         evidence = weights @ jnp.where(weights > 0, logsumexp(joint, axis=-1), 0.0)
-        return eqx.filter(model.m_step(stats), eqx.is_array), LabelTrace(evidence, stats.components.weight)
+        better = model.m_step(model.labelled_stats(rows, shares))
+        return eqx.filter(better, eqx.is_array), LabelTrace(evidence, shares.sum(0))
 
     found = run(step, dynamic, jr.split(key, algorithm.num_steps))
     return Run(eqx.combine(found.state, static), found.trace, found.num_steps, found.code)

@@ -1,8 +1,7 @@
 r"""EM that does not wait for a whole pass: incremental, block by block, and online, over streams.
 
-Incremental. Each block's old statistics are replaced by new ones and the model is updated at once; the bound
-$Q + H$
-             never falls.
+Incremental. Each block's old statistics are replaced by new ones and the model is updated at once; the
+             bound $Q + H$ never falls.
 Online.      Average statistics $\bar s \leftarrow (1 - \gamma_t)\,\bar s + \gamma_t\, s_t$ with
              $\gamma_t = (t + d)^{-\kappa}$, $\kappa \in (\frac12, 1]$, so that $\sum \gamma_t = \infty$ and
              $\sum \gamma_t^2 < \infty$.
