@@ -186,8 +186,8 @@ def subgradient_path(
     rows = Rows.of(X, y, target="sign")
     first = jnp.zeros(rows.num_columns) if start is None else jnp.asarray(start, float)
     turns = np.arange(num_steps) % rows.num_rows if order is None else np.asarray(order)
-    arrays = (jnp.asarray(array) for array in (rows.X, rows.signs, first, turns, float(step)))
-    return np.asarray(_path(*arrays, batch))
+    table, signs, places = jnp.asarray(rows.X), jnp.asarray(rows.signs), jnp.asarray(turns)
+    return np.asarray(_path(table, signs, first, places, jnp.asarray(float(step)), batch))
 
 
 def mistake_trace(X: ArrayLike, y: ArrayLike, direction: ArrayLike, *, max_epochs: int = 1000) -> np.ndarray:
