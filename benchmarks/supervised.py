@@ -7,27 +7,14 @@ seconds of tractable: above one, tractable is faster. `--quick` leaves out peers
 """
 
 import argparse
-import json
-import subprocess
 import sys
 from collections.abc import Sequence
 
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks._children import measure
 from benchmarks._supervised_child import SLOW, WORKLOADS
-
-
-def measure(workload: str, library: str, limit: float) -> dict:
-    """What a process that fits one workload with one library reports."""
-    command = [sys.executable, "-m", "benchmarks._supervised_child", workload, library]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=limit)
-    except subprocess.TimeoutExpired:
-        return {"verdict": f"over {limit:g} s"}
-    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
-    reason = (done.stderr.strip().splitlines() or ["ended early"])[-1][:60]
-    return json.loads(lines[-1]) if lines else {"verdict": reason}
 
 
 def row(workload: str, library: str, found: dict, ours: dict) -> list[str]:
@@ -54,7 +41,7 @@ def main(options: Sequence[str] = ()) -> None:
         for library in WORKLOADS[workload].fits:
             if chosen.quick and (workload, library) in SLOW:
                 continue
-            found = measure(workload, library, chosen.limit)
+            found = measure("_supervised_child", workload, library, chosen.limit)
             ours = ours or found
             cells = row(workload, library, found, ours)
             table.add_row(*cells)

@@ -193,48 +193,44 @@ class BayesianGaussianMixture(_Mixture):
         used = np.asarray(table.weights) > 0
         rows, weights, _ = distinct_rows(table.X[used], np.asarray(table.weights)[used])
         check(weights.sum() > 0, "sample_weight", "positive for at least one row", "none")
-        k = max(2, min(self.n_components, len(rows)))
-        prior = default_prior(rows, k, weights, constant_spread=1e-6)
-        options: dict[str, Any] = {"tol": float(self.tol), "max_steps": self.max_iter}
-        alpha, key = float(self.weight_concentration_prior), key_from(self.random_state)
-        if self.n_components == 1:  # the second component begins, and stays, without rows
-            start = BayesianMixture.labelled(
-                rows, np.zeros(len(rows), int), Dirichlet(to_device(np.array([alpha, 1e-9]))), prior, weights
-            )
-            run = EM(**options).fit(start, rows, weights=weights)
-        else:
-            run = bayesian_mixture(
-                rows, k, prior_component=prior, key=key, weights=weights, concentration=alpha,
-                num_restarts=self.n_init, **options,
-            )  # fmt: skip
-        self.model_ = found = run.state.reordered(
-            np.argsort(-np.asarray(run.state.expected_counts), kind="stable")
-        )
-        self.n_active_ = found.num_active()
-        used = slice(0, min(self.n_components, k))
-        concentration = np.asarray(found.weights.concentration)[used]
-        self.weights_, self.weight_concentration_ = concentration / concentration.sum(), concentration
-        each = jax.tree.map(lambda leaf: np.asarray(leaf)[used], found.components)
-        self.means_ = np.asarray(each.loc)
-        degrees = np.asarray(each.degrees)
-        self.covariances_ = (
-            np.asarray(each.scale) / degrees[:, None, None]
-        )  # the inverse of the mean precision
-        self.scales_, self.degrees_of_freedom_ = np.asarray(each.scale), degrees
-        self.mean_precision_ = np.asarray(each.mean_scale)
-        self.converged_, self.n_iter_, self.lower_bound_ = (
-            run.status.ok,
-            int(run.num_steps),
-            float(run.values[-1]),
-        )
-        numbers = {"num_active": self.n_active_, "counts": np.asarray(found.expected_counts)}
-        self.verdict_ = Verdict(
-            run.status.ok, f"{run.status.sentence} {self.n_active_} components in use.", numbers
-        )
+        run = self._climb(rows, weights)
+        order = np.argsort(-np.asarray(run.state.expected_counts), kind="stable")
+        self._keep(run.state.reordered(order))
+        self.converged_, self.n_iter_ = run.status.ok, int(run.num_steps)
+        self.lower_bound_ = float(run.values[-1])
+        numbers = {"num_active": self.n_active_, "counts": np.asarray(self.model_.expected_counts)}
+        sentence = f"{run.status.sentence} {self.n_active_} components in use."
+        self.verdict_ = Verdict(run.status.ok, sentence, numbers)
         self.labels_ = self._density().log_joint(table.X).argmax(1)
         if not run.status.ok:
             warnings.warn(self.verdict_.sentence, ConvergenceWarning, stacklevel=2)
         return self
+
+    def _climb(self, rows: np.ndarray, weights: np.ndarray) -> Any:
+        k = max(2, min(self.n_components, len(rows)))
+        prior = default_prior(rows, k, weights, constant_spread=1e-6)
+        options: dict[str, Any] = {"tol": float(self.tol), "max_steps": self.max_iter}
+        alpha = float(self.weight_concentration_prior)
+        if self.n_components == 1:  # the second component begins, and stays, without rows
+            shares = Dirichlet(to_device(np.array([alpha, 1e-9])))
+            start = BayesianMixture.labelled(rows, np.zeros(len(rows), int), shares, prior, weights)
+            return EM(**options).fit(start, rows, weights=weights)
+        return bayesian_mixture(
+            rows, k, prior_component=prior, key=key_from(self.random_state), weights=weights,
+            concentration=alpha, num_restarts=self.n_init, **options,
+        )  # fmt: skip
+
+    def _keep(self, found: BayesianMixture) -> None:
+        """What scikit-learn's users look for."""
+        self.model_, self.n_active_ = found, found.num_active()
+        concentration = np.asarray(found.weights.concentration)[: self.n_components]
+        each = jax.tree.map(lambda leaf: np.asarray(leaf)[: self.n_components], found.components)
+        self.weights_, self.weight_concentration_ = concentration / concentration.sum(), concentration
+        self.means_, self.scales_ = np.asarray(each.loc), np.asarray(each.scale)
+        self.degrees_of_freedom_ = np.asarray(each.degrees)
+        self.mean_precision_ = np.asarray(each.mean_scale)
+        # the inverse of the mean precision
+        self.covariances_ = self.scales_ / self.degrees_of_freedom_[:, None, None]
 
     def _density(self) -> StudentMixture:
         """The density of a new row, all parameters integrated out: a mixture of Student t's."""

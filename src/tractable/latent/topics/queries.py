@@ -76,7 +76,8 @@ def _alike(shares: np.ndarray, which: Any, count: int) -> tuple[np.ndarray, np.n
 
 
 def _top(values: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    order = np.argsort(-np.nan_to_num(values, nan=-np.inf), kind="stable")[:count]
+    # what has no value (a document without words) comes last
+    order = np.argsort(np.where(np.isnan(values), np.inf, -values), kind="stable")[:count]
     return order, values[order]
 
 
