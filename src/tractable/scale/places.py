@@ -5,14 +5,17 @@ Pass.        $\bigoplus_p f(\text{block}_p)$: `leaf` of each block where the blo
              neither on the number of workers nor on who is done first, not by a bit.
 Broadcast.   What a pass needs is sent once to each worker: its arrays every time, its structure (classes,
              options, functions) only where that has changed, so that a worker compiles once.
-Loss.        Dask computes again what a lost worker held. What cannot be computed again (the broadcast) is
-             sent again: the pass is repeated, at most `RETRIES` times.
+Loss.        Dask computes again what a lost worker held; what was sent is the answer of a task too, which
+             the scheduler can give again (data that a client scatters cannot be, and a worker that dies
+             while it is sent leaves the client waiting for ever). Where that fails, as when a task was tried
+             on too many workers that died, the pass is repeated, at most `RETRIES` times.
 Cost.        For $P$ partitions $P + P/(f - 1)$ tasks of about a millisecond of the scheduler each.
 """
 
 import functools
 import math
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -26,7 +29,7 @@ from tractable.scale.partitions import required
 
 __all__ = ["RETRIES", "Cluster", "Place", "Threads", "place_of"]
 
-RETRIES = 5  # of a pass whose broadcast was lost with all workers that held it
+RETRIES = 5  # of a pass that failed because workers went
 
 Leaf = Callable[[Callable, Any], Any]
 Join = Callable[[list], Any]
@@ -88,7 +91,7 @@ class Cluster(Place):
 
     def map(self, function, items, shared=None):
         def work() -> list:
-            (sent,) = self.client.scatter([shared], broadcast=True, hash=False)
+            sent = self._send(shared)
             futures = self.client.map(function, list(items), shared=sent, pure=False)
             return self._answer(futures)
 
@@ -101,9 +104,9 @@ class Cluster(Place):
     def _pass(self, leaf: Leaf, function: Callable, blocks: list, join: Join, fan_in: int) -> Any:
         structure, arrays = _taken_apart(function)
         if self._structure is None or not structure.is_same(self._structure):
-            (self._sent,) = self.client.scatter([structure], broadcast=True, hash=False)
+            self._sent = self._send(structure)
             self._structure = structure
-        (numbers,) = self.client.scatter([arrays], broadcast=True, hash=False)
+        numbers = self._send(arrays)
         work = functools.partial(_leaf, leaf)
         if blocks and hasattr(blocks[0], "dask"):  # not held: read again in every pass
             first = required("dask").delayed(work, pure=False)
@@ -113,6 +116,12 @@ class Cluster(Place):
         level = self.client.map(work, blocks, structure=self._sent, numbers=numbers, pure=False)
         joined = functools.partial(self.client.submit, join, pure=False)
         return self._answer(_tree(level, joined, fan_in))
+
+    def _send(self, value: Any) -> Any:
+        """A value that workers hand to each other, each of them once."""
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Sending large graph")  # parameters may be large
+            return self.client.submit(_Held(value), pure=False)
 
     def _answer(self, futures: Any) -> Any:
         try:
@@ -164,6 +173,16 @@ def _tree(level: list, join: Callable[[list], Any], fan_in: int) -> Any:
 
 def _leaf(leaf: Leaf, block: Any, *, structure: "_Structure", numbers: tuple) -> Any:
     return leaf(structure.whole(numbers), block)
+
+
+class _Held:
+    """A task that gives what it holds; Dask does not look into it."""
+
+    def __init__(self, value: Any):
+        self.value = value
+
+    def __call__(self) -> Any:
+        return self.value
 
 
 class _Gap(NamedTuple):

@@ -43,8 +43,8 @@ def best_of(
 ) -> DistributedRun:
     """`inference.best_of` with a start on each worker: the run whose last objective is highest.
 
-    Rows in memory go to every worker once. Rows in a Dask collection stay where they are, and the starts are
-    fitted one after another, each by all workers.
+    Rows in memory go through the scheduler to every worker, once. Rows in a Dask collection stay where they
+    are, and the starts are fitted one after another, each by all workers.
     """
     check(len(starts) > 0, "starts", "at least one model", "none")
     if is_collection(data):
