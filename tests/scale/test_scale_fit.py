@@ -57,7 +57,7 @@ def test_weights_count_rows():
 
 
 def test_priors_come_along_and_rows_that_are_here_are_fitted_here():
-    pseudo = START.e_step(BLOBS[:10], jnp.ones(10))[0]
+    pseudo = START.e_step(jnp.asarray(BLOBS[:10]), jnp.ones(10))[0]
     prior = WithPrior(START, pseudo)
     here = tr.scale.fit(prior, BLOBS, EM(max_steps=4), chunk=128)
     there = tr.scale.fit(prior, _cut(BLOBS), EM(max_steps=4), chunk=128)

@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import jax.random as jr
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets
@@ -92,6 +93,7 @@ def _logistic(estimator: Any, rows: DistributedRows) -> None:
         model = softmax_regression(coded, num_classes=count, **options)
         estimator.coef_, estimator.intercept_ = np.asarray(model.coefficients), np.asarray(model.intercepts)
     estimator.model_, estimator.n_iter_ = model, max(1, int(model.num_steps))
+    _calibrate(estimator, rows)
 
 
 def _linear(estimator: Any, rows: DistributedRows) -> None:
@@ -110,7 +112,7 @@ def _components(estimator: Any, rows: DistributedRows) -> None:
     known = estimator.solver in ("auto", "eigen", "power")
     check(known, "solver", "'auto', 'eigen' or 'power' on Dask input", repr(estimator.solver))
     estimator.moments_ = None
-    estimator._from_moments(moments(rows), estimator.n_features_in_)
+    estimator._from_moments(moments(rows), None)
 
 
 def _factors(estimator: Any, rows: DistributedRows) -> None:
@@ -144,10 +146,10 @@ def _gaussian_mixture(estimator: Any, rows: DistributedRows) -> None:
 
     sample, key = _sample(rows, gaps=True), key_from(estimator.random_state)
     algorithm = EM(float(estimator.tol), estimator.max_iter)
-    runs = []
-    for i in range(estimator.n_init):
+    keys, runs = jr.split(key, estimator.n_init) if estimator.n_init > 1 else [key], []
+    for own in keys:
         start = GaussianMixture.from_rows(
-            _key(key, i, estimator.n_init), sample.X, estimator.n_components,
+            own, sample.X, estimator.n_components,
             _SHAPES[estimator.covariance_type], weights=sample.weights, floor=estimator.floor,
             rank=estimator.rank, seeding=estimator.init_params,
         )  # fmt: skip
@@ -208,6 +210,10 @@ def _labels(X: Any, y: Any, weights: Any) -> np.ndarray:
     return np.unique(np.asarray(y)[used])
 
 
+def _counts(classes: np.ndarray, X: Any, y: Any, weights: Any) -> np.ndarray:
+    return np.bincount(np.searchsorted(classes, y), weights, len(classes))
+
+
 def _class_model(estimator: Any, X: Any, y: Any, weights: Any) -> Any:
     return estimator._model_of(_class_rows(estimator, X, y, weights))
 
@@ -231,7 +237,7 @@ def _calibrate(estimator: Any, rows: DistributedRows) -> None:
         return
     from tractable.supervised.selection.tempering import TemperedShares
 
-    counts = np.asarray(estimator.model_.class_weights)
+    counts = rows.fold(functools.partial(_counts, estimator.classes_))
     shares = estimator._shares(estimator.model_, some)
     estimator.calibration_ = TemperedShares.of(counts).add(shares, some.y, some.weights)
 
@@ -252,9 +258,3 @@ def _some(most: int, *arrays: Any) -> tuple:
 def _stacked(first: tuple, second: tuple) -> tuple:
     joined = (np.concatenate(pair) for pair in zip(first[:-1], second[:-1]))
     return (*joined, first[-1] and second[-1])
-
-
-def _key(key: Any, index: int, count: int) -> Any:
-    import jax.random as jr
-
-    return jr.split(key, count)[index] if count > 1 else key

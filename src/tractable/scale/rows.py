@@ -12,7 +12,7 @@ import functools
 import threading
 from collections.abc import Callable
 from contextlib import nullcontext
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 import numpy as np
@@ -26,6 +26,7 @@ from tractable.scale.places import Place, place_of
 __all__ = ["DistributedRows", "Foldable"]
 
 
+@runtime_checkable
 class Foldable(Protocol):
     """Rows whose statistics can be joined, partition by partition."""
 

@@ -28,14 +28,14 @@ from tractable.core.numerics import one_hot
 from tractable.core.rows import Rows, points
 from tractable.core.seeding import far_apart, usual_trials
 from tractable.core.support import real
-from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
+from tractable.core.types import Array, ArrayLike, Float, Key, Values
 from tractable.core.verdict import Verdict
 from tractable.latent.kmeans.lloyd import Path, lloyd
 
 __all__ = ["Clustering", "KMeans", "clustering", "start_centres"]
 
 _STARTS = ("k-means++", "rows", "box", "farthest")
-Statistics = tuple[Float[Array, " k"], Float[Array, "k d"]]
+Statistics = tuple[Values, Values]
 
 
 class KMeans(Module):
@@ -99,7 +99,7 @@ class KMeans(Module):
         labels = jnp.argmin((c**2).sum(1)[None] / 2 - x @ c.T, axis=1)
         return labels, ((x - c[labels]) ** 2).sum(1)
 
-    def e_step(self, rows: Float[Array, "n d"], weights: Float[Array, " n"]) -> tuple[Statistics, Scalar]:
+    def e_step(self, rows: Values, weights: Values) -> tuple[Statistics, Any]:
         """Weights and sums of rows about the centre that they belong to, and minus the cost."""
         if namespace(self, rows, weights) is np:
             return self._host_step(np.asarray(rows, float), np.asarray(weights, float))
