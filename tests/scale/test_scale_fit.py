@@ -213,3 +213,12 @@ def test_restarts_and_folds_in_threads():
     one, two = (f(mean, IRIS, IRIS[:, 3], KFold(3)) for f in (tr.scale.cross_validate, cross_validate))
     np.testing.assert_array_equal(one.losses, two.losses)
     np.testing.assert_array_equal(one.train_losses, two.train_losses)
+
+
+def test_topics_of_documents_in_partitions_are_those_of_all_documents():
+    corpus = tr.latent.simulate_corpus(60, num_topics=3, num_words=30, key=0).corpus
+    start = tr.latent.LatentDirichletAllocation.random(3, corpus.num_words, key=1)
+    memory = EM(tol=0.0, max_steps=4).fit(start, corpus.rows)
+    spread = tr.scale.fit(start, _cut(*corpus.rows, rows=17), EM(tol=0.0, max_steps=4))
+    np.testing.assert_allclose(spread.values, memory.values, rtol=1e-9)
+    np.testing.assert_allclose(spread.state.topics, memory.state.topics, rtol=1e-6)
