@@ -175,7 +175,7 @@ class LinearFactors(Module):
         """`function(model, rows)` of padded rows, so that another number of them compiles nothing."""
         x = points(X, self.dim, gaps=True)
         if not has_values((self, x)):
-            return function(self, x)
+            return function(self, jnp.asarray(x))
         padded, _ = pad_rows(x)
         return jax.tree.map(lambda leaf: np.asarray(leaf)[: len(x)], _apply(function, self, padded))
 
