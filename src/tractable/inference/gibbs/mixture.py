@@ -21,9 +21,11 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from tractable.core.checks import as_float, check, check_count, check_entries, check_finite
+from tractable.core.assignment import nearest_centres
+from tractable.core.checks import as_float, check, check_count, check_entries, check_finite, has_values
 from tractable.core.linalg import psd_factor
 from tractable.core.numerics import log_gamma, one_hot
+from tractable.core.seeding import far_apart
 from tractable.core.types import Array, ArrayLike, Float, Int, Key, PyTree, Scalar
 from tractable.distributions.conjugate import log_evidence, posterior, predictive
 from tractable.distributions.gaussian import Gaussian
@@ -32,7 +34,7 @@ from tractable.distributions.multivariate import Dirichlet
 from tractable.distributions.normal_priors import NormalInverseWishart
 from tractable.inference.gibbs import loops
 from tractable.inference.samplers.sampler import ChainState, Info, LogDensity, Sampler
-from tractable.inference.variational.cavi_mixture import BayesianMixture, default_prior
+from tractable.inference.variational.cavi_mixture import default_prior
 
 __all__ = ["CollapsedMixtureGibbs", "MixtureGibbs", "MixtureState", "label_predictive"]
 
@@ -97,13 +99,18 @@ class _MixtureSampler(Sampler):
         return Mixture(label_predictive(self.counts(labels), self.concentration), each)
 
     def start_labels(self, key: Key) -> Int[Array, " n"]:
-        """Labels by the nearest of points that are far apart."""
-        weights = Dirichlet(self.concentration) if self.num_components > 1 else None
-        if weights is None:
-            return jnp.zeros(self.rows.shape[0], int)
-        return (
-            BayesianMixture.start(key, self.rows, weights, self.prior).responsibilities(self.rows).argmax(1)
-        )
+        """Labels by the nearest of points that are far apart; chosen on the host, also for a traced key."""
+        shape = jax.ShapeDtypeStruct(self.rows.shape[:1], jnp.result_type(int))
+
+        def nearest(words: Any, rows: Any) -> np.ndarray:
+            xs = np.asarray(rows)
+            seeds = xs[np.asarray(far_apart(np.asarray(words), xs, self.num_components))]
+            return nearest_centres(xs, seeds).labels.astype(shape.dtype)
+
+        words = jr.key_data(key)
+        if has_values((words, self.rows)):
+            return jnp.asarray(nearest(words, self.rows))
+        return jax.pure_callback(nearest, shape, words, self.rows, vmap_method="sequential")
 
     def _log_labels(self, labels: Array) -> Scalar:
         r"""$\log P(z)$ with the weights integrated out."""
