@@ -125,7 +125,7 @@ def choose_components(
     return ComponentChoice(np.array(numbers), np.array([fit.bic for fit in fits]), fits)
 
 
-def climb(start: Any, rows: Any, weights: Any, algorithm: Any) -> tuple[GaussianMixture, Run]:
+def climb(start: Any, rows: Any, weights: Any, algorithm: Any) -> tuple[Any, Run]:
     """The fitted mixture (without the prior that may wrap it), and the run; Ctrl-C is raised."""
     run = algorithm.fit(start, rows, weights=weights)
     if run.status is Status.interrupted:
