@@ -138,12 +138,12 @@ def _fits(
     found: dict[int, tuple[str, MixedFit]] = {}
     since = 0
     for k in track(tried, label="Numbers of clusters"):
-        key = jr.fold_in(jr.key(seed), k)
+        keys = iter(jr.split(jr.fold_in(jr.key(seed), k), len(shapes) + 1))
 
-        def fitted(shape: str, count: int, key: Any = key, k: int = k) -> tuple[str, MixedFit]:
+        def fitted(shape: str, count: int, keys: Any = keys, k: int = k) -> tuple[str, MixedFit]:
             algorithm = EM(tol=1e-6, max_steps=300)
             return shape, mixed_mixture(
-                rows, k, key=key, covariance=shape, num_starts=count, algorithm=algorithm
+                rows, k, key=next(keys), covariance=shape, num_starts=count, algorithm=algorithm
             )
 
         each = min((fitted(shape, 1) for shape in shapes), key=_rank)
