@@ -110,7 +110,7 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     return f"<table><tr>{top}</tr>{body}</table>"
 
 
-def _picture(draw: Callable, size: tuple[float, float]) -> str:
+def _picture(draw: Callable, size: tuple[float | int, float | int]) -> str:
     figure, ax = plt.subplots(figsize=size, layout="constrained")
     draw(ax)
     file = io.BytesIO()
