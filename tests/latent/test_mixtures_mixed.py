@@ -83,7 +83,7 @@ def test_numbers_alone_are_a_gaussian_mixture_and_categories_alone_a_latent_clas
     X = iris().features
     mixed = mixed_mixture((X, np.zeros((150, 0))), 2, key=jr.key(0))
     alone = gaussian_mixture(X, 2, key=jr.key(0))
-    assert mixed.bic == pytest.approx(574.0178322698165, abs=0.01)  # mclust's VVV with two components
+    assert mixed.bic == pytest.approx(574.0178322698165, abs=0.01)  # as found here once: a guard
     assert mixed.bic == pytest.approx(alone.bic, abs=0.01)
     fit = mixed_mixture((EMPTY, CODES), 2, key=jr.key(1))
     table = fit.state.categories
