@@ -43,7 +43,7 @@ def mean_of(found, rows):
 def test_rows_are_checked_once(name, monkeypatch):
     posterior, y, target, width = MODELS[name]
     table, checked = X[:, :width], []
-    original = core_rows._check_entries
+    original = core_rows.check_table
 
     def counted(name, *rest):
         checked.append(name)
@@ -51,7 +51,7 @@ def test_rows_are_checked_once(name, monkeypatch):
 
     prepared = Rows.of(table, y, target=target)
     new = Rows.of(table[:3])
-    monkeypatch.setattr(core_rows, "_check_entries", counted)
+    monkeypatch.setattr(core_rows, "check_table", counted)
     found = posterior(prepared)
     mean = mean_of(found, new)
     assert checked == []  # what is checked passes through

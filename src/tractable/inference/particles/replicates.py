@@ -66,6 +66,6 @@ def widening(count: float | int) -> float:
     """By how much to widen an error from so many replicates, so that four are as rare as for a normal law.
 
     >>> round(widening(20), 2), round(widening(10), 2)
-    (1.27, 1.74)
+    (1.28, 1.75)
     """
     return float(-stdtrit(max(count - 1, 1.0), ndtr(-_MOST_ERRORS))) / _MOST_ERRORS

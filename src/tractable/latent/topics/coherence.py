@@ -34,7 +34,7 @@ def coherence(topics: Any, documents: Any, *, measure: str = "npmi", count: int 
     NaN where a top word is in none of the documents (UMass): take the documents that were fitted.
 
     >>> apart = np.array([[1, 1, 0, 0], [2, 1, 0, 0], [0, 0, 1, 1]])
-    >>> coherence(np.array([[0.5, 0.4, 0.1, 0.0], [0.4, 0.0, 0.5, 0.1]]), apart, count=2).tolist()
+    >>> coherence(np.array([[0.5, 0.4, 0.1, 0.0], [0.4, 0.0, 0.5, 0.1]]), apart, count=2).round(9).tolist()
     [1.0, -1.0]
     """
     check_option("measure", measure, ("npmi", "umass"))

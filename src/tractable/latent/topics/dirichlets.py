@@ -46,7 +46,7 @@ def learn_from_counts(
 
     >>> counts = np.array([[4.0, 0.0], [3.0, 1.0], [0.0, 4.0]])
     >>> learn_from_counts(np.ones(2), counts, num_steps=200).round(3).tolist()
-    [0.805, 0.562]
+    [0.309, 0.262]
     """
     alpha, lengths = np.array(concentration, float), counts.sum(-1)
     for _ in range(num_steps):
