@@ -14,6 +14,7 @@ from tractable import messages as messages
 from tractable import optim as optim
 from tractable import plots as plots
 from tractable import scale as scale
+from tractable import statespace as statespace
 from tractable import supervised as supervised
 from tractable._version import __version__ as __version__
 from tractable.core.storage import load as load
