@@ -75,6 +75,11 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker(pytest.mark.thorough)
 
 
+def pytest_runtest_setup(item):
+    if _CHECKED and item.get_closest_marker("plain") is not None:
+        pytest.skip("runs without run-time checks")
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item, nextitem):
     """With `TRACTABLE_MEASURE` set to a folder, write what each test costs there."""

@@ -10,6 +10,7 @@ ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = sorted(path.name for path in (ROOT / "examples").glob("*.py"))
 
 
+@pytest.mark.plain
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_example_runs_to_its_assertions(name, tmp_path, monkeypatch):
     path = ROOT / "examples" / name

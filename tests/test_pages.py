@@ -10,6 +10,7 @@ PAGES = sorted(str(path.relative_to(ROOT)) for path in [ROOT / "README.md", *(RO
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
+@pytest.mark.plain
 @pytest.mark.parametrize("page", PAGES)
 def test_code_on_the_page_runs(page, tmp_path, monkeypatch):
     blocks = BLOCK.findall((ROOT / page).read_text())

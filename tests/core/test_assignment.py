@@ -39,7 +39,7 @@ def test_ties_go_to_the_lower_index_and_copies_are_at_zero():
 def test_spans_and_threads_change_nothing(monkeypatch):
     rows = np.random.default_rng(1).normal(size=(3000, 4))
     wanted = nearest_centres(rows, rows[:20])
-    monkeypatch.setattr(assignment, "_SPAN", 256)
+    monkeypatch.setattr(assignment, "SPAN", 256)
     monkeypatch.setattr(assignment, "_CELLS", 1)
     for one, two in zip(wanted, nearest_centres(rows, rows[:20])):
         np.testing.assert_allclose(one, two, rtol=1e-5, atol=1e-4)  # the bound is one of single precision

@@ -68,6 +68,7 @@ def test_there_is_one_per_family():
 SMALLER = {name: {"n_estimators": 10} for name in ("AdaBoostClassifier", "RotationForestClassifier")}
 
 
+@pytest.mark.plain
 @every
 def test_scikit_learn_contract(name):
     made = ESTIMATORS[name](**SMALLER.get(name, {}))

@@ -46,6 +46,7 @@ def allowance(found, share: float, seeds: int) -> float:
     return SLACK + 3 * max(found.error, np.sqrt(share * (1 - share) / (seeds * NEW)))
 
 
+@pytest.mark.plain
 @pytest.mark.parametrize("name", REGRESSORS)
 def test_intervals_hold(name):
     cells = [(truth, size, seeds) for size, seeds in sizes(name).items() for truth in TRUTHS]
@@ -58,6 +59,7 @@ def test_intervals_hold(name):
         assert found.gap <= allowance(found, LEVEL, seeds), (truth, size, found)
 
 
+@pytest.mark.plain
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_classes_are_as_frequent_as_promised(name):
     """Nothing promises more than the base rate does beyond what it holds, or loses against it; with 400 rows
@@ -72,6 +74,7 @@ def test_classes_are_as_frequent_as_promised(name):
             assert size != (400, 3) or found.gap >= -extra, (truth, size, found)
 
 
+@pytest.mark.plain
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_units_do_not_matter(name):
     if name in OF_COUNTS:

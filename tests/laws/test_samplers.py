@@ -272,6 +272,7 @@ def test_ranks_of_ensembles(case):
     assert found.verdict.ok, found
 
 
+@pytest.mark.plain
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_joint_distribution_at_length(case):
@@ -280,6 +281,7 @@ def test_joint_distribution_at_length(case):
     assert np.abs(found.z_scores).max() < 4
 
 
+@pytest.mark.plain
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES + REPLICAS, ids=str)
 def test_ranks_at_length(case):
@@ -289,6 +291,7 @@ def test_ranks_at_length(case):
     assert found.verdict.ok, found
 
 
+@pytest.mark.plain
 @pytest.mark.slow
 @pytest.mark.parametrize("case", ENSEMBLES, ids=str)
 def test_ranks_of_ensembles_at_length(case):

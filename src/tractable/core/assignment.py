@@ -21,6 +21,7 @@ from tractable.core.blas import one_blas_thread
 from tractable.core.interrupts import in_threads
 
 __all__ = [
+    "SPAN",
     "Centres",
     "Nearest",
     "block_rows",
@@ -32,7 +33,7 @@ __all__ = [
 ]
 
 _CELLS = 1 << 18  # entries of a table of scores that stays in the cache
-_SPAN = 1 << 16  # rows per piece of work: the order of sums depends on their number, not on the threads
+SPAN = 1 << 16  # rows per piece of work: the order of sums depends on their number, not on the threads
 _DIRECT = 1 << 20  # numbers in a table of differences
 _SMALLEST, _LARGEST = 1e-15, 1e15  # sizes whose squares single precision holds
 _MOST_COLUMNS = 4096  # beyond, the bound on the error of single precision says little
@@ -119,11 +120,10 @@ def nearest_centres(rows: Any, centres: Any, origin: Any = None) -> Nearest:
 
 def in_spans(work: Callable[[slice], Any], num_rows: int, row_work: float | int = 1e3) -> list[Any]:
     """`work` of each span of rows, in order, computed in threads where there is much of it."""
-    spans = [slice(low, min(low + _SPAN, num_rows)) for low in range(0, num_rows, _SPAN)]
-    if len(spans) == 1:
-        return [work(span) for span in spans]
+    spans = [slice(low, min(low + SPAN, num_rows)) for low in range(0, num_rows, SPAN)]
+    many = len(spans) > 1 and num_rows * row_work > 1e7
     with one_blas_thread():
-        return list(in_threads(work, spans) if num_rows * row_work > 1e7 else map(work, spans))
+        return list(in_threads(work, spans) if many else map(work, spans))
 
 
 def block_rows(num_centres: int) -> int:

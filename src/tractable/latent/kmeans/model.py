@@ -13,14 +13,17 @@ Cost.        $O(nkd)$ per step; `fit` far less after the first.
 References.  MacQueen (1967); Lloyd (1982); Bishop (2006) section 9.1.
 """
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import jax.numpy as jnp
 import numpy as np
 
-from tractable.core.assignment import group_sums, nearest_centres
+from tractable.core.assignment import SPAN, group_sums, nearest_centres
+from tractable.core.blas import one_blas_thread
 from tractable.core.checks import check, check_count, check_finite, check_option, namespace, to_device
 from tractable.core.host_random import generator
+from tractable.core.interrupts import in_threads
 from tractable.core.iterate import Ended, Status
 from tractable.core.keys import takes_key
 from tractable.core.module import HostResult, Module, field
@@ -76,15 +79,16 @@ class KMeans(Module):
         k = _count(rows, num_clusters, given)
         num_starts = 1 if given is not None else check_count("num_starts", num_starts)
         check(tol >= 0, "tol", "zero or positive", tol)
-        paths: list[Path] = []
-        for index in range(num_starts):
+        steps, held = check_count("max_steps", max_steps), rows.weights if rows.is_weighted else None
+
+        def climb(index: int) -> Path:
             own = np.asarray(generator(key, index).integers(2**32, size=2), np.uint32)
             begin = given
             if begin is None:
                 begin = start_centres(own, rows, k, start=start, power=power, trials=trials)
-            steps = check_count("max_steps", max_steps)
-            held = rows.weights if rows.is_weighted else None
-            paths.append(lloyd(rows.X, held, begin, max_steps=steps, tol=tol, progress=progress))
+            return lloyd(rows.X, held, begin, max_steps=steps, tol=tol, progress=progress)
+
+        paths = _each_start(climb, num_starts, rows.num_rows)
         best = min(paths, key=lambda path: path.cost)
         return clustering(best, rows, np.array([path.cost for path in paths]), X, weights)
 
@@ -198,6 +202,14 @@ def start_centres(
     power = {"rows": 0.0, "farthest": np.inf}.get(start, power)
     trials = usual_trials(k) if trials is None else trials
     return rows.X[far_apart(key, rows.X, k, weights=rows.weights, power=power, trials=trials)]
+
+
+def _each_start(climb: Callable[[int], Path], num_starts: int, num_rows: int) -> list[Path]:
+    """Starts side by side where the rows of one are too few to be shared among threads."""
+    if num_rows > SPAN:
+        return [climb(index) for index in range(num_starts)]
+    with one_blas_thread():
+        return list(in_threads(climb, range(num_starts)))
 
 
 def _count(rows: Rows, num_clusters: int | None, given: np.ndarray | None) -> int:

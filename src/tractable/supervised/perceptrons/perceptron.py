@@ -77,8 +77,13 @@ class Perceptron(Ended, Module):
         check(w.shape == table.shape[1:], "start", f"a vector of length {table.shape[1]}", f"shape {w.shape}")
         from tractable.supervised.perceptrons.loops import epoch  # numba, then what it compiles
 
-        late, orders = np.zeros(w.size), _orders(rows, max_epochs, key)
-        each = (epoch(table, rows.signs, rows.weights, order, w, late, before) for order, before in orders)
+        late, orders, signs, weighed = (
+            np.zeros(w.size),
+            _orders(rows, max_epochs, key),
+            rows.signs,
+            rows.weights,
+        )
+        each = (epoch(table, signs, weighed, order, w, late, before) for order, before in orders)
         mistakes = _until_none(each)
         mean = w - late / (len(mistakes) * np.count_nonzero(rows.weights))
         plane, offset = (w[:-1], float(w[-1])) if bias else (w, 0.0)
@@ -133,11 +138,11 @@ class KernelPerceptron(Ended, Module):
         from tractable.supervised.perceptrons.loops import kernel_epoch  # numba, then what it compiles
 
         table, (counts, decisions) = kernel_matrix(kernel, rows.X), np.zeros((2, rows.num_rows))
-        orders = _orders(rows, max_epochs, key)
+        orders, signs, weighed = _orders(rows, max_epochs, key), rows.signs, rows.weights
         mistakes = _until_none(
-            kernel_epoch(table, rows.signs, rows.weights, order, counts, decisions) for order, _ in orders
+            kernel_epoch(table, signs, weighed, order, counts, decisions) for order, _ in orders
         )
-        return cls(kernel, rows.X, counts * rows.signs, mistakes, int(_status(mistakes)))
+        return cls(kernel, rows.X, counts * signs, mistakes, int(_status(mistakes)))
 
     @property
     def counts(self) -> Values:
