@@ -5,23 +5,29 @@ Validity.    $p$ is stationary if $T p = p$, for which detailed balance $T_{x'x}
              but not necessary. From every start $T^t p_0 \to p$ if moreover one set of states is reached from
              everywhere and never left, and no period divides the returns. One stationary distribution alone
              is not enough: a chain that alternates between two states has one, and never settles.
+Home.        The algebra is that of `finite_analysis`, for rows in place of columns, on the host.
 Cost.        $O(n^3)$ for $n$ states.
-References.  Levin, Peres and Wilmer (2009), chapters 1 and 4; Grassmann, Taksar and Heyman (1985).
+References.  Levin, Peres and Wilmer (2009), chapters 1 and 4.
 """
 
-import math
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.sparse.csgraph import connected_components, shortest_path
 
-from tractable.core.checks import check, check_count, check_shape, is_concrete
-from tractable.core.iterate import run
+from tractable.core.checks import check, check_count, check_shape, is_concrete, to_device
 from tractable.core.module import Module, field
 from tractable.core.types import Array, ArrayLike, Float, Scalar
 from tractable.core.verdict import Verdict
+from tractable.inference.chains.finite_analysis import (
+    chain_period,
+    communicating_classes,
+    distance_path,
+    eliminate,
+    stationary_of,
+    steps_until_near,
+)
 from tractable.inference.chains.finite_kernels import (
     as_transitions,
     as_weights,
@@ -35,8 +41,6 @@ __all__ = [
     "is_irreducible", "metropolis_matrix", "mixing_time", "period", "return_times", "stationary",
     "stationary_error", "total_variation_path",
 ]  # fmt: skip
-
-_BITS = 40  # mixing times are looked for up to 2^40 steps
 
 
 class KernelReport(Module):
@@ -85,7 +89,7 @@ def stationary_error(matrix: ArrayLike, target: ArrayLike) -> Scalar:
 
 def is_irreducible(matrix: ArrayLike) -> bool:
     """Whether every state can reach every other."""
-    return connected_components(_steps(matrix), connection="strong")[0] == 1
+    return len(communicating_classes(_steps(matrix)).closed) == 1
 
 
 def period(matrix: ArrayLike) -> int:
@@ -94,8 +98,7 @@ def period(matrix: ArrayLike) -> int:
     Of several closed classes (sets that are never left), the least common multiple of their periods; states
     that are left for good do not count.
     """
-    steps = _steps(matrix)
-    return math.lcm(*(_class_period(steps[np.ix_(states, states)]) for states in _closed_classes(steps)))
+    return chain_period(_steps(matrix))
 
 
 def is_aperiodic(matrix: ArrayLike) -> bool:
@@ -115,13 +118,11 @@ def stationary(matrix: ArrayLike) -> Float[Array, " n"]:
     t = as_transitions("matrix", matrix)
     if not is_concrete(t):
         return _stationary(t)
-    classes = _closed_classes(_steps(t))
+    classes = communicating_classes(_steps(t)).closed_members
     got = f"{len(classes)}, of sizes {[len(states) for states in classes]}"
     fix = "Each closed class has its own stationary distribution: ask for one of them."
     check(len(classes) == 1, "matrix", "a chain with one closed class", got, fix)
-    # elimination ends at the first state, which must be one that is always come back to
-    order = np.concatenate([classes[0], np.setdiff1d(np.arange(len(t)), classes[0])])
-    return jnp.zeros(len(t), t.dtype).at[order].set(_stationary(t[np.ix_(order, order)]))
+    return to_device(stationary_of(np.asarray(t, float).T, classes[0]).astype(t.dtype))
 
 
 def return_times(matrix: ArrayLike) -> Float[Array, " n"]:
@@ -138,10 +139,9 @@ def total_variation_path(
     """
     t = as_transitions("matrix", matrix)
     p = stationary(t) if target is None else _as_distribution("target", target, t)
-    columns = jnp.eye(len(t)) if start is None else _as_distribution("start", start, t)[:, None]
+    starts = np.eye(len(t)) if start is None else np.asarray(_as_distribution("start", start, t))[None, :]
     num_steps = check_count("num_steps", num_steps, 0)
-    path = run(lambda ps, _: (t @ ps, _distance(t @ ps, p)), columns, num_steps=num_steps).trace
-    return jnp.concatenate([_distance(columns, p)[None], path])
+    return to_device(distance_path(np.asarray(t).T, starts, np.asarray(p), num_steps))
 
 
 def mixing_time(matrix: ArrayLike, tol: float = 0.25) -> Scalar:
@@ -152,13 +152,20 @@ def mixing_time(matrix: ArrayLike, tol: float = 0.25) -> Scalar:
     """
     check(0 < tol < 1, "tol", "between 0 and 1", tol)
     t = as_transitions("matrix", matrix)
-    return _mixing_time(t, stationary(t), tol)
+    p = stationary(t)
+    found = (
+        steps_until_near(np.asarray(t).T, np.asarray(p), tol)
+        if is_concrete(t)
+        else steps_until_near(t.T, p, tol)
+    )
+    return jnp.asarray(found)
 
 
 def check_kernel(matrix: ArrayLike, target: ArrayLike, *, tol: float = 1e-10) -> KernelReport:
     """Every rule of a valid sampler, checked: stationarity, detailed balance, irreducibility, period."""
     t, p = _pair(matrix, target)
-    num_closed, infinite = len(_closed_classes(_steps(t))), jnp.asarray(jnp.inf)
+    num_closed = int(communicating_classes(_steps(t)).closed.sum())
+    infinite = jnp.asarray(jnp.inf)
     longest = return_times(t).max() if num_closed == 1 else infinite
     mixing = mixing_time(t) if num_closed == 1 else infinite
     return KernelReport(
@@ -173,71 +180,29 @@ def check_kernel(matrix: ArrayLike, target: ArrayLike, *, tol: float = 1e-10) ->
     )
 
 
-@jax.jit
+@jax.custom_jvp
 def _stationary(t: Array) -> Array:
-    """States are removed from the last to the first, their flow divided among the others; then put back."""
-    indices = jnp.arange(len(t))
-
-    def remove(p, k):
-        below = indices < k
-        out = jnp.where(below, p[k], 0.0)
-        column = jnp.where(below, p[:, k] / out.sum(), 0.0)
-        return jnp.where(below[:, None] & below[None, :], p + column[:, None] * out[None, :], p), column
-
-    def put_back(x, k_and_column):
-        k, column = k_and_column
-        return x.at[k].set(x @ column), None
-
-    order = indices[:0:-1]
-    columns = run(remove, t.T, order).trace
-    first = (indices == 0).astype(t.dtype)
-    x = run(put_back, first, (order[::-1], columns[::-1])).state
-    return x / x.sum()
+    """By elimination on the host; a program that is compiled around it calls back."""
+    shape = jax.ShapeDtypeStruct(t.shape[:1], t.dtype)
+    return jax.pure_callback(_eliminated, shape, t, vmap_method="sequential")
 
 
-@jax.jit
-def _mixing_time(t: Array, p: Array, tol: Any) -> Array:
-    def square(power, _):
-        squared = power @ power
-        return squared / squared.sum(0, keepdims=True), power
-
-    def digit(carry, power):
-        matrix, steps, size = carry
-        further = power @ matrix
-        far = _distance(further, p) > tol
-        steps = jnp.where(far, steps + size, steps)
-        return (jnp.where(far, further, matrix), steps, size / 2), None
-
-    powers = run(square, t, num_steps=_BITS).trace
-    start = jnp.eye(len(t), dtype=t.dtype), jnp.zeros(()), jnp.asarray(2.0 ** (_BITS - 1))
-    _, steps, _ = run(digit, start, powers[::-1]).state
-    settled = _distance(start[0], p) <= tol
-    found = jnp.where(steps >= 2.0**_BITS - 1, jnp.inf, steps + 1)
-    return jnp.where(settled, 0.0, found)
+@_stationary.defjvp
+def _stationary_change(primals: tuple, tangents: tuple) -> tuple[Array, Array]:
+    r"""$dp = (I - T + p1^\top)^{-1}\,dT\,p$."""
+    (t,), (change,) = primals, tangents
+    p = _stationary(t)
+    return p, jnp.linalg.solve(jnp.eye(len(t), dtype=t.dtype) - t + p[:, None], change @ p)
 
 
-def _distance(columns: Array, p: Array) -> Array:
-    return 0.5 * jnp.abs(columns - p[:, None]).sum(0).max()
+def _eliminated(t: Any) -> np.ndarray:
+    matrix = np.asarray(t)
+    return eliminate(matrix.T.astype(float)).stationary().astype(matrix.dtype)
 
 
 def _steps(matrix: ArrayLike) -> np.ndarray:
     """Which states follow which: entry (i, j) says that j may follow i."""
     return np.asarray(as_transitions("matrix", matrix)).T > 0
-
-
-def _closed_classes(steps: np.ndarray) -> list[np.ndarray]:
-    count, labels = connected_components(steps, connection="strong")
-    leaves = np.zeros(count, bool)
-    sources, ends = np.nonzero(steps)
-    leaves[labels[sources[labels[sources] != labels[ends]]]] = True
-    return [np.nonzero(labels == label)[0] for label in range(count) if not leaves[label]]
-
-
-def _class_period(steps: np.ndarray) -> int:
-    """Depths from one state: each step changes the depth by one, up to a multiple of the period."""
-    depth = shortest_path(steps, unweighted=True, indices=0).astype(int)
-    sources, ends = np.nonzero(steps)
-    return int(np.gcd.reduce(depth[sources] + 1 - depth[ends]))
 
 
 def _as_distribution(name: str, value: ArrayLike, matrix: Array) -> Array:
