@@ -10,31 +10,18 @@ References.  Murphy (2012) section 3.5; Manning, Raghavan and Schuetze (2008) ch
 import jax.numpy as jnp
 import numpy as np
 
-from tractable.core.checks import check_nonnegative, namespace
+from tractable.core.checks import namespace
 from tractable.core.module import field
-from tractable.core.types import ArrayLike, Values
+from tractable.core.types import Values
 from tractable.distributions.counts import Poisson
 from tractable.distributions.discrete import Bernoulli, Categorical
 from tractable.distributions.multinomial import Multinomial
+from tractable.distributions.smoothing import additive_smoothing
 from tractable.supervised.generative.columns import ColumnFamily, check_entries, gammaln
 
 __all__ = [
     "BernoulliColumns", "CategoricalColumns", "MultinomialColumns", "PoissonColumns", "additive_smoothing",
 ]  # fmt: skip
-
-
-def additive_smoothing(counts: ArrayLike, pseudo_count: ArrayLike = 1.0) -> np.ndarray:
-    r"""$(c_k + \alpha_k) / (N + \sum_k \alpha_k)$ along the last axis; no counts at all give NaN.
-
-    >>> additive_smoothing([3, 1, 0]).round(6).tolist(), additive_smoothing([3, 1, 0], 0.0).tolist()
-    ([0.571429, 0.285714, 0.142857], [0.75, 0.25, 0.0])
-    """
-    c, alpha = np.asarray(counts, float), np.asarray(pseudo_count, float)
-    for name, values in (("counts", c), ("pseudo_count", alpha)):
-        check_nonnegative(name, values)
-    raised = c + alpha
-    with np.errstate(invalid="ignore"):
-        return raised / raised.sum(-1, keepdims=True)
 
 
 class BernoulliColumns(ColumnFamily):
