@@ -6,8 +6,9 @@ Messages.    $\mu_\alpha(x_{k+1}) = \sum_{x_k} \psi_k\,\phi_k\,\mu_\alpha(x_k)$ 
              the ends; $p(x_k) = \phi_k\,\mu_\alpha\,\mu_\beta / Z$ with the same $Z$ at every $k$.
 Scale.       Messages are normalised at each step and their scales kept apart: marginals keep all digits at
              any length, and nothing underflows.
-Cost.        $O(nK^2)$ by `scan`; $O(nK^3)$ work in $O(\log n)$ rounds by `parallel` (`prefixes`), which
-             pays on many cores or an accelerator with few states.
+Cost.        $O(nK^2)$ by `scan` and by `loop` (`chain_rows`: scaled, on the host, many times faster on long
+             chains); $O(nK^3)$ work in $O(\log n)$ rounds by `parallel` (`prefixes`), which pays on many
+             cores or an accelerator with few states.
 References.  Rabiner (1989); Sarkka and Garcia-Fernandez (2021), temporal parallelization of smoothers.
 """
 
@@ -37,7 +38,8 @@ __all__ = [
     "pair_potential", "rescaled",
 ]  # fmt: skip
 
-METHODS = ("scan", "parallel")
+METHODS = ("auto", "scan", "parallel", "loop")
+_LONG = 200_000  # log-potentials from which on the loop on the host repays its compiler
 
 
 class Chain(Module):
@@ -134,10 +136,20 @@ class ChainBeliefs(Module):
         return f"ChainBeliefs({n} positions, {k} states: exact{total})"
 
 
-def forward_backward(chain: Chain, *, method: str = "scan") -> ChainBeliefs:
-    """Both passes: `scan` step by step, `parallel` by prefix products of transition matrices."""
+def forward_backward(chain: Chain, *, method: str = "auto") -> ChainBeliefs:
+    """Both passes: `scan` step by step, `parallel` by prefix products of transition matrices, `loop` by a
+    scaled loop on the host (log space where that would lose digits), which "auto" takes for long chains that
+    have values."""
     check_option("method", method, METHODS)
-    return _forward_backward(chain, method)
+    host = has_values(chain) and chain.log_nodes.ndim == 2
+    check(host or method != "loop", "method", "'scan' or 'parallel' under a trace", "'loop'")
+    if method == "loop" or (method == "auto" and host and chain.log_nodes.size >= _LONG):
+        from tractable.messages.chain_rows import log_messages
+
+        found = log_messages(chain)
+        if found is not None:
+            return ChainBeliefs(chain, *(jnp.asarray(part) for part in found))
+    return _forward_backward(chain, "scan" if method in ("auto", "loop") else method)
 
 
 @partial(jax.jit, static_argnums=1)
