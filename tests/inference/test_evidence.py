@@ -10,6 +10,7 @@ from tractable.core.iterate import Status, count_traces
 from tractable.distributions.gaussian import Gaussian
 from tractable.distributions.regression_conjugate import linear_regression_log_evidence
 from tractable.inference.evidence.bridge import bridge_evidence
+from tractable.inference.evidence.comparison import bayes_factor
 from tractable.inference.evidence.criteria import aic, bic
 from tractable.inference.evidence.thermodynamic import stepping_stone_evidence, thermodynamic_evidence
 from tractable.inference.grid import grid_posterior
@@ -137,7 +138,9 @@ def test_thermodynamic_integration_and_stepping_stones():
     found = thermodynamic_evidence(logs, LADDER, power=3.0)
     assert meets(found)
     assert meets(thermodynamic_evidence(logs.reshape(21, 4, 250), LADDER, power=3.0))
-    assert meets(stepping_stone_evidence(logs, LADDER))
+    stones = stepping_stone_evidence(logs, LADDER)
+    assert meets(stones)
+    assert abs(float(bayes_factor(found, stones).value)) < 0.2  # both rest on a proper prior
     np.testing.assert_allclose(found.means, logs.mean(1), rtol=1e-12)
 
 

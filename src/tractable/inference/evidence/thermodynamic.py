@@ -25,10 +25,12 @@ from tractable.core.module import field
 from tractable.core.programs import program
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
 from tractable.inference.trust.autocorrelation import autocorrelation_time
-from tractable.inference.trust.evidence import Evidence
+from tractable.inference.trust.evidence import Evidence, Grounds
 from tractable.inference.weighted.weights import log_mean_weight
 
 __all__ = ["Thermodynamic", "power_log_likelihoods", "stepping_stone_evidence", "thermodynamic_evidence"]
+
+_GROUNDS = Grounds("proper")  # draws at temperature 0 are draws of the prior
 
 
 class Thermodynamic(Evidence):
@@ -134,7 +136,9 @@ def _integrate(logs: Array, ladder: Array, power: float) -> Thermodynamic:
     code = jnp.where(jnp.isfinite(value), int(Status.completed), int(Status.not_finite))
     error = jnp.hypot(monte_carlo, discretisation)
     method = "thermodynamic integration"
-    return Thermodynamic(value, error, code, monte_carlo, discretisation, means, method=method)
+    return Thermodynamic(
+        value, error, code, monte_carlo, discretisation, means, method=method, grounds=_GROUNDS
+    )
 
 
 @program
@@ -146,4 +150,4 @@ def _stones(logs: Array, ladder: Array) -> Evidence:
     value = factors.value.sum()
     code = jnp.where(jnp.isfinite(value), int(Status.completed), int(Status.not_finite))
     error = jnp.sqrt((times * factors.standard_error**2).sum())
-    return Evidence(value, error, code, method="stepping stones")
+    return Evidence(value, error, code, method="stepping stones", grounds=_GROUNDS)
