@@ -44,7 +44,7 @@ def exact(nodes, pairs):
     return np.log(weights.sum()), single / weights.sum(), double / weights.sum()
 
 
-@pytest.mark.parametrize("method", ["scan", "parallel"])
+@pytest.mark.parametrize("method", ["scan", "parallel", "loop"])
 @pytest.mark.parametrize("pairs", [PAIRS, IMPOSSIBLE, ONE], ids=["per-step", "zeros", "homogeneous"])
 def test_both_methods_equal_enumeration(method, pairs):
     beliefs = forward_backward(Chain(NODES, pairs), method=method)
@@ -157,7 +157,9 @@ def test_the_logarithms_of_tiny_products_survive_both_methods():
     only = np.full((N, K), -np.inf)
     only[0, 0] = only[-1, 0] = 0.0  # five swaps cannot return: one step must cost 800
     only[1:-1] = 0.0
-    totals = [float(forward_backward(Chain(only, swap), method=m).log_total) for m in ("scan", "parallel")]
+    totals = [
+        float(forward_backward(Chain(only, swap), method=m).log_total) for m in ("scan", "parallel", "loop")
+    ]
     paths = values(only, swap)
     top = paths.max()
     expected = top + np.log(np.exp(paths - top).sum())
@@ -197,7 +199,7 @@ def test_a_hundred_thousand_positions():
         (lambda: Chain(NODES, ONE, length=7), "`length` must be a whole number from 1 to 6; got 7"),
         (
             lambda: forward_backward(Chain(NODES, ONE), method="fast"),
-            "`method` must be one of 'scan', 'parallel'",
+            "`method` must be one of 'auto', 'scan', 'parallel', 'loop'",
         ),
         (lambda: best_paths(Chain(NODES, ONE), 0), "`num_paths` must be a whole number of at least 1"),
     ],

@@ -1,0 +1,238 @@
+r"""Recursions along many chains as loops of sums and products, with a bound on what small numbers lost.
+
+Forward.     $a_t(j) = \mu_t(j)\,b_t(j)$, $c_t = \sum_j a_t(j)$, $\mu_{t+1}(j) = \sum_i a_t(i)A_{ij}/c_t$:
+             the product of all $c_t$ is the total. Backward: $\beta_t(i) = \sum_j A_{ij}\,b_{t+1}(j)\,
+             \beta_{t+1}(j)$, scaled alike.
+Loss.        A possible state never falls below `TINY`: it is raised to it, and a second vector carries a
+             bound of the error from there on, by the same recursion, until it is negligible beside every
+             entry. Where the bound reaches the digits of a sum, the chain is left to log space.
+Zeros.       What is impossible stays exactly zero, so a sum of zero means that no path is possible.
+Loops.       Sums and products in a fixed order, no libraries: interpreted or compiled they give the same
+             bits. So short chains are interpreted, and compiling (a second or two, once per machine) waits
+             until it pays.
+Cost.        $O(nK^2)$; about $K^2/2$ nanoseconds per position.
+References.  Rabiner (1989).
+"""
+
+from collections.abc import Callable
+from typing import no_type_check
+
+import numba
+import numpy as np
+from numba.extending import register_jitable
+
+__all__ = ["LOST", "TINY", "backward", "best", "draw", "forward", "loop"]
+
+TINY = 1e-200
+LOST = 1e-14  # a part of a sum that may be wrong; more, and the chain goes to log space
+_NEGLIGIBLE = 1e-30
+_PAYS = 1_000_000  # products whose interpretation takes about as long as to compile them
+
+_compiled: dict[str, Callable] = {}
+_interpreted = [0]
+
+
+def loop(function: Callable, work: int) -> Callable:
+    """The loop compiled, where `work` products and those before them pay for it; otherwise as it is."""
+    name = function.__name__
+    if name not in _compiled:
+        _interpreted[0] += work
+        if _interpreted[0] < _PAYS:
+            return function
+        _compiled[name] = numba.njit(nogil=True, cache=True, error_model="numpy")(function)
+    return _compiled[name]
+
+
+# `no_type_check` keeps run-time type checkers from wrapping what numba has to read
+@register_jitable
+@no_type_check
+def _weigh(message, doubt, shares, logs, t, dirty):
+    """Multiply the message by the shares of position `t`; says whether errors are carried."""
+    for j in range(message.size):
+        value = message[j] * shares[t, j]
+        if dirty:
+            doubt[j] *= shares[t, j]
+        if value < TINY and message[j] > 0.0 and logs[t, j] > -np.inf:
+            value = TINY
+            doubt[j] += TINY
+            dirty = True
+        message[j] = value
+    return dirty
+
+
+@register_jitable
+@no_type_check
+def _send(message, doubt, spare, steps, one, total, dirty):
+    """Replace the message by its product with a step matrix over `total`, and the error bound alike."""
+    k, after = message.size, spare[0]
+    for j in range(k):
+        after[j] = 0.0
+    for i in range(k):
+        share = message[i] / total
+        for j in range(k):
+            after[j] += share * steps[one, i, j]
+    least = after[0]
+    for j in range(1, k):
+        least = min(least, after[j])
+    if dirty or least < TINY:
+        return _send_doubt(message, doubt, spare, steps, one, total)
+    for j in range(k):
+        message[j] = after[j]
+    return False
+
+
+@register_jitable
+@no_type_check
+def _send_doubt(message, doubt, spare, steps, one, total):
+    """The rare part of a step: the error bound takes it too, and possible states stay above `TINY`."""
+    k, dirty = message.size, False
+    after, doubted = spare[0], spare[1]
+    for j in range(k):
+        doubted[j] = 0.0
+    for i in range(k):
+        for j in range(k):
+            doubted[j] += doubt[i] / total * steps[one, i, j]
+    for j in range(k):
+        if after[j] < TINY:
+            possible = after[j] > 0.0
+            for i in range(k):
+                possible = possible or (message[i] > 0.0 and steps[one, i, j] > 0.0)
+            if possible:
+                after[j] = TINY
+                doubted[j] += TINY
+        dirty = dirty or doubted[j] > _NEGLIGIBLE * after[j]
+    for j in range(k):
+        message[j] = after[j]
+        doubt[j] = doubted[j] if dirty else 0.0
+    return dirty
+
+
+@no_type_check
+def forward(shares, logs, steps, which, initial, starts, arrived, scales, errors, ended):
+    """Messages from the left into `arrived` (n, k), sums into `scales` (n,), bounds into `errors` (n,).
+
+    `ended[s]` is -1 where chain `s` is whole, the position at which it becomes impossible, or -2 where the
+    bound says that digits are lost.
+    """
+    k = shares.shape[1]
+    message, doubt, spare = np.zeros(k), np.zeros(k), np.zeros((2, k))
+    for s in range(starts.size - 1):
+        ended[s], dirty = -1, False
+        for j in range(k):
+            message[j], doubt[j] = initial[j], 0.0
+        for t in range(starts[s], starts[s + 1]):
+            for j in range(k):
+                arrived[t, j] = message[j]
+            dirty = _weigh(message, doubt, shares, logs, t, dirty)
+            total, unsure = 0.0, 0.0
+            for j in range(k):
+                total += message[j]
+                unsure += doubt[j]
+            scales[t] = total
+            if total == 0.0:
+                ended[s] = t - starts[s]
+                break
+            errors[t] = unsure / total
+            if errors[t] > LOST:
+                ended[s] = -2
+                break
+            if t + 1 < starts[s + 1]:
+                one = which[t + 1] if which.size > 1 else 0
+                dirty = _send(message, doubt, spare, steps, one, total, dirty)
+
+
+@no_type_check
+def backward(shares, logs, steps, which, starts, beta, errors, ended):
+    """Messages from the right into `beta` (n, k), scaled to sum to one, with bounds of their error.
+
+    `steps` holds the transposed step matrices; `ended[s]` becomes -2 where digits are lost.
+    """
+    k = shares.shape[1]
+    message, doubt, spare = np.zeros(k), np.zeros(k), np.zeros((2, k))
+    for s in range(starts.size - 1):
+        if ended[s] != -1:
+            continue
+        dirty = False
+        for j in range(k):
+            message[j], doubt[j] = 1.0, 0.0
+        for t in range(starts[s + 1] - 1, starts[s] - 1, -1):
+            total, unsure = 0.0, 0.0
+            for j in range(k):
+                total += message[j]
+                unsure += doubt[j]
+            errors[t] = unsure / total if total > 0.0 else 1.0
+            if errors[t] > LOST:
+                ended[s] = -2
+                break
+            for j in range(k):
+                message[j] /= total
+                beta[t, j] = message[j]
+                doubt[j] /= total
+            if t > starts[s]:
+                dirty = _weigh(message, doubt, shares, logs, t, dirty)
+                top = 0.0
+                for j in range(k):
+                    top = max(top, message[j])
+                one = which[t] if which.size > 1 else 0
+                dirty = _send(message, doubt, spare, steps, one, top if top > 0.0 else 1.0, dirty)
+
+
+@no_type_check
+def best(logs, steps, which, initial, starts, pointers, paths, scales, ended):
+    """The best path of each chain into `paths`, its steps' scales into `scales`; `ended` as for `forward`.
+
+    All in logarithms; `steps` is transposed: the later state along its rows.
+    """
+    k = logs.shape[1]
+    value, after = np.zeros(k), np.zeros(k)
+    for s in range(starts.size - 1):
+        ended[s] = -1
+        for t in range(starts[s], starts[s + 1]):
+            one = which[t] if which.size > 1 else 0
+            top = -np.inf
+            for j in range(k):
+                reached, place = initial[j], 0
+                if t > starts[s]:
+                    reached = value[0] + steps[one, j, 0]
+                    for i in range(1, k):
+                        way = value[i] + steps[one, j, i]
+                        if way > reached:
+                            reached, place = way, i
+                pointers[t, j] = place
+                after[j] = reached + logs[t, j]
+                top = max(top, after[j])
+            scales[t] = top
+            if top == -np.inf:
+                ended[s] = t - starts[s]
+                break
+            for j in range(k):
+                value[j] = after[j] - top
+        state = value.argmax() if ended[s] == -1 else -1
+        for t in range(starts[s + 1] - 1, starts[s] - 1, -1):
+            paths[t] = state
+            state = pointers[t, state] if ended[s] == -1 else -1
+
+
+@no_type_check
+def draw(filtered, steps, which, starts, uniforms, paths):
+    """A path of each chain drawn backwards from filtered beliefs, by one uniform number per position."""
+    k = filtered.shape[1]
+    mass = np.zeros(k)
+    for s in range(starts.size - 1):
+        state = -1
+        for t in range(starts[s + 1] - 1, starts[s] - 1, -1):
+            total = 0.0
+            for i in range(k):
+                mass[i] = filtered[t, i]
+                if state >= 0:
+                    mass[i] *= steps[which[t + 1] if which.size > 1 else 0, i, state]
+                total += mass[i]
+            left = uniforms[t] * total
+            state = -1
+            for i in range(k):
+                if mass[i] > 0.0:
+                    state = i
+                    left -= mass[i]
+                    if left < 0.0:
+                        break
+            paths[t] = state
