@@ -7,7 +7,7 @@ import jax.random as jr
 import numpy as np
 
 import tractable as tr
-from tractable.latent.mixtures.missing import impute
+from tractable.distributions.soft_gaps import impute
 
 
 def table(count: int = 240) -> tuple[np.ndarray, np.ndarray]:

@@ -13,16 +13,16 @@ from tractable.core.chunks import chunks
 from tractable.distributions import Mixture
 from tractable.distributions.gaussian import Gaussian
 from tractable.distributions.normal_priors import NormalInverseWishart
+from tractable.distributions.soft_gaps import impute
 from tractable.distributions.soft_moments import Quadratics, scores, soft_moments, weigh_moments
+from tractable.distributions.spreads import COVARIANCES, Fixed
 from tractable.inference.expectation_maximisation.em import EM
 from tractable.inference.expectation_maximisation.labels import HardEM
 from tractable.inference.expectation_maximisation.report import decompose
 from tractable.latent.kmeans.lloyd import lloyd
-from tractable.latent.mixtures.covariances import COVARIANCES, Fixed
 from tractable.latent.mixtures.fitting import choose_components, gaussian_mixture
 from tractable.latent.mixtures.gaussian import GaussianMixture
 from tractable.latent.mixtures.guard import judge, singular_path, with_prior
-from tractable.latent.mixtures.missing import impute
 from tractable.latent.mixtures.split_merge import SplitMergeEM
 
 FOUR = np.array([[0.0], [1.0], [4.0], [5.0]])

@@ -14,7 +14,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from tractable.cli.cluster_analysis import Analysis
-from tractable.latent.mixtures.missing import impute
+from tractable.distributions.soft_gaps import impute
 from tractable.plots.clusters import plot_members, plot_number_of_clusters, plot_profiles
 
 __all__ = ["write_report"]

@@ -14,12 +14,12 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from tractable.core.checks import check, to_device
 from tractable.core.verdict import Verdict
 from tractable.distributions.multivariate import Dirichlet
+from tractable.distributions.soft_gaps import impute
 from tractable.estimators.base import Clusterer, key_from
 from tractable.inference.expectation_maximisation.em import EM
 from tractable.inference.variational.cavi_mixture import BayesianMixture, bayesian_mixture, default_prior
 from tractable.latent.mixtures.fitting import gaussian_mixture
 from tractable.latent.mixtures.gaussian import GaussianMixture as Model
-from tractable.latent.mixtures.missing import impute
 from tractable.latent.mixtures.starts import distinct_rows
 from tractable.latent.mixtures.student import StudentMixture
 

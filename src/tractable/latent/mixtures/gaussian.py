@@ -6,7 +6,7 @@ E-step.      $r_{nk} = w_kN(x_n; \mu_k, \Sigma_k)/\sum_j w_jN(x_n; \mu_j, \Sigma
              x, xx^\top)$ about a fixed centre, which add over rows. Missing entries (NaN) are integrated
              out exactly.
 M-step.      $w_k = N_k/N$, $\mu_k = \sum_n r_{nk}x_n/N_k$, $\Sigma_k = \sum_n r_{nk}(x_n - \mu_k)(x_n -
-             \mu_k)^\top/N_k$ in the shape asked for (`covariances`), not below a floor.
+             \mu_k)^\top/N_k$ in the shape asked for (`spreads`), not below a floor.
 Singularity. Without a floor or a prior the likelihood has no maximum: a component on one row has density
              $(2\pi\sigma^2)^{-d/2} \to \infty$ there. `guard` tells which components lie on the floor.
 Cost.        $O(nkd^2)$ per step in blocks that fit the cache, on all processors.
@@ -30,6 +30,13 @@ from tractable.core.types import ArrayLike, Key, Scalar, Shape, Values
 from tractable.core.verdict import Verdict
 from tractable.distributions.gaussian import Gaussian
 from tractable.distributions.mixture import Mixture
+from tractable.distributions.soft_gaps import (
+    has_gaps,
+    moments_of_shares,
+    observed_moments,
+    observed_scores,
+    regress,
+)
 from tractable.distributions.soft_moments import (
     Quadratics,
     SoftMoments,
@@ -37,14 +44,7 @@ from tractable.distributions.soft_moments import (
     soft_moments,
     weigh_moments,
 )
-from tractable.latent.mixtures.covariances import Spread, spread_of
-from tractable.latent.mixtures.missing import (
-    has_gaps,
-    moments_of_shares,
-    observed_moments,
-    observed_scores,
-    regress,
-)
+from tractable.distributions.spreads import Spread, spread_of
 
 __all__ = ["GaussianMixture", "MixtureStatistics"]
 

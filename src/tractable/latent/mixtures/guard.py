@@ -20,8 +20,8 @@ from tractable.core.types import ArrayLike
 from tractable.core.verdict import Verdict
 from tractable.distributions.gaussian import Gaussian
 from tractable.distributions.normal_priors import NormalInverseWishart
+from tractable.distributions.spreads import Full, Tied
 from tractable.inference.expectation_maximisation.prior import WithPrior
-from tractable.latent.mixtures.covariances import Full, Tied
 from tractable.latent.mixtures.gaussian import GaussianMixture, MixtureStatistics, SoftMoments
 
 __all__ = ["judge", "singular_path", "with_prior"]

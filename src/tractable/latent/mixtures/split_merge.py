@@ -19,8 +19,8 @@ from tractable.core.checks import as_float, check, check_count
 from tractable.core.iterate import Run, Status
 from tractable.core.module import Module, field
 from tractable.core.types import ArrayLike
+from tractable.distributions.spreads import LowRank, Spread, spread_of
 from tractable.inference.expectation_maximisation.em import EM
-from tractable.latent.mixtures.covariances import LowRank, Spread, spread_of
 from tractable.latent.mixtures.gaussian import GaussianMixture
 from tractable.latent.mixtures.guard import at_fault
 

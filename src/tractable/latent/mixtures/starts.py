@@ -18,8 +18,8 @@ from tractable.core.chunks import weighted_rows
 from tractable.core.host_random import generator
 from tractable.core.seeding import far_apart
 from tractable.core.types import ArrayLike, Key
+from tractable.distributions.spreads import spread_of
 from tractable.latent.kmeans.lloyd import lloyd
-from tractable.latent.mixtures.covariances import spread_of
 from tractable.latent.mixtures.gaussian import GaussianMixture
 
 __all__ = ["checked_rows", "cluster_labels", "distinct_rows", "start_from_labels", "start_from_rows"]
