@@ -18,6 +18,7 @@ WAYS = [
     ("parallel", "covariance"),
     ("parallel", "square-root"),
 ]
+UPDATES = [("scan", "joseph"), ("scan", "information")]
 
 
 def spd(rng, *shape):
@@ -41,7 +42,7 @@ def built(initial, move, look):
     return GaussianChain(Gaussian(*initial), LinearGaussian(*move), LinearGaussian(*look))
 
 
-@pytest.mark.parametrize(("method", "form"), WAYS)
+@pytest.mark.parametrize(("method", "form"), WAYS + UPDATES)
 def test_every_way_equals_the_dense_joint_normal(varying, method, form):
     initial, move, look, ys = varying
     mean, cov, evidence = dense_chain(initial, move, look, ys)

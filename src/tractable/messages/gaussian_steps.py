@@ -121,6 +121,38 @@ class Covariances:
         )
 
 
+class Joseph(Covariances):
+    r"""Covariances after a reading as $(I - KC)P(I - KC)^\top + KRK^\top$: positive for any gain."""
+
+    def observe(self, step: Step, belief: Belief, y: Array) -> tuple[Belief, Scalar]:
+        weights, noise, gap = _masked(step, belief, y)
+        cross = belief.spread @ weights.T
+        factor = positive_definite_factor(symmetrise(weights @ cross + noise))
+        gain = factor.solve(cross.T).T
+        kept = jnp.eye(belief.mean.size, dtype=gain.dtype) - gain @ weights
+        after = symmetrise(kept @ belief.spread @ kept.T + gain @ noise @ gain.T)
+        density = normal_log_density(gap @ factor.solve(gap), factor.log_det(), y.size)
+        return Belief(belief.mean + gain @ gap, after), density - _unseen(y)
+
+
+class Information(Covariances):
+    r"""Precisions add at a reading: $\Lambda = P^{-1} + C^\top R^{-1} C$. Cheap for many sensors of few
+    states; $P$ and $R$ must be regular."""
+
+    def observe(self, step: Step, belief: Belief, y: Array) -> tuple[Belief, Scalar]:
+        weights, noise, gap = _masked(step, belief, y)
+        error, before = positive_definite_factor(noise), positive_definite_factor(belief.spread)
+        half, white = error.half_solve(weights), error.half_solve(gap)
+        eye = jnp.eye(belief.mean.size, dtype=gap.dtype)
+        after = positive_definite_factor(symmetrise(before.solve(eye) + half.T @ half))
+        shift = half.T @ white
+        log_det = error.log_det() + before.log_det() + after.log_det()
+        squares = white @ white - shift @ after.solve(shift)
+        density = normal_log_density(squares, log_det, y.size)
+        mean = belief.mean + after.solve(shift)
+        return Belief(mean, symmetrise(after.solve(eye))), density - _unseen(y)
+
+
 class Roots:
     """Spreads are roots: no digits are lost to differences. Not differentiable where they are singular."""
 
@@ -207,7 +239,12 @@ class Roots:
 
 
 Form = Covariances | Roots
-FORMS: dict[str, Any] = {"covariance": Covariances(), "square-root": Roots()}
+FORMS: dict[str, Any] = {
+    "covariance": Covariances(),
+    "joseph": Joseph(),
+    "square-root": Roots(),
+    "information": Information(),
+}
 
 
 def push(form: Form, step: Step, belief: Belief) -> Belief:
@@ -257,6 +294,14 @@ def _gain(cov: Array, cross: Array) -> Array:
         )
 
     return jax.lax.cond(regular, inverse, pseudo)
+
+
+def _masked(step: Step, belief: Belief, y: Array) -> tuple[Array, Array, Array]:
+    """Weights, noise and gap of a reading, with unit noise for what is missing."""
+    seen = ~jnp.isnan(y)
+    weights = jnp.where(seen[:, None], step.weights, 0.0)
+    noise = jnp.where(seen[:, None] & seen[None], step.spread, jnp.eye(y.size, dtype=y.dtype))
+    return weights, noise, jnp.where(seen, y - step.weights @ belief.mean - step.bias, 0.0)
 
 
 def _unseen(y: Array) -> Scalar:

@@ -1,0 +1,1 @@
+"""Linear-Gaussian state-space models: filters, smoothers, fits, forecasts and structural series."""

@@ -1,0 +1,198 @@
+r"""Expectation-maximisation of linear-Gaussian systems: statistics that add over series.
+
+E-step.      With smoothed means and covariances: $\sum E[x_{t+1} x_{t+1}^\top]$, $\sum E[x_{t+1} z_t^\top]$ and
+             $\sum E[z_t z_t^\top]$ with $z = (x, 1)$ over the steps before the last reading of each series; the
+             same for readings, and the moments of $x_1$.
+Gaps.        A time without readings tells nothing of $C$ and $R$ and is left out. Of a partly missing reading
+             the rest is latent too: $y_m \mid x, y_o \sim N(U x + h, R_{m \mid o})$, $U = C_m - R_{mo}
+             R_{oo}^{-1} C_o$; its expected products enter.
+M-step.      Regressions: $A = S_{10} S_{00}^{-1}$ about the offset, $Q = (S_{11} - \dots)/n$; what is not learnt
+             is held, and the rest is the best given it.
+Cost.        One smoothing pass; $O(d^3)$.
+References.  Shumway and Stoffer (1982); Ghahramani and Hinton (1996).
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tractable.core.checks import check
+from tractable.messages.gaussian_back import adjoint, smoothed_covariances, smoothed_means
+from tractable.statespace.kalman.passes import parts, passed
+
+__all__ = ["expected", "maximised"]
+
+
+def expected(system: Any, rows: Any, weights: Any) -> tuple[dict[str, np.ndarray], Any]:
+    """Statistics and log-evidence of series `(series, times, m)` (or `(series, times)` for one reading)."""
+    table = np.asarray(rows, float)
+    table = table[..., None] if table.ndim == 2 and system.reading_size == 1 else table
+    must = f"of shape (series, times, {system.reading_size})"
+    fits = table.ndim == 3 and table.shape[2] == system.reading_size
+    check(fits, "series", must, f"shape {table.shape}", "`system.rows(series)` makes it of any series.")
+    _check_learnt(system)
+    weights = np.asarray(weights, float)
+    total, evidence = None, 0.0
+    lengths = _lengths(table)
+    for length in np.unique(lengths):  # behind the last reading nothing is told
+        here = np.flatnonzero((lengths == length) & (weights > 0))
+        if length == 0 or not len(here):
+            continue
+        ys = np.swapaxes(table[here, :length], 0, 1)
+        for members, chain, group in parts(system, ys, None):
+            stats, value = _of_group(system, chain, group, weights[here][members])
+            total = stats if total is None else {k: total[k] + stats[k] for k in stats}
+            evidence += value
+    return (_zeros(system) if total is None else total), np.asarray(evidence)
+
+
+def maximised(system: Any, stats: dict[str, Any]) -> Any:
+    """The best system given the statistics."""
+    made = {}
+    b, c = (np.asarray(leaf, float) for leaf in system.offsets)
+    S = {name: np.asarray(leaf, float) for name, leaf in stats.items()}
+    steps = ("transition", "transition_cov", S["steps"], S["next"], S["step"], S["state"], b)
+    looks = ("observation", "observation_cov", S["looks"], S["reading"], S["look"], S["seen"], c)
+    for name, spread, count, square, cross, past, shift in (steps, looks):
+        if count > 0:
+            made |= _regressed(system, name, spread, count, square, cross, past, shift)
+    if S["series"] > 0:
+        mean = S["first"] / S["series"] if "initial_mean" in system.learnt else np.asarray(system.initial_mean)
+        around = S["first_square"] / S["series"]
+        centre = np.outer(S["first"], mean) / S["series"]
+        made["initial_mean"] = mean
+        if "initial_cov" in system.learnt:
+            made["initial_cov"] = _positive(around - centre - centre.T + np.outer(mean, mean))
+    return replace(system, **made)
+
+
+def _regressed(
+    system: Any, name: str, spread: str, count: Any, square: Any, cross: Any, past: Any, shift: Any
+) -> dict[str, np.ndarray]:
+    """Map and noise of a regression on the states $z = (x, 1)$ with a known shift."""
+    weights = np.asarray(getattr(system, name), float)
+    inner, ones = past[:-1, :-1], past[:-1, -1]
+    about = cross[:, :-1] - np.outer(shift, ones)  # E[(y - shift) x']
+    made = {}
+    if name in system.learnt:
+        weights = np.linalg.lstsq(inner, about.T, rcond=1e-13)[0].T
+        made[name] = weights
+    if spread in system.learnt:
+        mean = cross[:, -1]
+        rest = square - np.outer(shift, mean) - np.outer(mean, shift) + count * np.outer(shift, shift)
+        half = weights @ about.T
+        made[spread] = _positive((rest - half - half.T + weights @ inner @ weights.T) / count)
+    return made
+
+
+def _of_group(system: Any, chain: Any, ys: np.ndarray, weights: np.ndarray) -> tuple[dict, float]:
+    """The statistics of series of one length."""
+    one, seen = passed(chain, ys), ~np.isnan(ys)
+    back = adjoint(chain, one, seen)
+    x = smoothed_means(one, back)
+    cov, cross = smoothed_covariances(chain, one, back)
+    shared, total, T = cov.ndim == 3, float(weights.sum()), len(ys)
+
+    def add(means: np.ndarray, covs: np.ndarray) -> np.ndarray:
+        """Outer products of means and their covariances, added over times and series."""
+        return means + (total * covs.sum(0) if shared else np.einsum("n,tnij->ij", weights, covs))
+
+    def product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        flat = (left * weights[None, :, None]).reshape(-1, left.shape[-1])
+        return flat.T @ right.reshape(-1, right.shape[-1])
+
+    z = np.concatenate([x, np.ones((*x.shape[:2], 1))], 2)
+    pad = ((0, 0),) * (cov.ndim - 2) + ((0, 1), (0, 1))
+    first = cov[0] if shared else cov[0]
+    around = total * first if shared else np.einsum("n,nij->ij", weights, first)
+    stats = {
+        "steps": np.asarray(total * (T - 1)),
+        "next": add(product(x[1:], x[1:]), cov[1:]),
+        "step": add(product(x[1:], z[:-1]), np.pad(cross, ((0, 0),) * (cross.ndim - 1) + ((0, 1),))),
+        "state": add(product(z[:-1], z[:-1]), np.pad(cov[:-1], pad)),
+        "series": np.asarray(total),
+        "first": weights @ x[0],
+        "first_square": (x[0] * weights[:, None]).T @ x[0] + around,
+    }
+    return stats | _looks(chain, ys, seen, z, np.pad(cov, pad), weights), float(weights @ one.log_densities.sum(0))
+
+
+def _looks(chain: Any, ys: np.ndarray, seen: np.ndarray, z: np.ndarray, cov: np.ndarray, weights: np.ndarray) -> dict:
+    """The statistics of readings; patterns of gaps one by one."""
+    T, N, m = ys.shape
+    k = z.shape[2]
+    stats = {"looks": 0.0, "reading": np.zeros((m, m)), "look": np.zeros((m, k)), "seen": np.zeros((k, k))}
+    marks = seen.reshape(-1, m)
+    patterns, which = np.unique(marks, axis=0, return_inverse=True)
+    which = which.reshape(-1)
+    flat_y, flat_z, w = ys.reshape(-1, m), z.reshape(-1, k), np.tile(weights, T)
+    wide = np.broadcast_to(cov if cov.ndim == 4 else cov[:, None], (T, N, k, k))
+    for number, pattern in enumerate(patterns):
+        here = np.flatnonzero(which == number)
+        if not pattern.any():
+            continue
+        own, count = w[here], float(w[here].sum())
+        zz = (flat_z[here] * own[:, None]).T @ flat_z[here]
+        times, series = np.divmod(here, N)
+        if cov.ndim == 3:
+            zz = zz + np.tensordot(np.bincount(times, own, T), cov, 1)
+        else:
+            zz = zz + np.einsum("i,ijk->jk", own, wide[times, series])
+        U, left, h = _completed(chain, pattern, flat_y[here])
+        hz, hh = (h * own[:, None]).T @ flat_z[here], (h * own[:, None]).T @ h
+        stats["looks"] += count
+        stats["look"] += U @ zz + hz
+        stats["seen"] += zz
+        stats["reading"] += U @ zz @ U.T + U @ hz.T + hz @ U.T + hh + count * left
+    return {name: np.asarray(value) for name, value in stats.items()}
+
+
+def _completed(chain: Any, pattern: np.ndarray, ys: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """A reading with gaps as $U z + h + e$: what was seen is $h$, the rest follows from state and noise."""
+    C, c, R = chain.C[0], chain.c[0, 0], chain.R[0]
+    m, d = C.shape
+    o, g = np.flatnonzero(pattern), np.flatnonzero(~pattern)
+    U, left, h = np.zeros((m, d + 1)), np.zeros((m, m)), np.where(pattern, ys, 0.0)
+    if len(g):
+        gain = np.linalg.solve(R[np.ix_(o, o)], R[np.ix_(o, g)]).T
+        U[g, :d] = C[g] - gain @ C[o]
+        h[:, g] = c[g] + (ys[:, o] - c[o]) @ gain.T
+        left[np.ix_(g, g)] = R[np.ix_(g, g)] - gain @ R[np.ix_(o, g)]
+    return U, left, h
+
+
+def _lengths(table: np.ndarray) -> np.ndarray:
+    """The number of times up to the last reading of each series."""
+    any_seen = ~np.isnan(table).all(2)
+    return np.where(any_seen.any(1), table.shape[1] - any_seen[:, ::-1].argmax(1), 0)
+
+
+def _zeros(system: Any) -> dict[str, np.ndarray]:
+    d, m = system.state_size, system.reading_size
+    shapes = {"steps": (), "next": (d, d), "step": (d, d + 1), "state": (d + 1, d + 1), "series": (),
+              "first": (d,), "first_square": (d, d), "looks": (), "reading": (m, m), "look": (m, d + 1),
+              "seen": (d + 1, d + 1)}  # fmt: skip
+    return {name: np.zeros(shape) for name, shape in shapes.items()}
+
+
+def _positive(cov: np.ndarray) -> np.ndarray:
+    """A covariance from a difference: symmetric, and eigenvalues that rounding put below zero are zero."""
+    cov = 0.5 * (cov + cov.T)
+    values, vectors = np.linalg.eigh(cov)
+    if values[0] >= 0:
+        return cov
+    fixed = (vectors * np.maximum(values, 0.0)) @ vectors.T
+    return 0.5 * (fixed + fixed.T)
+
+
+def _check_learnt(system: Any) -> None:
+    varying = [name for name in system.names if np.ndim(getattr(system, name)) == 3 and name in system.learnt]
+    fix = f"Leave it out of `learnt`: {varying}."
+    check(not varying, "learnt", "parameters that are the same at all times", f"{varying} that vary", fix)
+    varied = any(np.ndim(offset) == 2 for offset in system.offsets)
+    driven = system.transition_input is not None or system.observation_input is not None
+    plain = not varied and not driven and system.noise_cov is None and system.observation.ndim == 2
+    plain = plain and system.observation_cov.ndim == 2
+    must = "without inputs, correlated noises and readings that vary in time for EM"
+    check(plain, "system", must, "one with them", "Fit by likelihood instead.")
