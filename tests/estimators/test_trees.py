@@ -10,18 +10,14 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from tractable import estimators
 from tractable.distributions.continuous import Normal, StudentT
-from tractable.estimators import bagging, trees
+from tractable.estimators import bagging, forests
 from tractable.estimators.bagging import BaggingClassifier, BaggingRegressor
-from tractable.estimators.trees import (
-    AdaBoostClassifier,
-    ForestClassifier,
-    ForestRegressor,
-    TreeClassifier,
-    TreeRegressor,
-)
+from tractable.estimators.forests import AdaBoostClassifier, ForestClassifier, ForestRegressor
+from tractable.estimators.trees import TreeClassifier, TreeRegressor
 
-NAMES = (*trees.__all__, *bagging.__all__)
+NAMES = ("TreeClassifier", "TreeRegressor", *forests.__all__, *bagging.__all__)
 RNG = np.random.default_rng(0)
 ROWS = RNG.normal(size=(200, 5))
 LABELS = np.where(ROWS[:, 0] + ROWS[:, 1] ** 2 > 1, "late", "early")
@@ -29,7 +25,7 @@ NUMBERS = ROWS[:, 0] - ROWS[:, 1] + 0.3 * RNG.normal(size=200)
 
 
 def named(name):
-    return getattr(trees if name in trees.__all__ else bagging, name)
+    return getattr(estimators, name)
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name.endswith("Classifier")])

@@ -4,7 +4,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from tractable.estimators.trees import ForestClassifier, TreeClassifier, TreeRegressor
+from tractable.estimators.forests import ForestClassifier
+from tractable.estimators.trees import TreeClassifier, TreeRegressor
 from tractable.plots.trees import ImportanceDisplay, TreeDisplay
 
 RNG = np.random.default_rng(0)

@@ -12,6 +12,10 @@ from tractable.estimators.factor import PCA as PCA
 from tractable.estimators.factor import FactorAnalysis as FactorAnalysis
 from tractable.estimators.factor_relatives import IndependentComponents as IndependentComponents
 from tractable.estimators.factor_relatives import KernelPCA as KernelPCA
+from tractable.estimators.forests import AdaBoostClassifier as AdaBoostClassifier
+from tractable.estimators.forests import ForestClassifier as ForestClassifier
+from tractable.estimators.forests import ForestRegressor as ForestRegressor
+from tractable.estimators.forests import RotationForestClassifier as RotationForestClassifier
 from tractable.estimators.gaussian_process import GaussianProcessRegressor as GaussianProcessRegressor
 from tractable.estimators.gaussian_process_classifier import (
     GaussianProcessClassifier as GaussianProcessClassifier,
@@ -63,9 +67,5 @@ from tractable.estimators.through import log_score as log_score
 from tractable.estimators.through import predict_dist as predict_dist
 from tractable.estimators.through import predict_interval as predict_interval
 from tractable.estimators.topics import LatentDirichletAllocation as LatentDirichletAllocation
-from tractable.estimators.trees import AdaBoostClassifier as AdaBoostClassifier
-from tractable.estimators.trees import ForestClassifier as ForestClassifier
-from tractable.estimators.trees import ForestRegressor as ForestRegressor
-from tractable.estimators.trees import RotationForestClassifier as RotationForestClassifier
 from tractable.estimators.trees import TreeClassifier as TreeClassifier
 from tractable.estimators.trees import TreeRegressor as TreeRegressor

@@ -153,7 +153,7 @@ KINDS: dict[str, dict[str, str]] = {
     },
     "estimators.trees:TreeClassifier": {"tree": "trees:TreeDisplay.from_estimator"},
     "estimators.trees:TreeRegressor": {"tree": "trees:TreeDisplay.from_estimator"},
-    "estimators.trees:_Grown": {"importance": "trees:ImportanceDisplay.from_estimator"},
+    "estimators.trees:Grown": {"importance": "trees:ImportanceDisplay.from_estimator"},
     "estimators.base:Regressor": {"band": "regression:PredictiveBandDisplay.from_estimator"},
     "estimators.base:Classifier": {
         "calibration": "classification:CalibrationDisplay.from_estimator",
