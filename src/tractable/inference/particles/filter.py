@@ -5,7 +5,7 @@ Model.       $x_0 \sim p(x_0)$, $x_t \sim p(x_t \mid x_{t-1})$, $y_t \sim p(y_t 
 Filter.      Particles move by $q(x_t \mid x_{t-1}, y_t)$ and are weighted by
              $p(y_t \mid x_t)\,p(x_t \mid x_{t-1})/q(x_t \mid x_{t-1}, y_t)$; the bootstrap filter has $q$ the
              transition. They are resampled where their effective size has fallen below a share of their
-             number.
+             number. The auxiliary filter chooses parents by how well they predict $y_t$.
 Evidence.    $\hat Z = \prod_t \sum_i \tilde w^i_{t-1} w^i_t$ is unbiased for $p(y_{0:T-1})$. Errors come from
              independent replicates of the filter, run side by side: a variance from the genealogy of one
              filter says nothing once all its particles descend from one, which long series always reach.
@@ -33,7 +33,7 @@ from tractable.inference.particles.steps import History, StateSpace, one_filter
 from tractable.inference.trust.evidence import Evidence
 from tractable.inference.weighted.weights import resampling_schemes
 
-__all__ = ["Filtered", "History", "particle_filter"]
+__all__ = ["Filtered", "History", "as_observations", "particle_filter"]
 
 _SMALL = 0.01  # the share of the particles below which a weighted cloud says little
 
@@ -97,6 +97,7 @@ def particle_filter(
     resampling: str = "systematic",
     ess_threshold: float | int = 0.5,
     proposal: Callable[..., Any] | None = None,
+    lookahead: Callable[..., Any] | None = None,
     history: bool = True,
     args: tuple = (),
 ) -> Filtered:
@@ -109,6 +110,8 @@ def particle_filter(
     - `observation_log_density(x, y, t, *args)` is $\log p(y_t = y \mid x_t = x)$, one number.
     - `proposal(x, y, t, *args)` is a distribution of $x_t$ that has seen $y_t$; the first state is drawn from
       `initial` in any case.
+    - `lookahead(x, y, t, *args)` is a guess of $\log p(y_t = y \mid x_{t-1} = x)$, by which parents are chosen
+      before they move (the auxiliary filter). The evidence is unbiased whatever the guess.
 
     A row of `observations` that is all NaN is missing: the particles move on and keep their weights. They
     are resampled where the effective sample size is at most `ess_threshold` times `num_particles`. The
@@ -127,14 +130,14 @@ def particle_filter(
     sizes = check_count("num_particles", num_particles, 2), check_count("num_replicates", num_replicates)
     check_option("resampling", resampling, resampling_schemes)
     check(0 <= ess_threshold <= 1, "ess_threshold", "a share from 0 to 1", ess_threshold)
-    ys, missing = _as_observations(observations)
+    ys, missing = as_observations(observations)
     args = as_data(args)
-    model = StateSpace(initial, transition, observation_log_density, proposal, args)
+    model = StateSpace(initial, transition, observation_log_density, proposal, args, lookahead)
     plan = (*sizes, resampling, history)
     return _replicate(model, ys, missing, jnp.asarray(ess_threshold, float), key, plan)
 
 
-def _as_observations(observations: ArrayLike) -> tuple[Array, Array]:
+def as_observations(observations: ArrayLike) -> tuple[Array, Array]:
     """The rows with zeros for those that are missing, and which these are."""
     ys = as_float("observations", observations)
     check(ys.ndim > 0 and ys.shape[0] > 0, "observations", "one row per time", f"shape {ys.shape}")

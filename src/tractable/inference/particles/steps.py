@@ -2,7 +2,12 @@ r"""One particle filter: draw, weigh, resample, in one scan over the times.
 
 Step.        Resample if the effective sample size is small; move each particle by the transition or by a
              guided proposal; add $\log p(y_t \mid x_t)$ and the proposal's correction to its log-weight.
+Auxiliary.   With a guess $\hat p(y_t \mid x_{t-1})$, parents are chosen by $\tilde w^i \hat p^i$ and carry
+             $\tilde w^i/(N \tilde a^i)$ on, $\tilde a$ the normalised product: the evidence stays unbiased.
+Conditional. With a path that is kept, the last particle is that path, its parent drawn by $w^i_{t-1}\,
+             p(x_t \mid x^i_{t-1})$: a step of particle Gibbs.
 Cost.        $O(TN)$.
+References.  Pitt and Shephard (1999); Andrieu, Doucet and Holenstein (2010); Lindsten, Jordan and Schon (2014).
 """
 
 from collections.abc import Callable
@@ -39,6 +44,7 @@ class StateSpace(Module):
     observation: Callable[..., Any]
     proposal: Callable[..., Any] | None
     args: tuple
+    lookahead: Callable[..., Any] | None = None
 
     def start(self, key: Key) -> PyTree:
         return _draw(self.initial, key)
@@ -47,6 +53,13 @@ class StateSpace(Module):
         value = jnp.asarray(self.observation(x, y, t, *self.args))
         fix = "Sum over the entries of the observation inside it."
         check(value.shape == (), "observation_log_density", "one number", f"shape {value.shape}", fix)
+        return value
+
+    def promise(self, x: PyTree, y: Array, t: Array) -> Array:
+        """The guess of $\\log p(y_t \\mid x_{t-1})$ by which parents are chosen."""
+        assert self.lookahead is not None
+        value = jnp.asarray(self.lookahead(x, y, t, *self.args))
+        check(value.shape == (), "lookahead", "a function that returns one number", f"shape {value.shape}")
         return value
 
     def move(self, key: Key, x: PyTree, t: Array) -> tuple[PyTree, Array]:
@@ -89,10 +102,12 @@ def one_filter(
     key_start: Key,
     keys: Array,
     plan: tuple[int, str, bool],
+    kept: PyTree | None = None,
 ) -> tuple:
-    """One filter: what `Filtered` holds, for one replicate."""
+    """One filter: what `Filtered` holds, for one replicate; `kept` is a path that the last particle follows."""
     n, scheme, keep = plan
     first = jax.vmap(model.start)(jr.split(key_start, n))
+    first = first if kept is None else _pinned(first, jax.tree.map(lambda leaf: leaf[0], kept))
     even = jnp.full(n, -np.log(n), ys.dtype)
 
     def report(cloud, increment, ancestors, resampled):
@@ -110,14 +125,15 @@ def one_filter(
         return _Cloud(particles, logs, effective_sample_size(logs), total + increment), increment
 
     def step(cloud, each):
-        key, y, absent, t = each
+        key, y, absent, t, path = each
         key_resample, key_move = jr.split(key)
-        poor = cloud.ess <= threshold * n
-        chosen = resample(key_resample, cloud.log_weights, method=scheme)
-        ancestors = jnp.where(poor, chosen, jnp.arange(n))
+        if path is None:
+            ancestors, logs, poor = _choose(model, key_resample, cloud, y, absent, t, (threshold, scheme))
+        else:
+            ancestors, logs, poor = _beside(model, key_resample, cloud, path, t), even, jnp.asarray(True)
         parents = jax.tree.map(lambda leaf: leaf[ancestors], cloud.particles)
-        logs = jnp.where(poor, even, cloud.log_weights)
         particles, correction = _move(model, jr.split(key_move, n), parents, y, absent, t)
+        particles = particles if path is None else _pinned(particles, path)
         cloud, increment = arrive(particles, logs, correction, cloud.total, y, absent, t)
         return cloud, report(cloud, increment, ancestors, poor)
 
@@ -125,9 +141,52 @@ def one_filter(
     nothing = jnp.zeros(n, ys.dtype), jnp.zeros((), ys.dtype)
     cloud, increment = arrive(first, even, *nothing, ys[0], missing[0], times[0])
     opening = report(cloud, increment, jnp.arange(n), jnp.asarray(False))
-    rest = (keys, ys[1:], missing[1:], times[1:])
+    rest = (keys, ys[1:], missing[1:], times[1:], jax.tree.map(lambda leaf: leaf[1:], kept))
     trace = run(step, cloud, rest).trace
     return jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), opening, trace)
+
+
+def _choose(
+    model: StateSpace, key: Key, cloud: _Cloud, y: Array, absent: Array, t: Array, how: tuple[Array, str]
+) -> tuple[Array, Array, Array]:
+    """The parents, the log-weights that their children begin with, and whether they were drawn at all."""
+    n, (threshold, scheme) = len(cloud.log_weights), how
+    even = jnp.full(n, -np.log(n), cloud.log_weights.dtype)
+    logs, ess = cloud.log_weights, cloud.ess
+    if model.lookahead is not None:
+        promised = jax.vmap(lambda x: model.promise(x, y, t))(cloud.particles)
+        raised = logs + jnp.where(absent, 0.0, promised)
+        total = logsumexp(raised)
+        # where no parent promises anything, the weights alone choose
+        logs = jnp.where(jnp.isfinite(total), raised - jnp.where(jnp.isfinite(total), total, 0.0), logs)
+        ess = effective_sample_size(logs)
+    poor = ess <= threshold * n
+    chosen = resample(key, logs, method=scheme)
+    ancestors = jnp.where(poor, chosen, jnp.arange(n))
+    fresh = even if model.lookahead is None else even + (cloud.log_weights - logs)[chosen]
+    return ancestors, jnp.where(poor, fresh, cloud.log_weights), poor
+
+
+def _pinned(particles: PyTree, one: PyTree) -> PyTree:
+    """The particles with `one` in the last place."""
+    return jax.tree.map(lambda leaf, value: leaf.at[-1].set(value), particles, one)
+
+
+def _beside(model: StateSpace, key: Key, cloud: _Cloud, x: PyTree, t: Array) -> Array:
+    """Parents drawn independently, and last that of a state which is given, by weight and transition density.
+
+    Other schemes than independent draws would have to know of the path that is kept.
+    """
+    key_others, key_kept = jr.split(key)
+
+    def log_prob(parent: PyTree) -> Array:
+        law = model.transition(parent, t, *model.args)
+        check_density("transition", law)
+        return law.log_prob(x)
+
+    others = resample(key_others, cloud.log_weights, len(cloud.log_weights) - 1, method="multinomial")
+    parent = resample(key_kept, cloud.log_weights + jax.vmap(log_prob)(cloud.particles), 1)
+    return jnp.concatenate([others, parent])
 
 
 def _move(

@@ -1,0 +1,94 @@
+"""Particle filters of nonlinear systems beside the Kalman filter and the grid; parameters beside exact answers."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tests.oracles.kalman import dense_chain
+from tractable.messages.gaussian_beliefs import Grid
+from tractable.statespace.nonlinear.system import NonlinearSystem
+
+A, H = np.array([[0.8, 0.4], [-0.4, 0.8]]), np.array([[1.0, 0.5], [0.0, 1.0]])
+Q, R = np.diag([0.3, 0.2]), np.diag([0.5, 0.8])
+START = (np.zeros(2), np.eye(2))
+LINEAR = NonlinearSystem(lambda x: jnp.asarray(A) @ x, Q, lambda x: jnp.asarray(H) @ x, R, *START)
+YS = np.random.default_rng(0).normal(size=(10, 2))
+YS[3], YS[6, 1] = np.nan, np.nan
+MEAN, COV, EVIDENCE = dense_chain(START, (A, np.zeros(2), Q), (H, np.zeros(2), R), YS)
+
+BENT = NonlinearSystem(
+    lambda x: 0.9 * x + jnp.sin(2 * x),
+    0.2 * np.eye(1),
+    lambda x: x**2 / 2,
+    0.3 * np.eye(1),
+    np.ones(1),
+    np.eye(1),
+)
+BENT_YS = np.array([0.3, 1.2, np.nan, 2.0, 0.9, 1.5])
+
+
+def scores(estimate, truth):
+    return (np.asarray(estimate.value) - truth) / np.asarray(estimate.standard_error)
+
+
+@pytest.mark.parametrize("proposal", ["auxiliary", "bootstrap", "guided"])
+def test_particles_agree_with_the_kalman_filter_whatever_moves_them(proposal):
+    options = {"num_particles": 400, "num_replicates": 16, "ess_threshold": 1.0}
+    found = LINEAR.particle_filter(YS, key=0, proposal=proposal, **options)
+    assert abs(float(scores(found.log_evidence, EVIDENCE))) < 4
+    assert np.abs(scores(found.mean, LINEAR.filter(YS).filtered.mean)).max() < 5
+    if proposal == "auxiliary":  # where the observation is linear, the weights are equal after each reading
+        np.testing.assert_allclose(found.ess[:, 1:], 400, rtol=1e-9)
+        paths = LINEAR.sample_paths(found, key=1, num_paths=100)
+        assert np.abs(scores(paths.mean, MEAN.reshape((-1, 2)))).max() < 5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("proposal", ["auxiliary", "guided"])
+def test_the_likelihood_is_unbiased_with_few_particles(proposal):
+    """Twelve particles, 4000 filters: the mean of the likelihoods is the likelihood."""
+    options = {"num_particles": 12, "num_replicates": 4000, "history": False, "resampling": "multinomial"}
+    found = BENT.particle_filter(BENT_YS, key=2, proposal=proposal, **options)
+    exact = BENT.grid_filter(BENT_YS, Grid.uniform(-7.0, 7.0, 281))
+    assert exact.verdict.ok
+    ratio = np.exp(np.asarray(found.increments).sum(1) - float(exact.log_likelihood))
+    assert abs(ratio.mean() - 1) < 4.5 * ratio.std(ddof=1) / np.sqrt(4000)
+
+
+def test_the_grid_agrees_with_the_kalman_filter():
+    """One dimension with a gap, and two with coupled states: increments, means, covariances, smoother."""
+    line = NonlinearSystem(
+        lambda x: 0.9 * x + 0.2, 0.5 * np.eye(1), lambda x: x, 0.7 * np.eye(1), np.zeros(1), np.eye(1)
+    )
+    ys = np.array([0.5, -1.0, np.nan, 2.0])
+    found = line.grid_filter(ys, Grid.uniform(-9.0, 9.0, 121))
+    exact = line.smooth(ys, rule="extended")
+    np.testing.assert_allclose(found.log_increments, exact.filter.log_densities, atol=1e-9)
+    np.testing.assert_allclose(found.mean(found.filtered), exact.filter.filtered.mean, atol=1e-8)
+    np.testing.assert_allclose(found.cov(found.smoothed), exact.marginals.cov, atol=1e-8)
+    assert found.verdict.ok
+    flat = LINEAR.grid_filter(YS[:4], (Grid.uniform(-5.5, 5.5, 31), Grid.uniform(-5.5, 5.5, 31)))
+    _, _, evidence = dense_chain(START, (A, np.zeros(2), Q), (H, np.zeros(2), R), YS[:4])
+    np.testing.assert_allclose(flat.log_likelihood, evidence, atol=1e-4)
+    np.testing.assert_allclose(flat.mean(flat.filtered), LINEAR.filter(YS[:4]).filtered.mean, atol=1e-4)
+
+
+def test_a_grid_that_is_too_narrow_or_too_coarse_says_so():
+    narrow = BENT.grid_filter(BENT_YS, Grid.uniform(-1.0, 1.0, 121))
+    assert "off the grid" in narrow.verdict.sentence
+    sharp = NonlinearSystem(
+        BENT.transition, 2.0 * np.eye(1), BENT.observation, 1e-4 * np.eye(1), np.ones(1), np.eye(1)
+    )
+    coarse = sharp.grid_filter(BENT_YS, Grid.uniform(-8.0, 8.0, 121))
+    assert coarse.verdict.sentence.startswith("Too coarse")
+
+
+def test_gaussian_filters_beside_the_grid():
+    """Where the system is bent, moments are off and say so; particles are right."""
+    exact = BENT.grid_filter(BENT_YS, Grid.uniform(-7.0, 7.0, 281))
+    found = BENT.particle_filter(BENT_YS, key=3, num_particles=500, num_replicates=16)
+    assert abs(float(scores(found.log_evidence, float(exact.log_likelihood)))) < 4
+    assert np.abs(scores(found.mean, exact.mean(exact.filtered))).max() < 5
+    gap = abs(float(BENT.log_likelihood(BENT_YS)) - float(exact.log_likelihood))
+    assert gap > 0.1
+    assert not BENT.filter(BENT_YS).verdict.ok
