@@ -22,7 +22,10 @@ from tractable.core.support import positive, psd, real
 from tractable.core.types import Values
 from tractable.distributions.soft_moments import precision_roots
 
-__all__ = ["COVARIANCES", "Diagonal", "Fixed", "Full", "LowRank", "Spherical", "Spread", "Tied", "spread_of"]
+__all__ = [
+    "COVARIANCES", "Diagonal", "Fixed", "Full", "LowRank", "Spherical", "Spread", "Tied", "place_and_spread",
+    "spread_of",
+]  # fmt: skip
 
 _INNER = 10  # steps of factor analysis per M-step: its own EM is slow, and costs no pass over the rows
 _AT = 1 + 1e-6  # an eigenvalue this close to the floor lies on it
@@ -228,6 +231,19 @@ def spread_of(name: str, cov: Any, counts: Any, rank: int = 1) -> Spread:
     loadings = vectors[:, :, dim - rank :] * lengths[:, None, :]
     noise = np.maximum(variance - (loadings**2).sum(-1), 0.1 * np.maximum(variance, rest[:, None]))
     return LowRank(loadings, noise)
+
+
+def place_and_spread(moments: Any, divisor: Any, centre: Any, means: Any, spread: Spread,
+                     floor: Any) -> tuple[Any, Spread]:  # fmt: skip
+    """Means and covariances of highest likelihood above the floor, from moments about a centre; a component
+    that owns no row stays where it is."""
+    xp = namespace(moments, divisor, centre, means, spread)
+    count, first, second = (xp.asarray(a) for a in (moments.count, moments.first, moments.second))
+    owns = count > 0
+    away = first / xp.where(owns, count, 1.0)[:, None]
+    placed = xp.where(owns[:, None], xp.asarray(centre)[None] + away, xp.asarray(means))
+    outer = away[:, :, None] * first[:, None, :] if spread.needs_full else away * first
+    return placed, spread.fitted(xp.asarray(divisor), second - outer, xp.asarray(floor))
 
 
 def _clip(cov: Any, floor: Any) -> Any:

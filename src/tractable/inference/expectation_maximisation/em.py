@@ -28,14 +28,14 @@ import numpy as np
 from tractable.bijections.support import unconstrain
 from tractable.core.blocks import run_in_blocks
 from tractable.core.checks import check, check_option, has_values, namespace
-from tractable.core.chunks import chunks, pad_rows, weighted_rows
+from tractable.core.chunks import Chunks, chunks, pad_rows, weighted_rows
 from tractable.core.interfaces import HasEM, HasTotals
 from tractable.core.iterate import Run, Status, is_close, run_until
 from tractable.core.module import Module, field
 from tractable.core.programs import program
 from tractable.core.types import Array, ArrayLike, Scalar, Values
 
-__all__ = ["EM", "best_of", "best_run", "em", "expected_statistics", "objective"]
+__all__ = ["EM", "best_of", "best_run", "em", "expected_statistics", "gathered", "objective"]
 
 # Sums over rows round differently from one model to the next; a true ascent never falls further than this.
 _ROUNDING = 1e-10
@@ -78,6 +78,7 @@ class EM(Module):
         is written every so many `seconds`.
         """
         check(isinstance(model, HasEM), "model", "one with `e_step` and `m_step`", type(model).__name__)
+        data, weights, chunk = gathered(model, data, weights, chunk)
         if chunk is not None or isinstance(data, HasTotals):
             held = isinstance(data, HasTotals)
             fix = "They belong to the rows: give them to `chunks`."
@@ -191,6 +192,16 @@ def objective(model: Any, data: Any, weights: ArrayLike | None = None) -> Scalar
     r"""$\log p(X \mid \theta)$, plus the log-prior where the model has one: what EM climbs."""
     rows, weights = pad_rows(data, weights)
     return _objective(model, rows, weights)
+
+
+def gathered(model: Any, data: Any, weights: Any, chunk: int | None) -> tuple[Any, Any, int | None]:
+    """Data as the model holds them: one whose rows are no arrays (sequences of different lengths) has a
+    method `gathered(data, weights)`, which makes of them what adds up by itself, in `chunks` if need be."""
+    gather = getattr(model, "gathered", None)
+    if gather is None or isinstance(data, Chunks):
+        return data, weights, chunk
+    whole = data if isinstance(data, HasTotals) and weights is None else gather(data, weights)
+    return (whole if chunk is None else whole.chunks(chunk)), None, None
 
 
 def expected_statistics(model: Any, parts: HasTotals) -> tuple[Any, Scalar]:

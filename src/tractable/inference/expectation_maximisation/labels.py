@@ -2,12 +2,13 @@ r"""EM with labels that are chosen or drawn: hard, stochastic and Monte Carlo EM
 
 E-step.      The posterior of each row's label is replaced by its mode (hard), by one draw (stochastic) or by
              the shares of many draws (Monte Carlo, which tends to EM as their number grows).
-Contract.    A model with `log_joint(rows)`, of one column per label, and `labelled_stats(rows, shares)`.
+Contract.    A model with `log_joint(rows)`, of one column per label, and `labelled_stats(rows, shares)`; or,
+             for hard EM, one with `hard_e_step(rows, weights)`, such as a hidden Markov model.
 Cost.        One pass over the rows per step, in one compiled program.
 References.  Celeux and Govaert (1992); Celeux and Diebolt (1985); Wei and Tanner (1990).
 """
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -22,6 +23,7 @@ from tractable.core.module import Module, field
 from tractable.core.numerics import logsumexp, one_hot
 from tractable.core.programs import program
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
+from tractable.inference.expectation_maximisation.em import EM
 
 __all__ = ["HardEM", "LabelTrace", "MonteCarloEM", "StochasticEM", "emptied_components"]
 
@@ -44,8 +46,28 @@ class HardEM(Module):
 
     def fit(self, model: Any, data: Any, *, weights: ArrayLike | None = None) -> Run:
         """The fitted model as `run.state`, with the classification log-likelihood of each step."""
+        if hasattr(model, "hard_e_step"):
+            climbed = EM(self.tol, self.max_steps).fit(_Chosen(model), data, weights=weights)
+            return Run(climbed.state.model, climbed.trace, climbed.num_steps, climbed.code)
         rows, weights = _rows(model, data, weights)
         return _hard(model, rows, weights, jnp.asarray(self.tol), check_count("max_steps", self.max_steps))
+
+
+class _Chosen(Module):
+    """A model whose E-step takes the best configuration of what is hidden: of each sequence, its best path."""
+
+    model: Any
+    on_host: ClassVar[bool] = True
+
+    @property
+    def gathered(self) -> Any:
+        return getattr(self.model, "gathered", None)
+
+    def e_step(self, rows: Any, weights: Any) -> Any:
+        return self.model.hard_e_step(rows, weights)
+
+    def m_step(self, stats: Any) -> "_Chosen":
+        return _Chosen(self.model.m_step(stats))
 
 
 class StochasticEM(Module):

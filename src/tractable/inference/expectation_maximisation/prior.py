@@ -38,6 +38,11 @@ class WithPrior(Module):
         """Whether the model's own steps are ordinary Python."""
         return getattr(self.model, "on_host", False)
 
+    @property
+    def gathered(self) -> Any:
+        """How the model's own data are held, where it says so."""
+        return getattr(self.model, "gathered", None)
+
     def e_step(self, rows: Any, weights: Values) -> Any:
         """The model's own."""
         return self.model.e_step(rows, weights)

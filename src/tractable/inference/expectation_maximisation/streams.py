@@ -24,6 +24,7 @@ from tractable.core.iterate import Run, Status, run, run_until
 from tractable.core.module import Module, field
 from tractable.core.programs import program
 from tractable.core.types import Array, ArrayLike, Scalar
+from tractable.inference.expectation_maximisation.em import gathered
 
 __all__ = ["IncrementalEM", "OnlineEM"]
 
@@ -75,7 +76,9 @@ class OnlineEM(Module):
         last whole pass; a one-shot stream can be read only once."""
         check(0.5 < self.power <= 1, "power", "above 1/2 and at most 1", self.power)
         check(self.delay >= 0, "delay", "zero or positive", self.delay)
-        parts = data if isinstance(data, Chunks) else chunks(data, chunk, weights)
+        held, *_ = gathered(model, data, weights, chunk)
+        own = held is not data  # the model says how its data are held
+        parts = held if own or isinstance(data, Chunks) else chunks(data, chunk, weights)
         if not parts.reiterable:
             fix = "Pass a function that makes the generator, or `passes=1` without `checkpoint`."
             once = self.passes == 1 and checkpoint is None
@@ -91,10 +94,11 @@ class OnlineEM(Module):
         values = jnp.ravel(jnp.asarray(found.trace))
         return Run(found.state.model, values, jnp.asarray(len(values)), found.code)
 
-    def _pass(self, state: "_Average", parts: Chunks) -> tuple["_Average", Array]:
+    def _pass(self, state: "_Average", parts: Any) -> tuple["_Average", Array]:
         values = []
+        step = _advance if getattr(state.model, "on_host", False) else _online
         for rows, weights in parts:
-            state, value = _online(state, rows, weights, jnp.asarray(self.power), jnp.asarray(self.delay))
+            state, value = step(state, rows, weights, jnp.asarray(self.power), jnp.asarray(self.delay))
             values.append(value)
         return state, jnp.stack(values)
 
@@ -112,6 +116,10 @@ class _Average(Module):
 def _online(
     state: _Average, rows: Any, weights: Array, power: Scalar, delay: Scalar
 ) -> tuple[_Average, Scalar]:
+    return _advance(state, rows, weights, power, delay)
+
+
+def _advance(state: _Average, rows: Any, weights: Any, power: Any, delay: Any) -> tuple[_Average, Any]:
     new, evidence = state.model.e_step(rows, weights)
     amount = weights.sum()
     t = state.num_chunks
@@ -124,7 +132,9 @@ def _online(
     return _Average(model, stats, seen, t + 1), evidence / amount
 
 
-def _zeros(model: Any, rows: Any, weights: Array) -> Any:
+def _zeros(model: Any, rows: Any, weights: Any) -> Any:
+    if getattr(model, "on_host", False):
+        return jax.tree.map(lambda leaf: jnp.zeros(jnp.shape(leaf)), model.e_step(rows, weights)[0])
     shapes = eqx.filter_eval_shape(lambda m, r, w: m.e_step(r, w)[0], model, rows, weights)
     return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
 

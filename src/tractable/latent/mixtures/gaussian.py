@@ -44,7 +44,7 @@ from tractable.distributions.soft_moments import (
     soft_moments,
     weigh_moments,
 )
-from tractable.distributions.spreads import Spread, spread_of
+from tractable.distributions.spreads import Spread, place_and_spread, spread_of
 
 __all__ = ["GaussianMixture", "MixtureStatistics"]
 
@@ -231,15 +231,10 @@ class GaussianMixture(Module):
     def m_step(self, stats: MixtureStatistics) -> "GaussianMixture":
         """The mixture of highest expected log-likelihood above the floor; a component that owns no row stays
         where it is, with weight zero."""
-        xp = namespace(self, stats)
-        labels, divisor = xp.asarray(stats.labels), xp.asarray(stats.divisor)
-        count, first, second = (xp.asarray(a) for a in jax.tree.leaves(stats.moments))
-        owns = count > 0
-        safe = xp.where(owns, count, 1.0)[:, None]
-        away = first / safe
-        means = xp.where(owns[:, None], xp.asarray(self.centre)[None] + away, xp.asarray(self.means))
-        outer = away[:, :, None] * first[:, None, :] if self.spread.needs_full else away * first
-        spread = self.spread.fitted(divisor, second - outer, xp.asarray(self.least))
+        labels = namespace(self, stats).asarray(stats.labels)
+        means, spread = place_and_spread(
+            stats.moments, stats.divisor, self.centre, self.means, self.spread, self.least
+        )
         return self._moved(labels / labels.sum(), means, spread)
 
     def expected_log_joint(self, stats: MixtureStatistics) -> Scalar:
