@@ -12,7 +12,6 @@ import pytest
 from tractable.core.checks import ImpossibleEvidence
 from tractable.distributions import Gaussian, Normal, Poisson
 from tractable.messages import propagate
-from tractable.messages.potentials import Table
 from tractable.statespace import Gaussians, HiddenMarkov
 from tractable.statespace.hmm.gaussian_emissions import GaussianMixtures, StudentTs
 from tractable.statespace.hmm.linear_emissions import LinearGaussians
@@ -144,16 +143,15 @@ def test_what_is_independent_given_what():
 def test_a_chain_of_factors_has_the_same_beliefs():
     x = [2, 0, 1]
     table = np.asarray(ICE.emissions.table)
-    factors = [Table(("z0",), np.log(np.asarray(ICE.initial) * table[:, x[0]]))]
+    factors = {"f0": (("z0",), np.log(np.asarray(ICE.initial) * table[:, x[0]]))}
     for t in (1, 2):
-        joint = np.asarray(ICE.transition) * table[None, :, x[t]]
-        factors.append(Table((f"z{t - 1}", f"z{t}"), np.log(joint)))
+        factors[f"f{t}"] = ((f"z{t - 1}", f"z{t}"), np.log(np.asarray(ICE.transition) * table[None, :, x[t]]))
     found = propagate(factors)
-    assert float(found.log_total) == pytest.approx(float(ICE.log_likelihood(x)), rel=1e-13)
+    assert float(found.total) == pytest.approx(float(ICE.log_likelihood(x)), rel=1e-13)
     for t in range(3):
-        np.testing.assert_allclose(np.exp(found.marginal(f"z{t}").log_values), ICE.smooth(x).marginals[t], atol=1e-13)
-    best = propagate(factors, "max_sum")
-    assert float(best.log_total) == pytest.approx(float(ICE.viterbi(x)[1]), rel=1e-13)
+        np.testing.assert_allclose(found.marginal(f"z{t}").probs, ICE.smooth(x).marginals[t], atol=1e-13)
+    best = propagate(factors, semiring="max_sum")
+    assert float(best.total) == pytest.approx(float(ICE.viterbi(x)[1]), rel=1e-13)
 
 
 def test_one_state_is_independent_rows():

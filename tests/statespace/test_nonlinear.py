@@ -218,7 +218,7 @@ def test_slips_are_named():
         )
     with pytest.raises(ValueError, match=r"`inputs` must be given, one row for each of 1 times"):
         NonlinearSystem(turned, Q, sine, np.eye(1), *START).filter([0.1])
-    with pytest.raises(ValueError, match=r"`ys` must be of shape \(times, 1\)"):
+    with pytest.raises(ValueError, match=r"`y` must be of shape \(times, 1\)"):
         PENDULUM.filter(np.zeros((0, 1)))
     with pytest.raises(ValueError, match=r"`rule` must be one of 'extended'"):
         PENDULUM.filter([0.1], rule="exact")

@@ -1,4 +1,4 @@
-"""Particle filters of nonlinear systems beside the Kalman filter and the grid; parameters beside exact answers."""
+"""Particle filters of nonlinear systems beside the Kalman filter and the grid."""
 
 import jax.numpy as jnp
 import numpy as np
