@@ -3,4 +3,9 @@
 from tractable.statespace.hmm.gaussian_emissions import Gaussians as Gaussians
 from tractable.statespace.hmm.model import HiddenMarkov as HiddenMarkov
 from tractable.statespace.kalman.system import LinearGaussianSystem as LinearGaussianSystem
+from tractable.statespace.markov_chain.autoregression import AutoRegression as AutoRegression
+from tractable.statespace.markov_chain.chain import MarkovChain as MarkovChain
+from tractable.statespace.markov_chain.orders import choose_order as choose_order
 from tractable.statespace.nonlinear.system import NonlinearSystem as NonlinearSystem
+from tractable.statespace.pagerank import pagerank as pagerank
+from tractable.statespace.pagerank import simulate_surfer as simulate_surfer

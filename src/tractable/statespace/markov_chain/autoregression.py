@@ -41,8 +41,9 @@ class AutoRegressionForecast(HostResult):
 
 
 class AutoRegression(Module):
-    r"""$x_t = c + \sum_i\phi_ix_{t-i} + N(0, \sigma^2)$ with $\phi$ = `coefficients` (of the last value first),
-    $c$ = `intercept` and $\sigma^2$ = `noise`.
+    r"""$x_t = c + \sum_i\phi_ix_{t-i} + N(0, \sigma^2)$.
+
+    $\phi$ = `coefficients`, that of the last value first, $c$ = `intercept`, $\sigma^2$ = `noise`.
 
     >>> model = AutoRegression([0.5], 1.0, 3.0)
     >>> float(model.mean), model.autocovariances(1).round(6).tolist()
