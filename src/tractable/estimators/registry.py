@@ -9,7 +9,8 @@ __all__ = ["all_estimators"]
 
 
 def all_estimators() -> list[tuple[str, type[BaseEstimator]]]:
-    """Every estimator as (name, class), by name; each class can be made without arguments.
+    """Every estimator of tables of numbers as (name, class), by name; each class can be made without
+    arguments.
 
     >>> "RidgeRegressor" in dict(all_estimators())
     True
@@ -17,4 +18,5 @@ def all_estimators() -> list[tuple[str, type[BaseEstimator]]]:
     package = importlib.import_module("tractable.estimators")  # it lists what it exports
     found = [(name, getattr(package, name)) for name in package.__all__]
     classes = [(name, c) for name, c in found if inspect.isclass(c) and issubclass(c, BaseEstimator)]
-    return [(name, c) for name, c in classes if not c.__module__.endswith(".base")]
+    tabular = [(name, c) for name, c in classes if getattr(c, "_tabular", True)]
+    return [(name, c) for name, c in tabular if not c.__module__.endswith(".base")]
