@@ -18,6 +18,7 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 from scipy.sparse.csgraph import connected_components, shortest_path
 
+from tractable.core.blas import one_blas_thread
 from tractable.core.checks import namespace
 from tractable.core.types import Values
 
@@ -27,6 +28,7 @@ __all__ = [
 ]  # fmt: skip
 
 _BLOCK = 64  # states that are removed together
+_MANY = 500  # states from which on several threads of a product pay
 _BITS = 40  # mixing times are looked for up to 2^40 steps
 _LARGE = 1e150  # weights beyond are scaled down before they overflow
 
@@ -120,14 +122,15 @@ def eliminate(matrix: np.ndarray) -> Elimination:
     """
     p, n = np.array(matrix, float), len(matrix)
     pivots = np.zeros(n)
-    for end in range(n, 1, -_BLOCK):
-        start = max(end - _BLOCK, 1)
-        for k in range(end - 1, start - 1, -1):
-            pivots[k] = p[k, :k].sum()
-            p[:k, k] /= pivots[k]
-            p[:k, start:k] += np.outer(p[:k, k], p[k, start:k])
-            p[start:k, :start] += np.outer(p[start:k, k], p[k, :start])
-        p[:start, :start] += p[:start, start:end] @ p[start:end, :start]
+    with one_blas_thread(n < _MANY):
+        for end in range(n, 1, -_BLOCK):
+            start = max(end - _BLOCK, 1)
+            for k in range(end - 1, start - 1, -1):
+                pivots[k] = p[k, :k].sum()
+                p[:k, k] /= pivots[k]
+                p[:k, start:k] += np.outer(p[:k, k], p[k, start:k])
+                p[start:k, :start] += np.outer(p[start:k, k], p[k, :start])
+            p[:start, :start] += p[:start, start:end] @ p[start:end, :start]
     return Elimination(p, pivots)
 
 

@@ -186,17 +186,9 @@ class AutoRegression(Module):
         (values,), _ = _series(series, None)
         k, steps = self.order, check_count("num_steps", num_steps)
         check(len(values) >= k, "series", f"at least {k} values", len(values))
-        known, response = list(values[len(values) - k :]), [0.0] * (k - 1) + [1.0]
-        for _ in range(steps):
-            known.append(
-                self.intercept + float(self.coefficients @ known[: len(known) - k - 1 : -1])
-                if k
-                else self.intercept
-            )
-            response.append(float(self.coefficients @ response[: len(response) - k - 1 : -1]) if k else 0.0)
-        mean = np.array(known[k:])
-        weights = np.array(response[k - 1 : k - 1 + steps]) if k else np.eye(1, steps)[0]
-        variance = self.noise * np.cumsum(weights**2)
+        mean = _continued(values[len(values) - k :], self.coefficients, self.intercept, steps)
+        response = np.append(1.0, _continued(np.eye(1, k, k - 1)[0], self.coefficients, 0.0, steps - 1))
+        variance = self.noise * np.cumsum(response**2)
         half = float(ndtri(0.5 + level / 2)) * np.sqrt(variance)
         return AutoRegressionForecast(mean, variance, mean - half, mean + half, level)
 
@@ -216,6 +208,15 @@ def from_partial_autocorrelations(partial: Any) -> np.ndarray:
     for r in np.asarray(partial, float):
         phi = np.append(phi - r * phi[::-1], r)
     return phi
+
+
+def _continued(values: np.ndarray, phi: np.ndarray, intercept: float, num_steps: int) -> np.ndarray:
+    """The next values without noise."""
+    k = len(phi)
+    found = np.concatenate([values, np.zeros(num_steps)])
+    for t in range(k, len(found)):
+        found[t] = intercept + phi @ found[t - k : t][::-1]
+    return found[k:]
 
 
 def _series(series: Any, weights: Any) -> tuple[list[np.ndarray], np.ndarray]:

@@ -50,12 +50,12 @@ def coded(
 ) -> Coded:
     """One sequence, a list of them, or a matrix with one in each row, as codes.
 
-    Whole numbers are codes $0, 1, \\dots$ unless `names` are given; other symbols are sorted and numbered.
+    Whole numbers are codes $0, 1, \\dots$ unless `names` hold numbers; other symbols are sorted and numbered.
 
     >>> coded(["abba", "b"]).codes.tolist()
     [0, 1, 1, 0, 1]
     """
-    parts = [np.asarray(list(part) if isinstance(part, str) else part) for part in _parts(sequences)]
+    parts = [_vector(part) for part in _parts(sequences)]
     check(len(parts) > 0, "sequences", "at least one sequence", "none")
     for place, part in enumerate(parts):
         check(part.ndim == 1, "sequences", "vectors of symbols", f"shape {part.shape} in sequence {place}")
@@ -104,16 +104,28 @@ def _parts(sequences: Any) -> list[Any]:
     return listed if nested or words else [listed]
 
 
+def _vector(part: Any) -> np.ndarray:
+    """One sequence as a vector, also of symbols that are tuples."""
+    listed = list(part) if isinstance(part, str) else part
+    if isinstance(listed, list) and listed and isinstance(listed[0], tuple):
+        found = np.empty(len(listed), object)
+        found[:] = listed
+        return found
+    return np.asarray(listed)
+
+
 def _codes(
     symbols: np.ndarray, lengths: np.ndarray, names: Any, num_states: int | None
 ) -> tuple[np.ndarray, tuple[Hashable, ...]]:
-    plain = symbols.dtype.kind in "iu" or (symbols.dtype.kind == "f" and names is None)
-    if names is None and plain:
-        whole = (symbols == np.floor(symbols)) & (symbols >= 0)
-        _check_symbols(whole, symbols, lengths, "whole numbers 0, 1, 2, ...")
-        count = int(symbols.max()) + 1 if num_states is None else check_count("num_states", num_states)
-        _check_symbols(symbols < count, symbols, lengths, f"below {count}, the number of states")
-        return symbols.astype(np.int64), tuple(range(count))
+    whole_names = names is not None and any(isinstance(name, int) for name in names)
+    numbers = symbols.dtype.kind in "iu" or (symbols.dtype.kind == "f" and names is None)
+    if numbers and not whole_names:
+        fine = (symbols == np.floor(symbols)) & (symbols >= 0)
+        _check_symbols(fine, symbols, lengths, "whole numbers 0, 1, 2, ...")
+        most = int(symbols.max()) + 1 if num_states is None else check_count("num_states", num_states)
+        known = tuple(range(most)) if names is None else tuple(names)
+        _check_symbols(symbols < len(known), symbols, lengths, f"below {len(known)}, the number of states")
+        return symbols.astype(np.int64), known
     if names is None:
         known, codes = np.unique(symbols, return_inverse=True)
         return codes.astype(np.int64), tuple(known.tolist())
