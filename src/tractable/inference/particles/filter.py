@@ -110,8 +110,8 @@ def particle_filter(
     - `observation_log_density(x, y, t, *args)` is $\log p(y_t = y \mid x_t = x)$, one number.
     - `proposal(x, y, t, *args)` is a distribution of $x_t$ that has seen $y_t$; the first state is drawn from
       `initial` in any case.
-    - `lookahead(x, y, t, *args)` is a guess of $\log p(y_t = y \mid x_{t-1} = x)$, by which parents are chosen
-      before they move (the auxiliary filter). The evidence is unbiased whatever the guess.
+    - `lookahead(x, y, t, *args)` is a guess of $\log p(y_t = y \mid x_{t-1} = x)$, by which parents are
+      chosen before they move (the auxiliary filter). The evidence is unbiased whatever the guess.
 
     A row of `observations` that is all NaN is missing: the particles move on and keep their weights. They
     are resampled where the effective sample size is at most `ess_threshold` times `num_particles`. The

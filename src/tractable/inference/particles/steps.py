@@ -7,7 +7,8 @@ Auxiliary.   With a guess $\hat p(y_t \mid x_{t-1})$, parents are chosen by $\ti
 Conditional. With a path that is kept, the last particle is that path, its parent drawn by $w^i_{t-1}\,
              p(x_t \mid x^i_{t-1})$: a step of particle Gibbs.
 Cost.        $O(TN)$.
-References.  Pitt and Shephard (1999); Andrieu, Doucet and Holenstein (2010); Lindsten, Jordan and Schon (2014).
+References.  Pitt and Shephard (1999); Andrieu, Doucet and Holenstein (2010); Lindsten, Jordan and Schon
+             (2014).
 """
 
 from collections.abc import Callable
@@ -104,7 +105,7 @@ def one_filter(
     plan: tuple[int, str, bool],
     kept: PyTree | None = None,
 ) -> tuple:
-    """One filter: what `Filtered` holds, for one replicate; `kept` is a path that the last particle follows."""
+    """One filter: what `Filtered` holds, for one replicate. The last particle follows the path `kept`."""
     n, scheme, keep = plan
     first = jax.vmap(model.start)(jr.split(key_start, n))
     first = first if kept is None else _pinned(first, jax.tree.map(lambda leaf: leaf[0], kept))

@@ -1,8 +1,8 @@
 r"""Gaussian filters of nonlinear systems: each function becomes an affine map, and the chain is then exact.
 
-Filter.      At each time a rule replaces $h$ by an affine map about the prediction, the reading is learnt, and
-             the rule replaces $f$ about what is then believed: steps of a Gaussian chain, which are those of
-             the linear case.
+Filter.      At each time a rule replaces $h$ by an affine map about the prediction, the reading is learnt,
+             and the rule replaces $f$ about what is then believed: steps of a Gaussian chain, which are those
+             of the linear case.
 Iterated.    The affine map of $h$ is made again about what the reading has taught: Gauss-Newton for the
              tangent (the iterated extended filter), posterior linearisation for points.
 Smoother.    The steps turned round. Further passes make all maps again about the smoothed beliefs; with
@@ -48,8 +48,9 @@ class NonlinearFiltered(Module):
 
     @property
     def nonlinearity(self) -> Float[Array, " t"]:
-        """Of each time: how far the system is from its affine maps, where the beliefs are (`nonlinearity`)."""
-        return nonlinearity(*self.asked, self.chain, self.predicted, self.filtered)
+        """Of each time: how far the system is from its affine maps where the beliefs are."""
+        model, ys, inputs = self.asked
+        return nonlinearity(model, ys, inputs, self.chain, self.predicted, self.filtered)
 
     @property
     def verdict(self) -> Verdict:
@@ -87,7 +88,9 @@ def smooth_by_moments(
     change = jnp.zeros((), ys.dtype)
     for _ in range(passes - 1):
         found, marginals, cross, change = _again(model, ys, inputs, rule, form, marginals)
-    return NonlinearSmoothed(marginals, cross, NonlinearFiltered(*found, (model, ys, inputs)), change)
+    predicted, filtered, densities, chain = found
+    passed = NonlinearFiltered(predicted, filtered, densities, chain, (model, ys, inputs))
+    return NonlinearSmoothed(marginals, cross, passed, change)
 
 
 class _Passed(Module):

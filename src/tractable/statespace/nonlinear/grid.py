@@ -3,11 +3,11 @@ r"""The Bayes filter on a grid: any transition and any observation in one or two
 Model.       $x_0 \sim p(x_0)$, $x_t \sim p(x_t \mid x_{t-1})$, $y_t \sim p(y_t \mid x_t)$.
 Recursion.   $p(x_t \mid y_{<t}) = \int p(x_t \mid x_{t-1})\,p(x_{t-1} \mid y_{<t})\,dx_{t-1}$, then
              $p(x_t \mid y_{\le t}) \propto p(y_t \mid x_t)\,p(x_t \mid y_{<t})$, whose normaliser $p(y_t \mid
-             y_{<t})$ is the increment of the likelihood. With nodes $x_i$ and weights $w_i$ this is a chain over
-             the nodes: $\phi_t(i) = p(y_t \mid x_i)$, $\psi(i, j) = p(x_j \mid x_i)\,w_j$.
-Lost.        $|1 - \sum_j p(x_j \mid x_i)\,w_j|$ under the filter's belief: what leaves the grid, or falls between
-             its nodes. Nothing is normalised away; it is reported.
-Cost.        $O(T K^2)$ for $K$ nodes, and $K^2$ densities (for each step where the transition depends on time).
+             y_{<t})$ is the increment of the likelihood. With nodes $x_i$ and weights $w_i$ this is a chain
+             over the nodes: $\phi_t(i) = p(y_t \mid x_i)$, $\psi(i, j) = p(x_j \mid x_i)\,w_j$.
+Lost.        $|1 - \sum_j p(x_j \mid x_i)\,w_j|$ under the filter's belief: what leaves the grid, or falls
+             between its nodes. Nothing is normalised away; it is reported.
+Cost.        $O(T K^2)$ for $K$ nodes, and $K^2$ densities (for each step where they depend on time).
 References.  Kitagawa (1987), "Non-Gaussian state-space modeling"; Sarkka (2013) section 4.2.
 """
 
@@ -94,12 +94,11 @@ def grid_filter(
     *,
     args: tuple = (),
 ) -> GridFiltered:
-    r"""Filter and smooth `observations` on the nodes of one `messages.gaussian_beliefs.Grid`, or on the products
-    of two.
+    r"""Filter and smooth `observations` on the nodes of one `messages.gaussian_beliefs.Grid`, or of several.
 
     `initial` has `log_prob`; `transition(x, *args)` or `transition(x, t, *args)` is the distribution of $x_t$
-    given $x_{t-1} = x$; `observation_log_density(x, y, t, *args)` is $\log p(y_t = y \mid x_t = x)$. A state is a
-    number on one grid, a vector on a tuple of grids. A row of `observations` that is all NaN is missing.
+    given $x_{t-1} = x$; `observation_log_density(x, y, t, *args)` is $\log p(y_t = y \mid x_t = x)$. A state
+    is a number on one grid, a vector on a tuple. A row of `observations` that is all NaN is missing.
 
     >>> from tractable.distributions.continuous import Normal
     >>> found = grid_filter(

@@ -85,13 +85,13 @@ class Dynamics(Module):
         moves = jnp.broadcast_to(self.transition_cov, (length - 1, d, d))
         return moves, jnp.broadcast_to(self.observation_cov, (length, m, m))
 
-    def readings(self, ys: ArrayLike) -> Array:
-        """`ys` as (times, entries), checked; a vector is one number at each time."""
-        rows = as_float("ys", ys)
+    def readings(self, y: ArrayLike) -> Array:
+        """`y` as (times, entries), checked; a vector is one number at each time."""
+        rows = as_float("y", y)
         rows = rows[:, None] if rows.ndim == 1 and self.num_readings == 1 else rows
         fits = rows.ndim == 2 and rows.shape[1] == self.num_readings and len(rows) > 0
         must = f"of shape (times, {self.num_readings}), at least one time"
-        check(fits, "ys", must, f"shape {rows.shape}")
+        check(fits, "y", must, f"shape {rows.shape}")
         self.covs(len(rows))
         return rows
 

@@ -3,10 +3,10 @@ r"""How far a system is from linear where a filter by moments used it: what its 
 Measure.     About the same belief $x \sim N(m, P)$, points that see all products of two entries give the best
              affine map of $g$, its residual covariance $\Lambda$ and the covariance $S$ of $g(x)$ with noise.
              Of each entry $i$: $\Lambda_{ii}/S_{ii}$, the share of the variance that no affine map explains,
-             plus $(\hat y_i - \hat y^{\mathrm{rule}}_i)^2/S_{ii}$; the largest counts. It is zero for a linear
-             system, whatever the rule.
-Verdict.     The measure summed over the series: zero to rounding is exact, below 0.02 good, else not certified.
-Cost.        $3^d$ values of each function per time ($20d$ beyond four dimensions), only where it is asked for.
+             plus $(\hat y_i - \hat y^{\mathrm{rule}}_i)^2/S_{ii}$; the largest counts. It is zero for a
+             linear system, whatever the rule.
+Verdict.     The sum over the series: zero to rounding is exact, below 0.02 good, else not certified.
+Cost.        $3^d$ values of each function per time ($20d$ beyond four dimensions), where it is asked for.
 References.  Sarkka (2013) section 5.1; Dunik, Straka and Simandl (2013), measures of nonlinearity.
 """
 
@@ -75,7 +75,7 @@ def judged(log_densities: Array, measure: Array) -> Verdict:
         return Verdict(True, f"{said} (nonlinearity {total:.2g} in all).", numbers)
     return Verdict(
         False,
-        f"Not certified: the system is not linear where the beliefs are (nonlinearity {total:.2g} in all, most "
-        f"at time {worst}). Compare the log-likelihood with that of `particle_filter`.",
+        f"Not certified: the system is not linear where the beliefs are (nonlinearity {total:.2g} in all, "
+        f"most at time {worst}). Compare the log-likelihood with that of `particle_filter`.",
         numbers,
     )

@@ -1,9 +1,9 @@
 r"""Particle filters of nonlinear systems: bootstrap, guided by a Gaussian rule, and auxiliary.
 
 Bootstrap.   Particles move by the transition and are weighted by the reading.
-Guided.      From each particle the transition is a Gaussian, in which a rule makes $h$ affine; conditioned on
-             $y_t$ it is the proposal, close to the best one, $p(x_t \mid x_{t-1}, y_t)$, and equal to it where
-             $h$ is linear.
+Guided.      From each particle the transition is a Gaussian, in which a rule makes $h$ affine; conditioned
+             on $y_t$ it is the proposal, close to the best one, $p(x_t \mid x_{t-1}, y_t)$, and equal to it
+             where $h$ is linear.
 Auxiliary.   The same affine map also predicts the reading, $\hat p(y_t \mid x_{t-1})$, by which parents are
              chosen; where $h$ is linear all weights are then equal.
 Missing.     An entry that is NaN is marked, and its density left out.

@@ -5,9 +5,9 @@ Model.       $y = g(x) + \epsilon$ with $x \sim N(m, P)$; a rule gives $y \appro
 Taylor.      $A = g'(m)$, $b = g(m) - Am$, $\Lambda = 0$ (the extended filter); to second order
              $b \mathrel{+}= \frac12 \mathrm{tr}(G_i P)$ and $\Lambda_{ij} = \frac12 \mathrm{tr}(G_i P G_j P)$
              with the Hessians $G_i$.
-Points.      $x_k = m + P^{1/2} z_k$ with weights: $\hat y = \sum_k w_k g(x_k)$, $A = \mathrm{Cov}[y, x] P^{-1}$
-             (the best affine map) and $\Lambda$ the covariance of what it leaves. Unscented, cubature,
-             Gauss-Hermite and fixed draws differ in $z_k$ and $w_k$ alone.
+Points.      $x_k = m + P^{1/2} z_k$ with weights: $\hat y = \sum_k w_k g(x_k)$, $A = \mathrm{Cov}[y, x]
+             P^{-1}$ (the best affine map) and $\Lambda$ the covariance of what it leaves. Unscented,
+             cubature, Gauss-Hermite and fixed draws differ in $z_k$ and $w_k$ alone.
 Linear.      Every rule is exact for affine $g$, with $\Lambda = 0$.
 Cost.        One Jacobian (Hessian), or 2d + 1, 2d, $k^d$ or $n$ values of $g$; one solve with $P$.
 References.  Julier and Uhlmann (1997); Arasaratnam and Haykin (2009); Sarkka (2013) chapters 5 and 6;
@@ -177,7 +177,7 @@ def as_rule(rule: Any) -> Any:
 
 
 def _slope(root: Array, half: Array) -> Array:
-    r"""$A$ with $A L = B$ for a triangular root $L$, or for one of orthogonal columns, some of which are zero.
+    r"""$A$ with $A L = B$ for a triangular root $L$, or for one of orthogonal columns, some of them zero.
 
     A direction in which $x$ does not vary has no slope; what varies there by rounding stays in the residual.
     """

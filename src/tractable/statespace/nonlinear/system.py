@@ -22,6 +22,7 @@ from tractable.inference.particles.filter import Filtered
 from tractable.inference.particles.smoothing import SmoothedPaths, backward_sample
 from tractable.messages.gaussian_beliefs import Grid
 from tractable.messages.gaussian_steps import FORMS
+from tractable.statespace.nonlinear.ensemble import EnsembleFiltered, ensemble_filter
 from tractable.statespace.nonlinear.filtering import (
     NonlinearFiltered,
     NonlinearSmoothed,
@@ -57,7 +58,7 @@ class NonlinearSystem(Dynamics):
 
     >>> swing = lambda x: jnp.array([x[0] + 0.1 * x[1], x[1] - 0.98 * jnp.sin(x[0])])
     >>> system = NonlinearSystem(
-    ...     swing, 0.01 * jnp.eye(2), lambda x: jnp.sin(x[:1]), 0.1 * jnp.eye(1), jnp.zeros(2), 0.1 * jnp.eye(2)
+    ...     swing, 0.01 * jnp.eye(2), lambda x: jnp.sin(x[:1]), [[0.1]], jnp.zeros(2), 0.1 * jnp.eye(2)
     ... )
     >>> found = system.filter(jnp.array([0.1, 0.2, jnp.nan, 0.1]), rule="unscented")
     >>> found.filtered.mean.shape, round(float(found.log_likelihood), 3)
@@ -66,7 +67,7 @@ class NonlinearSystem(Dynamics):
 
     def filter(
         self,
-        ys: ArrayLike,
+        y: ArrayLike,
         inputs: ArrayLike | None = None,
         *,
         rule: Any = "unscented",
@@ -78,14 +79,14 @@ class NonlinearSystem(Dynamics):
         "extended" (tangents), "second-order", "unscented", "cubature", "hermite", "draws", or an object of
         `rules`. With more `iterations` each reading's map is made again about what the reading taught.
         """
-        rows, known = self._asked(ys, inputs, form)
+        rows, known = self._asked(y, inputs, form)
         return filter_by_moments(
             self, rows, known, as_rule(rule), check_count("iterations", iterations), form
         )
 
     def smooth(
         self,
-        ys: ArrayLike,
+        y: ArrayLike,
         inputs: ArrayLike | None = None,
         *,
         rule: Any = "unscented",
@@ -94,28 +95,28 @@ class NonlinearSystem(Dynamics):
         form: str = "covariance",
     ) -> NonlinearSmoothed:
         """Beliefs of each time from all readings; further `passes` make all maps about these beliefs."""
-        rows, known = self._asked(ys, inputs, form)
+        rows, known = self._asked(y, inputs, form)
         counts = check_count("iterations", iterations), check_count("passes", passes)
         return smooth_by_moments(self, rows, known, as_rule(rule), counts[0], form, counts[1])
 
     def log_likelihood(
         self,
-        ys: ArrayLike,
+        y: ArrayLike,
         inputs: ArrayLike | None = None,
         *,
         rule: Any = "unscented",
         iterations: int = 1,
         form: str = "covariance",
     ) -> Scalar:
-        r"""$\log p(y)$ as the rule has it: exact for a linear system. The verdict of `filter` says how near to
-        one the system is; `particle_filter` estimates the true one."""
-        return self.filter(ys, inputs, rule=rule, iterations=iterations, form=form).log_likelihood
+        r"""$\log p(y)$ as the rule has it: exact for a linear system. The verdict of `filter` says how near
+        to one the system is; `particle_filter` estimates the true one."""
+        return self.filter(y, inputs, rule=rule, iterations=iterations, form=form).log_likelihood
 
     def forecast(
-        self, ys: ArrayLike, steps: int, inputs: ArrayLike | None = None, *, rule: Any = "unscented"
+        self, y: ArrayLike, steps: int, inputs: ArrayLike | None = None, *, rule: Any = "unscented"
     ) -> NonlinearForecast:
         """States and readings of the next `steps` times; `inputs` are of the past and the future."""
-        rows = self.readings_alone(ys)
+        rows = self.readings_alone(y)
         steps = check_count("steps", steps)
         ahead = jnp.full((steps, self.num_readings), jnp.nan, rows.dtype)
         found = self.filter(jnp.concatenate([rows, ahead]), inputs, rule=rule)
@@ -132,7 +133,7 @@ class NonlinearSystem(Dynamics):
     @takes_key
     def particle_filter(
         self,
-        ys: ArrayLike,
+        y: ArrayLike,
         inputs: ArrayLike | None = None,
         *,
         key: Key,
@@ -146,7 +147,7 @@ class NonlinearSystem(Dynamics):
         by `rule`) or "auxiliary" (guided, and parents chosen by how well they predict the reading).
         `options` are those of `inference.particle_filter`: `num_particles`, `num_replicates`, ...
         """
-        rows = self.readings(ys)
+        rows = self.readings(y)
         known = self.inputs_of(inputs, len(rows))
         return filter_by_particles(self, rows, known, key, proposal, as_rule(rule), options)
 
@@ -159,13 +160,29 @@ class NonlinearSystem(Dynamics):
         mover = Mover(self, self.inputs_of(inputs, length), self.covs(length)[0])
         return backward_sample(found, mover, key=key, num_paths=num_paths)
 
-    def grid_filter(self, ys: ArrayLike, grid: Any, inputs: ArrayLike | None = None) -> GridFiltered:
-        """The filter and smoother on the nodes of a `Grid` (or a tuple of one for each entry of the state): exact
-        to quadrature in one or two dimensions."""
+    @takes_key
+    def ensemble_filter(
+        self,
+        y: ArrayLike,
+        inputs: ArrayLike | None = None,
+        *,
+        key: Key,
+        num_members: int = 200,
+        method: str = "stochastic",
+        inflation: float | int = 1.0,
+        localisation: ArrayLike | None = None,
+    ) -> EnsembleFiltered:
+        """The ensemble Kalman filter, "stochastic" or "square-root", for states of many entries."""
+        options = num_members, method, inflation, localisation
+        return ensemble_filter(self, y, key, inputs, *options)
+
+    def grid_filter(self, y: ArrayLike, grid: Any, inputs: ArrayLike | None = None) -> GridFiltered:
+        """The filter and smoother on the nodes of a `Grid` (or of a tuple, one for each entry of the state):
+        exact to quadrature in one or two dimensions."""
         grids = (grid,) if isinstance(grid, Grid) else tuple(grid)
         must = f"one grid for each of the {self.dim} entries of the state"
         check(len(grids) == self.dim, "grid", must, f"{len(grids)} grids")
-        rows = self.readings(ys)
+        rows = self.readings(y)
         known, (move_covs, look_covs) = self.inputs_of(inputs, len(rows)), self.covs(len(rows))
         changes = self.transition_cov.ndim > 2 or num_arguments(self.transition) > 1
         mover = Mover(self, known, move_covs)
@@ -174,14 +191,14 @@ class NonlinearSystem(Dynamics):
             self.initial(), mover if changes else mover.at_first(), looker, marked(rows), grids
         )
 
-    def readings_alone(self, ys: ArrayLike) -> Array:
-        """`ys` as rows; covariances of each time are those of a longer series."""
-        rows = as_float("ys", ys)
+    def readings_alone(self, y: ArrayLike) -> Array:
+        """`y` as rows; covariances of each time are those of a longer series."""
+        rows = as_float("y", y)
         return rows[:, None] if rows.ndim == 1 and self.num_readings == 1 else rows
 
-    def _asked(self, ys: ArrayLike, inputs: ArrayLike | None, form: str) -> tuple[Array, Any]:
+    def _asked(self, y: ArrayLike, inputs: ArrayLike | None, form: str) -> tuple[Array, Any]:
         check_option("form", form, tuple(FORMS))
-        rows = self.readings(ys)
+        rows = self.readings(y)
         return rows, self.inputs_of(inputs, len(rows))
 
 

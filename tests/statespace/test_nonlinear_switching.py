@@ -1,0 +1,141 @@
+"""Switching systems beside the mixture over all paths of modes; ensembles beside the Kalman filter."""
+
+import itertools
+
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+
+from tests.oracles.kalman import dense_chain
+from tractable.statespace.nonlinear.switching import SwitchingLinearSystem
+from tractable.statespace.nonlinear.system import NonlinearSystem
+
+START = (np.array([0.2, 0.0]), np.eye(2))
+PI, CHAIN = np.array([0.6, 0.4]), np.array([[0.9, 0.1], [0.3, 0.7]])
+MOVES = np.array([[[1.0, 0.5], [0.0, 0.9]], [[0.3, -0.8], [0.8, 0.3]]])
+OFFSETS = np.array([[0.0, 0.1], [0.5, 0.0]])
+NOISES = np.stack([0.05 * np.eye(2), 0.4 * np.eye(2)])
+LOOK, ERRORS = np.array([[1.0, 0.0]]), np.array([[[0.1]], [[0.5]]])
+SYSTEM = SwitchingLinearSystem(PI, CHAIN, MOVES, NOISES, LOOK, ERRORS, *START, OFFSETS)
+YS = np.array([0.3, 0.8, np.nan, -0.5, 1.0])[:, None]
+
+
+def all_paths(ys):
+    """Weights, last means and covariances of all paths of modes, by dense conditioning of each."""
+    logs, means, covs, paths = [], [], [], list(itertools.product(range(2), repeat=len(ys)))
+    for path in paths:
+        z = np.array(path)
+        prior = np.log(PI[z[0]]) + np.log(CHAIN[z[:-1], z[1:]]).sum()
+        move = (MOVES[z[1:]], OFFSETS[z[1:]], NOISES[z[1:]])
+        mean, cov, evidence = dense_chain(START, move, (LOOK, np.zeros(1), ERRORS[z]), ys)
+        logs.append(prior + evidence)
+        means.append(mean[-2:])
+        covs.append(cov[-2:, -2:])
+    return np.array(paths), np.array(logs), np.array(means), np.array(covs)
+
+
+def test_enumeration_is_the_dense_mixture():
+    found = SYSTEM.filter(YS, method="exact")
+    for length in (1, 4, 5):  # every time is a mixture of its own
+        paths, logs, means, covs = all_paths(YS[:length])
+        weights = np.exp(logs - logsumexp(logs))
+        mean = weights @ means
+        np.testing.assert_allclose(found.log_densities[:length].sum(), logsumexp(logs), rtol=1e-10)
+        np.testing.assert_allclose(found.modes[length - 1, 1], weights @ (paths[:, -1] == 1), atol=1e-10)
+        np.testing.assert_allclose(found.mean[length - 1], mean, atol=1e-10)
+        apart = means - mean
+        cov = np.einsum("n,nab->ab", weights, covs) + np.einsum("n,na,nb->ab", weights, apart, apart)
+        np.testing.assert_allclose(found.cov[length - 1], cov, atol=1e-10)
+    assert found.verdict.ok
+
+
+@pytest.mark.parametrize("method", ["kim", "imm"])
+def test_merging_is_exact_at_first_and_close_after(method):
+    exact, found = SYSTEM.filter(YS, method="exact"), SYSTEM.filter(YS, method=method)
+    same = 2 if method == "kim" else 1  # times before anything that differs was merged
+    np.testing.assert_allclose(found.log_densities[:same], exact.log_densities[:same], rtol=1e-10)
+    np.testing.assert_allclose(found.mean[:same], exact.mean[:same], atol=1e-10)
+    np.testing.assert_allclose(found.modes, exact.modes, atol=0.05)
+    assert not found.verdict.ok
+    assert "merged" in repr(found)
+
+
+def test_modes_that_are_alike_are_one_linear_system():
+    system = SwitchingLinearSystem(PI, CHAIN, MOVES[0], NOISES[0], LOOK, ERRORS[0], *START, OFFSETS[0])
+    _, _, evidence = dense_chain(START, (MOVES[0], OFFSETS[0], NOISES[0]), (LOOK, np.zeros(1), ERRORS[0]), YS)
+    for method in ("kim", "imm"):
+        found = system.filter(YS, method=method)
+        np.testing.assert_allclose(found.log_likelihood, evidence, rtol=1e-10)
+        np.testing.assert_allclose(found.modes[-1], PI @ np.linalg.matrix_power(CHAIN, 4), atol=1e-10)
+        assert found.verdict.ok
+
+
+def test_a_mode_that_cannot_be_reached_stays_away():
+    stuck = SwitchingLinearSystem([1.0, 0.0], np.eye(2), MOVES, NOISES, LOOK, ERRORS, *START, OFFSETS)
+    _, _, evidence = dense_chain(START, (MOVES[0], OFFSETS[0], NOISES[0]), (LOOK, np.zeros(1), ERRORS[0]), YS)
+    for method in ("kim", "imm", "exact"):
+        found = stuck.filter(YS, method=method)
+        np.testing.assert_allclose(found.log_likelihood, evidence, rtol=1e-10)
+        np.testing.assert_array_equal(found.modes[:, 1], 0.0)
+
+
+def test_particles_of_modes_agree_with_the_mixture():
+    exact = SYSTEM.filter(YS, method="exact")
+    found = SYSTEM.particle_filter(YS, key=0, num_particles=100, num_replicates=16)
+    for estimate, truth in (
+        (found.modes, exact.modes),
+        (found.mean, exact.mean),
+        (found.log_likelihood, exact.log_likelihood),
+    ):
+        gap = np.asarray(estimate.value) - np.asarray(truth)
+        error = np.asarray(estimate.standard_error)
+        assert (np.abs(gap) <= 4.5 * error + 1e-10).all()
+    assert found.verdict.ok
+    np.testing.assert_allclose(found.cov.value, exact.cov, atol=0.1)
+
+
+def test_paths_of_modes_states_and_readings():
+    modes, states, readings = SYSTEM.sample(jr.key(0), 4, 4000)
+    shares = PI @ np.linalg.matrix_power(CHAIN, 3)
+    assert abs(float((modes[:, 3] == 1).mean()) - shares[1]) < 4.5 * np.sqrt(shares[1] * shares[0] / 4000)
+    first = np.asarray(states)[:, 0] - START[0]
+    assert np.abs(first.mean(0)).max() < 4.5 / np.sqrt(4000)
+    lively = np.asarray(modes)[:, 2] == 1
+    gap = np.asarray(readings)[lively, 2, 0] - np.asarray(states)[lively, 2, 0]
+    assert abs(gap.var() / 0.5 - 1) < 4.5 * np.sqrt(2 / lively.sum())
+
+
+def test_long_series_are_not_enumerated():
+    with pytest.raises(ValueError, match=r"`y` must be so short that .*; got 2\*\*20 = 1048576"):
+        SYSTEM.filter(np.zeros((20, 1)), method="exact")
+    with pytest.raises(
+        ValueError, match=r"`transition` must be of shape \(2, 2\), or \(2, 2, 2\) for 2 modes"
+    ):
+        SwitchingLinearSystem(PI, CHAIN, np.eye(3), NOISES, LOOK, ERRORS, *START)
+
+
+@pytest.mark.parametrize("method", ["square-root", "stochastic"])
+def test_large_ensembles_are_the_kalman_filter(method):
+    """Errors fall as 1/sqrt(N): means in standard deviations, the likelihood absolutely."""
+    A, H, Q, R = MOVES[0], np.array([[1.0, 0.5], [0.0, 1.0]]), NOISES[0], np.diag([0.5, 0.8])
+    system = NonlinearSystem(lambda x: jnp.asarray(A) @ x, Q, lambda x: jnp.asarray(H) @ x, R, *START)
+    ys = np.random.default_rng(0).normal(size=(8, 2))
+    ys[2], ys[5, 1] = np.nan, np.nan
+    exact = system.filter(ys, rule="extended")
+    scale = np.sqrt(np.diagonal(np.asarray(exact.filtered.cov), axis1=1, axis2=2))
+    gaps = []
+    for seed in range(8):
+        found = system.ensemble_filter(ys, key=jr.key(seed), num_members=2000, method=method)
+        gaps.append((np.asarray(found.mean) - np.asarray(exact.filtered.mean)) / scale)
+        assert abs(float(found.log_likelihood - exact.log_likelihood)) < 0.3
+    gaps = np.array(gaps)
+    assert np.abs(gaps).max() < 8 / np.sqrt(2000)
+    assert np.abs(gaps.mean(0)).max() < 5 * gaps.std(0, ddof=1).max() / np.sqrt(8)
+    np.testing.assert_allclose(found.cov, exact.filtered.cov, rtol=0.25, atol=0.03)
+    assert not found.verdict.ok
+    far = system.ensemble_filter(
+        ys, key=jr.key(9), num_members=20, method=method, inflation=1.1, localisation=H.T
+    )
+    assert np.isfinite(far.log_likelihood)
