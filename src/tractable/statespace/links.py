@@ -56,7 +56,8 @@ class Surfer:
             if self.target is None:  # absorb
                 y[self.pages] += stuck
             else:
-                y += self.target * stuck.sum(0)
+                alike = self.target.ndim == x.ndim
+                y += (self.target if alike else self.target[:, None]) * stuck.sum(0)
                 if isinstance(self.dangling, str) and self.dangling == "others":
                     y[self.pages] -= stuck / (self.web.num_pages - 1)
         return y

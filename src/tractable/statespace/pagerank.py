@@ -132,7 +132,10 @@ def pagerank(
     v = _teleport_to(personalisation, web)
     surfer = Surfer(web, dangling, v)
     if teleport == 0:
-        return _without_teleport(surfer, v, tol, check_count("max_steps", max_steps), progress)
+        options = tol, check_count("max_steps", max_steps), progress
+        if v.ndim == 1:
+            return _without_teleport(surfer, v, *options)
+        return _joined([_without_teleport(Surfer(web, dangling, each), each, *options) for each in v.T])
     return _with_teleport(surfer, v, float(teleport), tol, check_count("max_steps", max_steps), progress)
 
 
@@ -142,7 +145,7 @@ def surfer_chain(
 ) -> MarkovChain:  # fmt: skip
     """The surfer as a `MarkovChain` with a dense matrix, for webs of up to some thousands of pages."""
     web = as_web(adjacency, None, names)
-    v = _teleport_to(personalisation, web)
+    v = _one_reader(_teleport_to(personalisation, web))
     matrix = (1 - teleport) * Surfer(web, dangling, v).matrix + teleport * v
     return MarkovChain(matrix / matrix.sum(1, keepdims=True), v, web.names)
 
@@ -153,7 +156,7 @@ def simulate_surfer(
 ) -> np.ndarray:  # fmt: skip
     """How often surfers were on each page: many at once, who all begin by teleportation."""
     web, rng = as_web(adjacency), generator(as_key(key))
-    v = _teleport_to(personalisation, web)
+    v = _one_reader(_teleport_to(personalisation, web))
     surfer = Surfer(web, dangling, v)
     followed = RowSampler.of(_with_loops(web))
     stuck, fate = web.strengths == 0, surfer.target
@@ -217,6 +220,22 @@ def _without_teleport(surfer: Surfer, v: np.ndarray, tol: float, max_steps: int,
     return PageRank(_rows(x), float("nan"), change, steps, int(code), 0.0, closed, names)
 
 
+def _joined(parts: list[PageRank]) -> PageRank:
+    """Several readers, each of whom has a chain of her own where dangling pages follow her."""
+    worst = max(parts, key=lambda part: (part.num_closed, part.code == Status.exhausted, part.residual))
+    scores = np.stack([part.scores for part in parts])
+    return PageRank(
+        scores,
+        worst.error_bound,
+        worst.residual,
+        worst.num_steps,
+        worst.code,
+        0.0,
+        worst.num_closed,
+        worst.names,
+    )
+
+
 def _teleport_to(personalisation: Any, web: Web) -> np.ndarray:
     size = web.num_pages
     if personalisation is None:
@@ -237,6 +256,11 @@ def _teleport_to(personalisation: Any, web: Web) -> np.ndarray:
     totals = weights.sum(-1)
     check_entries("personalisation", totals, lambda t: t > 0, "positive somewhere", got="a total of {}")
     return np.ascontiguousarray((weights / totals[..., None]).T)
+
+
+def _one_reader(v: np.ndarray) -> np.ndarray:
+    check(v.ndim == 1, "personalisation", "one set of weights", f"{v.shape[-1]} of them")
+    return v
 
 
 def _rows(x: np.ndarray) -> np.ndarray:
