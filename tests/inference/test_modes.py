@@ -1,8 +1,11 @@
 """Climbs find modes that are apart, and nothing where there is one mode however narrow."""
 
+import jax.numpy as jnp
+import jax.random as jr
 import numpy as np
 import pytest
 
+from tractable.inference.chains.mcmc import mcmc
 from tractable.inference.trust.modes import find_modes, tells_more
 
 
@@ -79,3 +82,16 @@ def test_looks_are_counted():
 
     find_modes(look, np.array([3.0]), np.random.default_rng(0), num_looks=57)
     assert looks == 57
+
+
+def test_a_chain_that_leapt_out_of_its_mode_goes_back():
+    """The map of both modes is long enough for a leap of 25 standard deviations in the warm-up."""
+
+    def log_density(x):
+        return jnp.logaddexp(
+            -0.5 * ((x + 4) ** 2).sum() + jnp.log(0.4), -0.5 * ((x - 4) ** 2).sum() + jnp.log(0.6)
+        )
+
+    found = mcmc(log_density, np.full(10, 3.5), key=jr.key(0), num_draws=50, progress=False)
+    assert sorted(np.sign(found.draws.mean((1, 2)))) == [-1, 1, 1, 1]
+    assert not found.verdict.ok

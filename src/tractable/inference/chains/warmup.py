@@ -7,6 +7,9 @@ Windows.     Short blocks of growing length, all chains pooled. After each, the 
 End.         Windows go on until the chains agree: split $\hat R$ between and within chains over the later
              windows is small for the log-density and for nearly all coordinates. So an easy posterior costs
              140 steps, not a thousand.
+Return.      A long step may leap from one mode to another while the map is still that of both. A chain that
+             began at a place about as high as where the chains are now, and far from all of them, goes back
+             before the last window: whether it stays there is for the draws to show.
 Begin.       The first map comes from the gradients at the scattered starts: on a Gaussian with a
              diagonal covariance it is already right.
 Cost.        The steps; learning is NumPy between blocks.
@@ -36,7 +39,11 @@ _TYPICAL_STEP = 1.5  # times d^(-1/4): the step with which a round Gaussian is a
 
 _WALKING_STEP = 2.4
 _FARTHEST = 1e100
+_ALOOF = 2.0  # times as far from every step of the last window as such steps are from each other
+_COMPARED = 64  # steps of it
+_AS_HIGH = 6.0  # nats below the median of the last window
 _MANY, _GROUPS = 32, 8
+_PLACE = "position", "log_density"
 
 
 class WarmUp(Module):
@@ -72,6 +79,7 @@ def warm_up(
     pace = 5 if slow else 1  # random walks see less per step; what tunes itself learns step by step
     limit = max_steps * pace if steps == "auto" else int(steps)
     chains, agreed = dataclasses.replace(chains, adapting=True), steps != "auto"
+    began = _places(chains)
     for size in _windows(limit, pace):
         chains, history = _window(chains, target, size, history, report)
         chains = _taught(chains, target, history)
@@ -80,6 +88,7 @@ def warm_up(
             break
     last = min(_LAST_WINDOW * pace, limit)
     if last:
+        chains = _returned(chains, target, began, history)
         chains, history = _window(chains, target, last, history, report)
     found = np.exp([float(tuning.log_average) for tuning in chains.tunings])
     chains = chains.frozen(float(np.exp(np.log(found).mean())) if chains.is_tuned and limit else None)
@@ -150,6 +159,34 @@ def _taught(chains: Chains, target: Any, history: _History) -> Chains:
     last = whitening.inverse(history.windows[-1].draws[:, -1])
     step = first_step(dim, slopes is not None) if chains.is_tuned else None
     return chains.restarted(target, last, whitening, step)
+
+
+def _places(chains: Chains) -> tuple[np.ndarray, np.ndarray] | None:
+    """Where the chains are, in the space of the density, and how high; nothing where they have no map."""
+    if chains.whitening is None:
+        return None
+    each = (np.stack([np.asarray(getattr(s, name)) for s in chains.states]) for name in _PLACE)
+    position, value = (leaf[0] if chains.sampler.ensemble else leaf for leaf in each)
+    return chains.whitening.points(position), value
+
+
+def _returned(chains: Chains, target: Any, began: Any, history: _History) -> Chains:
+    """The chains, those that have lost the mode that they began at there again."""
+    if began is None or chains.whitening is None or not history.windows:
+        return chains
+    (points, values), window, whitening = began, history.windows[-1], chains.whitening
+    steps = window.draws.reshape((-1, points.shape[-1]))
+    steps = steps[:: 1 + len(steps) // _COMPARED]
+    with np.errstate(over="ignore", invalid="ignore"):  # chains of an improper density run away
+        size = np.maximum(steps.std(0), np.finfo(float).tiny)
+        apart = [np.linalg.norm((steps - step) / size, axis=1) for step in steps]
+        away = [np.linalg.norm((steps - point) / size, axis=1).min() for point in points]
+    aloof = np.array(away) > _ALOOF * np.median(apart)
+    lost = aloof & (values > np.median(window.values) - _AS_HIGH)
+    if not lost.any():
+        return chains
+    places = np.where(lost[:, None], points, window.draws[:, -1])
+    return chains.restarted(target, whitening.inverse(places), whitening, None)
 
 
 def _within_reach(rows: np.ndarray) -> np.ndarray:
