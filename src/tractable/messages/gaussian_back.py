@@ -15,20 +15,22 @@ Cost.        That of the pass forward.
 References.  de Jong (1989); Koopman and Shephard (1992); Durbin and Koopman (2012) chapter 4.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from tractable.messages.gaussian_host import HostChain, Passed, apply, recursion
+from tractable.messages.gaussian_host import HostChain, Passed, apply, recursion, repeats
 
 __all__ = ["Adjoint", "Score", "adjoint", "score", "smoothed_covariances", "smoothed_means"]
 
 
 class Adjoint(NamedTuple):
-    """$r_t$ `(T, N, d)` and $N_t$ `(T, [N], d, d)` of each time."""
+    """$r_t$ `(T, N, d)` of each time, and the distinct $N$ `(S, [N], d, d)`, of which `place` says which serves
+    each time."""
 
     vectors: np.ndarray
     matrices: np.ndarray
+    place: np.ndarray
 
 
 class Score(NamedTuple):
@@ -48,48 +50,103 @@ class Score(NamedTuple):
 def adjoint(chain: HostChain, passed: Passed, seen: np.ndarray, *, matrices: bool = True) -> Adjoint:
     """The pass backward; without `matrices` only the vectors, which the means need."""
     found = passed.covariances
-    slot, times = found.slot, len(found.slot)
-    white = apply(found.whitener[slot], passed.gaps)
-    told = _looked(chain, seen, found.is_shared)  # C, zero where a reading is missing
-    half = found.whitener[slot] @ told
-    pulled = apply(np.swapaxes(half, -1, -2), white)
+    slot = found.slot
+    pulled = np.empty_like(passed.predicted)
+    told = None if seen.all() else _looked(chain, seen, found.is_shared)  # C, zero where a reading is missing
+    for here, one in stretches(slot, found.is_shared):
+        C = chain.C[_times(chain.C, here)] if found.is_shared else chain.C[_times(chain.C, here)][:, None]
+        half = found.whitener[one] @ (C if told is None else told[here])
+        pulled[here] = apply(np.swapaxes(half, -1, -2), apply(found.whitener[one], passed.gaps[here]))
     turned = np.swapaxes(found.closed, -1, -2)
     back = recursion(turned, slot[:-1][::-1], pulled[:-1][::-1], pulled[-1])[::-1]
     if not matrices:
-        return Adjoint(back, np.zeros(0))
-    gathered = np.swapaxes(half, -1, -2) @ half
-    whole = np.empty_like(gathered)
-    whole[-1] = now = gathered[-1]
-    t = times - 2
+        return Adjoint(back, np.zeros(0), slot)
+    return Adjoint(back, *_gathered(chain, passed, told))
+
+
+def _gathered(chain: HostChain, passed: Passed, told: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """The distinct matrices $N$ and which of them serves each time."""
+    found = passed.covariances
+    slot, kept = found.slot, []
+    place = np.empty(len(slot), int)
+    now, t = 0.0, len(slot) - 1
     while t >= 0:
-        closed = found.closed[slot[t]]
-        now = gathered[t] + turned[slot[t]] @ now @ closed
-        whole[t] = now = 0.5 * (now + np.swapaxes(now, -1, -2))
+        C = chain.C[min(t, len(chain.C) - 1)] if told is None else told[t]
+        half, closed = found.whitener[slot[t]] @ C, found.closed[slot[t]]
+        before = now
+        now = np.swapaxes(half, -1, -2) @ half
+        if t < len(slot) - 1:
+            now = now + np.swapaxes(closed, -1, -2) @ before @ closed
+        now = 0.5 * (now + np.swapaxes(now, -1, -2))
+        place[t] = len(kept)
+        kept.append(now)
+        same = t < len(slot) - 1 and chain.is_constant and now.ndim == 2 and slot[t] == slot[t + 1]
         t -= 1
-        if t >= 0 and now.ndim == 2 and slot[t] == slot[t + 1] and np.array_equal(now, whole[t + 2]):
-            first = t  # settled: the same until another gain comes
-            while first > 0 and slot[first - 1] == slot[t]:
-                first -= 1
-            whole[first : t + 1] = now
+        if same and repeats(now, before):
+            first = t + 1  # settled: the same as long as the gain is
+            ahead = slot[: t + 1] != slot[t + 1]
+            first = t + 1 - int(ahead[::-1].argmax()) if ahead.any() else 0
+            place[first : t + 1] = len(kept) - 1
             t = first - 1
-    return Adjoint(back, whole)
+    return np.stack(kept), place
 
 
 def smoothed_means(passed: Passed, back: Adjoint) -> np.ndarray:
     """The means given all readings, `(T, N, d)`."""
     found = passed.covariances
-    return passed.predicted + apply(found.predicted[found.slot], back.vectors)
+    means = passed.predicted.copy()
+    for here, one in stretches(found.slot, found.is_shared):
+        means[here] += apply(found.predicted[one], back.vectors[here])
+    return means
 
 
 def smoothed_covariances(chain: HostChain, passed: Passed, back: Adjoint) -> tuple[np.ndarray, np.ndarray]:
     """The covariances given all readings `(T, [N], d, d)`, and $\\mathrm{Cov}[x_{t+1}, x_t]$."""
     found = passed.covariances
-    P, F = found.predicted[found.slot], found.filtered[found.slot]
-    cov = P - P @ back.matrices @ P
-    A = chain.A if found.is_shared else chain.A[:, None]
-    eye = np.eye(P.shape[-1])
-    cross = (eye - P[1:] @ back.matrices[1:]) @ A @ F[:-1]
-    return 0.5 * (cov + np.swapaxes(cov, -1, -2)), cross
+    slot, place = found.slot, back.place
+    pairs, which = _distinct(slot, place)
+    P, N = found.predicted[pairs[0]], back.matrices[pairs[1]]
+    cov = P - P @ N @ P
+    cov = 0.5 * (cov + np.swapaxes(cov, -1, -2))
+    steps = np.arange(len(slot) - 1) if len(chain.A) > 1 else np.zeros(len(slot) - 1, int)
+    after, chosen = _distinct(slot[:-1], slot[1:], place[1:], steps)
+    A = chain.A[after[3]] if found.is_shared else chain.A[after[3]][:, None]
+    left = np.eye(P.shape[-1]) - found.predicted[after[1]] @ back.matrices[after[2]]
+    cross = left @ A @ found.filtered[after[0]]
+    return cov[which], cross[chosen]
+
+
+def stretches(slot: np.ndarray, shared: bool) -> Any:
+    """Times that use one slot, with it, and the other times together with theirs."""
+    if not shared:
+        for t in range(len(slot)):
+            yield slice(t, t + 1), slice(slot[t], slot[t] + 1)
+        return
+    counts = np.bincount(slot)
+    often = np.flatnonzero(counts > 16)
+    for one in often:
+        here = np.flatnonzero(slot == one)
+        runs = here[0] + len(here) == here[-1] + 1
+        yield (slice(here[0], here[-1] + 1) if runs else here), slice(one, one + 1)
+    rest = np.flatnonzero(counts[slot] <= 16)
+    if len(rest):
+        yield rest, slot[rest]
+
+
+def _times(matrices: np.ndarray, here: Any) -> Any:
+    return slice(0, 1) if len(matrices) == 1 else here
+
+
+def _distinct(*columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The distinct rows of index columns, and which one each row is."""
+    table = np.stack(columns)
+    if table.shape[1] == 0:
+        return table, np.zeros(0, int)
+    code = np.zeros(table.shape[1], np.int64)
+    for column in table:
+        code = code * (int(column.max()) + 1) + column
+    _, first, which = np.unique(code, return_index=True, return_inverse=True)
+    return table[:, first], which.reshape(-1)
 
 
 def score(chain: HostChain, passed: Passed, back: Adjoint, seen: np.ndarray, spread: np.ndarray) -> Score:
@@ -99,7 +156,7 @@ def score(chain: HostChain, passed: Passed, back: Adjoint, seen: np.ndarray, spr
     unknown start $\\delta$ it is $E[(1, \\delta)(1, \\delta)^\\top]$; the covariances count once then.
     """
     found, slot = passed.covariances, passed.covariances.slot
-    r, N = back.vectors, back.matrices
+    r, N = back.vectors, back.matrices[back.place]
     K, F, W = found.gain[slot], found.filtered[slot], found.whitener[slot]
     A = chain.A
     x = smoothed_means(passed, back)

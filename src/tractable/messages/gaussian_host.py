@@ -19,11 +19,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["Covariances", "HostChain", "Passed", "SingularReading", "covariances", "forward", "recursion"]
+__all__ = [
+    "Covariances", "HostChain", "Passed", "SingularReading", "apply", "covariances", "forward",
+    "recursion", "repeats",
+]  # fmt: skip
 
 _EPS = float(np.finfo(np.float64).eps)
 _LEAST_CONTRACTION = 1e-3  # of 1 - |L|^2: what is left of the way is then below 1e-12
-_FEW = 4096  # numbers per time: above, a product per step is faster than doubling
+_FEW = 32768  # numbers in a stretch of time that is done at once
 
 
 class SingularReading(ValueError):
@@ -83,21 +86,37 @@ class Passed(NamedTuple):
 
 def forward(chain: HostChain, ys: np.ndarray) -> Passed:
     """The pass forward over readings `(T, N, m)`, of which entries may be NaN."""
-    seen = ~np.isnan(ys)
-    shared = bool((seen == seen[:, :1]).all())
-    found = covariances(chain, seen[:, 0] if shared else seen)
-    centred = np.where(seen, ys - chain.c, 0.0)
-    slot, A = found.slot, chain.A
-    forced = apply(found.gain[slot], centred)
-    pushed = apply(A if len(A) == 1 else A, forced[:-1]) + chain.b if len(ys) > 1 else forced[:0]
-    start = np.broadcast_to(chain.mean, (ys.shape[1], chain.mean.shape[1]))
-    predicted = recursion(found.closed, slot[:-1], np.broadcast_to(pushed, (len(ys) - 1, *start.shape)), start)
-    gaps = np.where(seen, centred - apply(chain.C, predicted), 0.0)
-    filtered = predicted + apply(found.gain[slot], gaps)
-    white = apply(found.whitener[slot], gaps)
-    log_det = found.log_det[slot]
-    log_det = log_det[:, None] if found.is_shared else log_det
-    densities = -0.5 * ((white**2).sum(2) + log_det + seen.sum(2) * np.log(2 * np.pi))
+    absent = np.isnan(ys)
+    gappy = bool(absent.any())
+    shared = not gappy or bool((absent == absent[:, :1]).all())
+    found = covariances(chain, ~absent[:, 0] if shared else ~absent)
+    centred = ys - chain.c if chain.c.any() else ys
+    if gappy:
+        centred = np.where(absent, 0.0, centred)
+    size = chain.mean.shape[1]
+    predicted = np.empty((*ys.shape[:2], size))
+    filtered, gaps, densities = np.empty_like(predicted), np.empty_like(ys), np.empty(ys.shape[:2])
+    m = np.broadcast_to(chain.mean, predicted.shape[1:])
+    most = max(1, _FEW // m.size) if shared else 1
+    t = 0
+    while t < len(ys):
+        end = min(_same_until(found.slot, t), t + most) if most > 1 else t + 1
+        slot, x = found.slot[t], centred[t:end]
+        K, W = found.gain[slot : slot + 1], found.whitener[slot : slot + 1]
+        C, A, b = chain.C[_one(chain.C, t)], chain.A[_one(chain.A, t)], chain.b[_stretch(chain.b, t, end)]
+        predicted[t] = m
+        if end - t > 1:
+            forced = apply(A, apply(K, x[:-1])) + chain.b[_stretch(chain.b, t, end - 1)]
+            predicted[t + 1 : end] = _doubled(found.closed[slot], forced, m)
+        gap = x - apply(C, predicted[t:end])
+        if gappy:
+            gap = np.where(absent[t:end], 0.0, gap)
+        gaps[t:end] = gap
+        filtered[t:end] = after = predicted[t:end] + apply(K, gap)
+        densities[t:end] = (apply(W, gap) ** 2).sum(2) + found.log_det[slot]
+        m, t = apply(A, after[-1:])[0] + b[-1] if end < len(ys) else m, end
+    seen = ys.shape[2] if not gappy else ys.shape[2] - absent.sum(2)
+    densities = -0.5 * (densities + seen * np.log(2 * np.pi))
     return Passed(found, predicted, filtered, gaps, densities)
 
 
@@ -121,7 +140,7 @@ def covariances(chain: HostChain, seen: np.ndarray) -> Covariances:
     if seen.ndim == 3:
         cov = np.broadcast_to(cov, (seen.shape[1], *cov.shape))
     while t < times:
-        if settled >= 0 and whole[t] and _repeats(cov, kept[settled][0]):
+        if settled >= 0 and whole[t] and repeats(cov, kept[settled][0]):
             slot[t : ends[t]], t = settled, ends[t]
             cov = kept[settled][0]
             continue
@@ -131,7 +150,7 @@ def covariances(chain: HostChain, seen: np.ndarray) -> Covariances:
         A, Q = chain.A[_at(chain.A, t)], chain.Q[_at(chain.Q, t)]
         after = A @ parts[0] @ A.T + Q
         after = 0.5 * (after + np.swapaxes(after, -1, -2))
-        if chain.is_constant and whole[t] and _repeats(after, cov) and _contracts(parts[4]):
+        if chain.is_constant and whole[t] and repeats(after, cov) and _contracts(parts[4]):
             settled = len(kept) - 1
         cov, t = after, t + 1
     stacked = [np.stack([one[i] for one in kept]) for i in range(6)]
@@ -144,17 +163,18 @@ def recursion(closed: np.ndarray, slot: np.ndarray, pushed: np.ndarray, start: n
     means[0] = m = start
     shared = closed.ndim == 3
     turned = np.swapaxes(closed, -1, -2)
+    most = max(1, _FEW // start.size) if shared else 1
     t, steps = 0, len(pushed)
     while t < steps:
-        end = _same_until(slot, t) if shared and start.size <= _FEW else t + 1
-        if end - t >= 32:
+        end = min(_same_until(slot, t), t + most) if most > 1 else t + 1
+        if end - t >= 8:
             means[t + 1 : end + 1] = _doubled(closed[slot[t]], pushed[t:end], m)
             t, m = end, means[end]
             continue
-        for t in range(t, end):
-            now = m @ turned[slot[t]] if shared else (closed[slot[t]] @ m[..., None])[..., 0]
-            means[t + 1] = m = now + pushed[t]
-        t += 1
+        for now in range(t, end):
+            moved = m @ turned[slot[now]] if shared else (closed[slot[now]] @ m[..., None])[..., 0]
+            means[now + 1] = m = moved + pushed[now]
+        t = end
     return means
 
 
@@ -175,6 +195,8 @@ def _step(chain: HostChain, cov: np.ndarray, seen: np.ndarray, t: int) -> tuple[
     if not seen.all():
         C = np.where(seen[..., None], C, 0.0)
         R = np.where(seen[..., None] & seen[..., None, :], R, np.eye(len(R)))
+    if cov.ndim == 2 and len(C) == 1:
+        return _step_of_one(cov, C[0], R, A, t)
     cross = cov @ np.swapaxes(C, -1, -2)
     marginal = C @ cross + R
     if marginal.shape[-1] == 1:
@@ -195,6 +217,19 @@ def _step(chain: HostChain, cov: np.ndarray, seen: np.ndarray, t: int) -> tuple[
     return filtered, gain, whitener, log_det, A @ rest
 
 
+def _step_of_one(cov: np.ndarray, look: np.ndarray, R: np.ndarray, A: np.ndarray, t: int) -> tuple[Any, ...]:
+    """The same for one entry read: no factors, and Joseph's form multiplied out."""
+    cross = cov.dot(look)
+    marginal = look.dot(cross) + R[0, 0]
+    if not (marginal > 0 and np.isfinite(marginal)):
+        raise SingularReading(t)
+    gain = cross / marginal
+    lost = np.multiply.outer(gain, cross)
+    filtered = cov - lost - lost.T + np.multiply.outer(gain, gain * marginal)
+    closed = A - np.multiply.outer(A.dot(gain), look)
+    return filtered, gain[:, None], np.full((1, 1), marginal**-0.5), np.log(marginal), closed
+
+
 def _check_regular(root: np.ndarray, marginal: np.ndarray, t: int) -> None:
     """Each entry must vary given those before it in the reading, by more than rounding."""
     left = np.diagonal(root, axis1=-2, axis2=-1) ** 2
@@ -203,11 +238,21 @@ def _check_regular(root: np.ndarray, marginal: np.ndarray, t: int) -> None:
         raise SingularReading(t)
 
 
+def _one(matrices: np.ndarray, t: int) -> slice:
+    place = _at(matrices, t)
+    return slice(place, place + 1)
+
+
+def _stretch(shifts: np.ndarray, t: int, end: int) -> slice:
+    """The shifts after the times from `t` to `end`; after the last time there is none."""
+    return slice(0, 1) if len(shifts) == 1 else slice(t, end)
+
+
 def _at(matrices: np.ndarray, t: int) -> int:
     return min(t, len(matrices) - 1)
 
 
-def _repeats(cov: np.ndarray, before: np.ndarray) -> bool:
+def repeats(cov: np.ndarray, before: np.ndarray) -> bool:
     """Whether two covariances are equal to rounding, in units of their deviations."""
     if cov.ndim != 2:
         return False

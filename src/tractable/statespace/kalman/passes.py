@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from tractable.core.blas import one_blas_thread
 from tractable.core.checks import check, check_option
 from tractable.core.host_random import generator
 from tractable.core.types import Key
@@ -24,7 +25,9 @@ from tractable.statespace.kalman.results import FilteredStates, Forecast, Smooth
 from tractable.statespace.kalman.series import Readings, groups
 from tractable.statespace.kalman.wiring import compiled_chain, host_chain, uncorrelated
 
-__all__ = ["compiled", "drawn", "filtered", "forecast", "parts", "passed", "simulated", "smoothed"]
+__all__ = [
+    "compiled", "drawn", "filtered", "forecast", "log_likelihoods", "parts", "passed", "simulated", "smoothed",
+]  # fmt: skip
 
 
 def parts(system: Any, ys: np.ndarray, inputs: np.ndarray | None) -> Any:
@@ -40,12 +43,21 @@ def parts(system: Any, ys: np.ndarray, inputs: np.ndarray | None) -> Any:
 def passed(chain: HostChain, ys: np.ndarray) -> Passed:
     """The pass forward; readings without a density are an error that names their time."""
     try:
-        return forward(chain, ys)
+        with one_blas_thread():
+            return forward(chain, ys)
     except SingularReading as error:
         raise ValueError(
             "`observation_cov` must leave every reading uncertain given those before it; got singular "
             f"innovations at time {error.time}. Add noise to the readings, or drop what repeats."
         ) from None
+
+
+def log_likelihoods(system: Any, y: Readings, inputs: np.ndarray | None) -> np.ndarray:
+    """The log-density of each series, or of the one."""
+    totals = np.empty(y.values.shape[1])
+    for members, chain, ys in parts(system, y.values, inputs):
+        totals[members] = passed(chain, ys).log_densities.sum(0)
+    return totals[0] if y.single else totals
 
 
 def filtered(system: Any, y: Readings, inputs: np.ndarray | None) -> FilteredStates:

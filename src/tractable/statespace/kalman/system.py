@@ -115,8 +115,9 @@ class LinearGaussianSystem(Module):
         tracers (under `jit` or `grad`) answers for one series without inputs."""
         if not has_values((self, y)):
             return self._chain().log_evidence(as_float("y", y).reshape(-1, self.reading_size))
-        found = self._filtered(y, inputs, method, form)
-        return found.log_likelihood
+        if method == "host" and form in (None, "joseph"):
+            return passes.log_likelihoods(self, readings(y, self.reading_size), _driven(inputs))
+        return self._filtered(y, inputs, method, form).log_likelihood
 
     def filter(
         self, y: Any, inputs: ArrayLike | None = None, *, method: str = "host", form: str | None = None

@@ -1,0 +1,1 @@
+"""Linear systems without noise: states, discretisation, stability, responses."""
