@@ -55,6 +55,9 @@ KINDS: dict[str, dict[str, str]] = {
     "gp.regression:GaussianProcess": {"process": "gaussian_process:ProcessDisplay.from_model"},
     "gp.exact:ExactPosterior": {"process": "gaussian_process:ProcessDisplay.from_model"},
     "gp.sparse:InducingPosterior": {"process": "gaussian_process:ProcessDisplay.from_model"},
+    "statespace.hmm.results:Filtered": {"states": "hidden_markov:plot_states"},
+    "statespace.hmm.results:Smoothed": {"states": "hidden_markov:plot_states"},
+    "statespace.hmm.model:HiddenMarkov": {"transitions": "hidden_markov:plot_transitions"},
     "kernels.base:Kernel": {"kernel": "kernels:KernelDisplay.from_kernel"},
     "latent.topics.lda:LatentDirichletAllocation": {
         "topics": "topics:plot_topics",

@@ -18,10 +18,10 @@ import numpy as np
 from tractable.core.checks import check, check_count
 from tractable.core.host_random import generator
 from tractable.core.keys import takes_key
-from tractable.core.seeding import far_apart, nearest_of
+from tractable.core.seeding import far_apart
 from tractable.core.types import Key
 from tractable.distributions.normal_priors import NormalInverseWishart
-from tractable.distributions.soft_moments import SoftMoments
+from tractable.distributions.soft_moments import Quadratics, SoftMoments, scores
 from tractable.distributions.spreads import Tied
 from tractable.inference.expectation_maximisation.prior import WithPrior
 from tractable.statespace.hmm.emissions import Symbols
@@ -86,15 +86,15 @@ def start_gaussian(
     k = check_count("num_states", num_states)
     check(len(whole) >= k, "sequences", f"at least as many whole rows as states ({k})", len(whole))
     seen = whole[generator(key, 1).choice(len(whole), _SEEDED, replace=False)] if len(whole) > _SEEDED else whole
-    centres = seen[np.asarray(far_apart(key, seen, k, trials=3))]
+    variance = seen.var(0)
+    variance = np.where(variance > 0, variance, 1.0)
+    unit = np.tile(variance**-0.5, (k, 1))
+    centres = seen[np.asarray(far_apart(key, seen * unit[:1], k, trials=3))]
     for _ in range(5):  # a few steps of k-means
-        nearest = np.asarray(nearest_of(seen, centres))
+        nearest = scores(Quadratics(np.zeros(k), centres, unit), seen).argmax(1)
         members = np.bincount(nearest, minlength=k)
         sums = np.stack([np.bincount(nearest, column, k) for column in seen.T], 1)
         centres = np.where(members[:, None] > 0, sums / np.maximum(members, 1)[:, None], centres)
-    nearest = np.asarray(nearest_of(seen, centres))
-    variance = seen.var(0)
-    variance = np.where(variance > 0, variance, 1.0)
     wide = np.diag(variance)
     groups = [seen[nearest == j] for j in range(k)]
     cov = np.stack([_scatter(group, wide) for group in groups])
