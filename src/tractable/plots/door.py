@@ -148,6 +148,14 @@ KINDS: dict[str, dict[str, str]] = {
     "latent.kmeans.model:KMeans": {"cells": "kmeans:plot_cells"},
     "latent.kmeans.choice:ClusterNumbers": {"numbers": "kmeans:plot_cluster_numbers"},
     "estimators.kmeans:_Centred": {"cells": "kmeans:plot_cells", "cost": "kmeans:plot_cost"},
+    "statespace.markov_chain.chain:MarkovChain": {
+        "graph": "markov_chain:plot_chain",
+        "distance": "markov_chain:plot_distance",
+    },
+    "statespace.markov_chain.autoregression:AutoRegressionForecast": {
+        "forecast": "markov_chain:plot_forecast"
+    },
+    "statespace.pagerank:PageRank": {"scores": "markov_chain:plot_scores"},
     "estimators.gaussian_process:GaussianProcessRegressor": {
         "process": "gaussian_process:ProcessDisplay.from_model"
     },
