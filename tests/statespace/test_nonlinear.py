@@ -207,6 +207,27 @@ def test_the_likelihood_has_a_gradient():
         np.testing.assert_allclose(slope, (ends[1] - ends[0]) / 2e-5, rtol=1e-5)
 
 
+def test_a_parameter_that_the_functions_captured_has_a_gradient():
+    def log_likelihood(slope, shift):
+        system = NonlinearSystem(
+            lambda x: slope * x,
+            0.1 * np.eye(1),
+            lambda x, by=shift: jnp.sin(x) + by,
+            0.2 * np.eye(1),
+            [0.0],
+            np.eye(1),
+        )
+        return system.log_likelihood([0.1, 0.2, 0.3], rule="extended")
+
+    found = jax.grad(log_likelihood, (0, 1))(0.9, 0.1)
+    for place, slope in enumerate(found):
+        ends = [
+            float(log_likelihood(*(np.array([0.9, 0.1]) + sign * 1e-5 * np.eye(2)[place])))
+            for sign in (1, -1)
+        ]
+        np.testing.assert_allclose(slope, (ends[0] - ends[1]) / 2e-5, rtol=1e-5)
+
+
 def test_slips_are_named():
     with pytest.raises(
         ValueError, match=r"`transition` must be a function that returns a vector of 2; got shape"

@@ -24,6 +24,7 @@ from tractable.core.support import psd, real
 from tractable.core.types import Array, ArrayLike, Float, Key
 from tractable.core.user_code import call_user
 from tractable.distributions.gaussian import Gaussian
+from tractable.statespace.nonlinear.captured import Captured, as_function
 
 __all__ = ["Dynamics"]
 
@@ -31,9 +32,9 @@ __all__ = ["Dynamics"]
 class Dynamics(Module):
     """The model itself: its two functions, its noises, and where it begins."""
 
-    transition: Callable[..., Any]
+    transition: Callable[..., Any] = field(converter=as_function)
     transition_cov: Float[Array, "..."] = field(support=psd)
-    observation: Callable[..., Any]
+    observation: Callable[..., Any] = field(converter=as_function)
     observation_cov: Float[Array, "..."] = field(support=psd)
     initial_mean: Float[Array, "..."] = field(support=real, rank=1)
     initial_cov: Float[Array, "..."] = field(support=psd)
@@ -122,6 +123,7 @@ class Dynamics(Module):
 
 def num_arguments(function: Callable[..., Any]) -> int:
     """How many of (x, t, u) a function takes: those without a default."""
+    function = function.rebuilt() if isinstance(function, Captured) else function
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # some functions of C

@@ -199,7 +199,7 @@ def _path(system: Dynamics, rows: Array, key: Key, count: int, kept: Any) -> tup
 
     def back(index: Array, each: tuple) -> tuple[Array, Array]:
         cloud, ancestors = each
-        return ancestors[index], cloud[index]
+        return ancestors[index].astype(index.dtype), cloud[index]
 
     path = jax.lax.scan(back, last, (history.particles, history.ancestors), reverse=True)[1]
     moved = jax.vmap(lambda x, t, ahead: mover(x, t).log_prob(ahead))(
