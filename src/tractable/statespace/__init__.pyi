@@ -6,6 +6,10 @@ from tractable.statespace.kalman.system import LinearGaussianSystem as LinearGau
 from tractable.statespace.markov_chain.autoregression import AutoRegression as AutoRegression
 from tractable.statespace.markov_chain.chain import MarkovChain as MarkovChain
 from tractable.statespace.markov_chain.orders import choose_order as choose_order
+from tractable.statespace.nonlinear.grid import grid_filter as grid_filter
+from tractable.statespace.nonlinear.particle_chains import particle_gibbs as particle_gibbs
+from tractable.statespace.nonlinear.particle_chains import particle_metropolis as particle_metropolis
+from tractable.statespace.nonlinear.switching import SwitchingLinearSystem as SwitchingLinearSystem
 from tractable.statespace.nonlinear.system import NonlinearSystem as NonlinearSystem
 from tractable.statespace.pagerank import pagerank as pagerank
 from tractable.statespace.pagerank import simulate_surfer as simulate_surfer

@@ -1,8 +1,8 @@
 """Functions that hold traced values, made into modules whose leaves these values are.
 
-A system that is built inside `jax.grad` of its parameters has functions that captured tracers. A compiled program
-takes arrays as arguments and functions as they are, so what they captured must become arguments too: the function
-is kept by its code, and its captured values are leaves.
+A system that is built inside `jax.grad` of its parameters has functions that captured tracers. A compiled
+program takes arrays as arguments and functions as they are, so what they captured must become arguments too:
+the function is kept by its code, and its captured values are leaves.
 
 Cost.        Nothing where nothing traced was captured: the function stays as it is.
 """
