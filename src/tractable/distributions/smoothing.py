@@ -31,7 +31,7 @@ def additive_smoothing(counts: ArrayLike, pseudo_count: ArrayLike = 1.0) -> np.n
         return raised / raised.sum(-1, keepdims=True)
 
 
-def sequence_log_evidence(counts: ArrayLike, pseudo_count: ArrayLike = 1.0) -> np.ndarray:
+def sequence_log_evidence(counts: ArrayLike, pseudo_count: ArrayLike = 1.0) -> np.ndarray | np.floating:
     r"""$\log\int\prod_k\theta_k^{c_k}\,\mathrm{Dir}(\theta;\alpha)\,d\theta$ along the last axis.
 
     >>> np.exp(sequence_log_evidence([[2, 1], [0, 0]])).round(6).tolist()

@@ -42,7 +42,7 @@ def plot_chain(
         _draw_step(ax, at[i], at[j], float(matrix[i, j]), text, f"{names[i]}->{names[j]}")
     for place, name, colour in zip(at, names, _colours(chain)):
         ax.add_patch(Circle(tuple(place), _RADIUS, fc=colour, ec="k", zorder=3, gid=name))
-        ax.text(*place, name, ha="center", va="center", fontsize=9, zorder=4)
+        ax.text(float(place[0]), float(place[1]), name, ha="center", va="center", fontsize=9, zorder=4)
     reach = np.abs(at).max() + 0.7
     ax.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal")
     ax.set_axis_off()
@@ -116,4 +116,13 @@ def _draw_step(ax: Axes, a: np.ndarray, b: np.ndarray, prob: float, text: str, n
         ax.add_patch(arrow)
         place = 0.62 * a + 0.38 * b + 0.17 * side
     if text:
-        ax.text(*place, text, ha="center", va="center", fontsize=8, color="0.25", zorder=5)
+        ax.text(
+            float(place[0]),
+            float(place[1]),
+            text,
+            ha="center",
+            va="center",
+            fontsize=8,
+            color="0.25",
+            zorder=5,
+        )

@@ -154,7 +154,7 @@ def distance_path(matrix: Any, starts: np.ndarray, target: np.ndarray, num_steps
     return found
 
 
-def steps_until_near(matrix: Values, target: Values, tol: Any) -> Values:
+def steps_until_near(matrix: Values, target: Values, tol: Any) -> Any:
     r"""The first $t$ with $\max_i\frac12\|P^t_{i\cdot} - \pi\|_1 \le$ `tol`; infinite beyond $2^{40}$ steps.
 
     The distance never grows, so that $t$ is found by its binary digits from $P, P^2, P^4 \dots$
@@ -176,5 +176,5 @@ def steps_until_near(matrix: Values, target: Values, tol: Any) -> Values:
     return xp.where(_farthest(xp, xp.eye(len(matrix)), target) <= tol, 0.0, found)
 
 
-def _farthest(xp: Any, rows: Values, target: Values) -> Values:
+def _farthest(xp: Any, rows: Values, target: Values) -> Any:
     return 0.5 * xp.abs(rows - target[None, :]).sum(1).max()

@@ -130,7 +130,7 @@ class MarkovChain(Module):
             p = p @ self.transition
         return p
 
-    def log_prob(self, path: Any) -> Values:
+    def log_prob(self, path: Any) -> Any:
         """Log-probability of one path, given its first state where the chain has no `initial`; $-\\infty$
         where it holds a step that cannot be (`impossible_step` says which)."""
         codes = self.codes(path)
@@ -242,7 +242,7 @@ class MarkovChain(Module):
         first = np.bincount(data.codes[data.positions == 0], data.weights, self.num_states)
         return (first, context_counts(data)), self.log_likelihood(np.asarray(rows), np.asarray(weights))
 
-    def m_step(self, stats: tuple[np.ndarray, np.ndarray]) -> "MarkovChain":
+    def m_step(self, stats: Any) -> "MarkovChain":
         """Maximum likelihood from counts; a state that was never left keeps its row."""
         first, counts = (np.asarray(each, float) for each in stats)
         left = counts.sum(1, keepdims=True)
