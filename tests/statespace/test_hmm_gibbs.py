@@ -18,17 +18,17 @@ def test_parameters_and_rows_have_their_joint_law():
     prior = MarkovPrior(initial=2.0, transition=1.5, stickiness=1.0, symbols=2.0)
     hmm = HiddenMarkov([0.5, 0.5], [[0.6, 0.4], [0.4, 0.6]], [[0.5, 0.5], [0.5, 0.5]])
     kept = []
-    for _ in range(6000):
+    for _ in range(1500):
         _, rows = hmm.sample(jr.key(int(random.integers(2**31))), TIMES)
         _, hmm = sweep(random, hmm, hmm.gathered(rows), prior)
         kept.append([hmm.initial[0], hmm.transition[0, 0], hmm.transition[1, 0], hmm.emissions.table[1, 0]])
     found = np.array(kept)
-    batches = found.reshape(60, 100, -1).mean(1)  # successive draws depend on each other
-    error = batches.std(0, ddof=1) / np.sqrt(60)
+    batches = found.reshape(30, 50, -1).mean(1)  # successive draws depend on each other
+    error = batches.std(0, ddof=1) / np.sqrt(30)
     expected = np.array([0.5, 2.5 / 4.0, 1.5 / 4.0, 0.5])
     assert (np.abs(found.mean(0) - expected) < 4 * error).all()
     second = np.array([2 * 3 / (4 * 5), 2.5 * 3.5 / (4 * 5), 1.5 * 2.5 / (4 * 5), 2 * 3 / (4 * 5)])
-    spread = (batches := (found**2).reshape(60, 100, -1).mean(1)).std(0, ddof=1) / np.sqrt(60)
+    spread = (batches := (found**2).reshape(30, 50, -1).mean(1)).std(0, ddof=1) / np.sqrt(30)
     assert (np.abs(batches.mean(0) - second) < 4 * spread).all()
 
 
