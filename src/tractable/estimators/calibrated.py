@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from tractable.core.blas import one_blas_thread
 from tractable.core.rows import Rows
 from tractable.estimators.base import Classifier
 from tractable.supervised.selection.held_out import calibrated_by_folds
@@ -18,6 +19,7 @@ __all__ = ["CALIBRATE", "CalibratedClassifier", "GenerativeClassifier"]
 
 _ENOUGH = 20_000  # rows, and fifty for each number of the model: what a fit has seen is as good as new
 _CHOSEN = 2_000  # of so many rows
+_FEW = 2_048  # rows: below, threads of the linear algebra spend their time waiting for each other
 
 CALIBRATE: dict[str, list] = {"calibrate": ["boolean"]}
 
@@ -44,8 +46,9 @@ class CalibratedClassifier(Classifier):
         return self._fit_rows(self._training_classes(X, y, sample_weight))
 
     def _fit_rows(self, rows: Rows):
-        self.model_ = self._model_of(rows)
-        self.calibration_ = self._calibration_of(rows) if self.calibrate else None
+        with one_blas_thread(rows.num_rows <= _FEW):
+            self.model_ = self._model_of(rows)
+            self.calibration_ = self._calibration_of(rows) if self.calibrate else None
         return self
 
     def _calibration_of(self, rows: Rows) -> TemperedShares:
