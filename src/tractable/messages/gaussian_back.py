@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tractable.messages.gaussian_host import HostChain, Passed, apply, recursion, repeats
+from tractable.messages.gaussian_host import HostChain, Passed, apply, over, recursion, repeats, stretches
 
 __all__ = ["Adjoint", "Score", "adjoint", "score", "smoothed_covariances", "smoothed_means"]
 
@@ -83,7 +83,7 @@ def _gathered(chain: HostChain, passed: Passed, told: np.ndarray | None) -> tupl
         same = t < len(slot) - 1 and chain.is_constant and now.ndim == 2 and slot[t] == slot[t + 1]
         t -= 1
         if same and repeats(now, before):
-            first = t + 1  # settled: the same as long as the gain is
+            # settled: the same as long as the gain is
             ahead = slot[: t + 1] != slot[t + 1]
             first = t + 1 - int(ahead[::-1].argmax()) if ahead.any() else 0
             place[first : t + 1] = len(kept) - 1
@@ -94,10 +94,7 @@ def _gathered(chain: HostChain, passed: Passed, told: np.ndarray | None) -> tupl
 def smoothed_means(passed: Passed, back: Adjoint) -> np.ndarray:
     """The means given all readings, `(T, N, d)`."""
     found = passed.covariances
-    means = passed.predicted.copy()
-    for here, one in stretches(found.slot, found.is_shared):
-        means[here] += apply(found.predicted[one], back.vectors[here])
-    return means
+    return passed.predicted + over(found.predicted, found.slot, back.vectors)
 
 
 def smoothed_covariances(chain: HostChain, passed: Passed, back: Adjoint) -> tuple[np.ndarray, np.ndarray]:
@@ -114,23 +111,6 @@ def smoothed_covariances(chain: HostChain, passed: Passed, back: Adjoint) -> tup
     left = np.eye(P.shape[-1]) - found.predicted[after[1]] @ back.matrices[after[2]]
     cross = left @ A @ found.filtered[after[0]]
     return cov[which], cross[chosen]
-
-
-def stretches(slot: np.ndarray, shared: bool) -> Any:
-    """Times that use one slot, with it, and the other times together with theirs."""
-    if not shared:
-        for t in range(len(slot)):
-            yield slice(t, t + 1), slice(slot[t], slot[t] + 1)
-        return
-    counts = np.bincount(slot)
-    often = np.flatnonzero(counts > 16)
-    for one in often:
-        here = np.flatnonzero(slot == one)
-        runs = here[0] + len(here) == here[-1] + 1
-        yield (slice(here[0], here[-1] + 1) if runs else here), slice(one, one + 1)
-    rest = np.flatnonzero(counts[slot] <= 16)
-    if len(rest):
-        yield rest, slot[rest]
 
 
 def _times(matrices: np.ndarray, here: Any) -> Any:

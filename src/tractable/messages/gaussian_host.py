@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 __all__ = [
-    "Covariances", "HostChain", "Passed", "SingularReading", "apply", "covariances", "forward",
-    "recursion", "repeats",
+    "Covariances", "HostChain", "Passed", "SingularReading", "apply", "covariances", "forward", "over",
+    "recursion", "repeats", "stretches",
 ]  # fmt: skip
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -93,31 +93,67 @@ def forward(chain: HostChain, ys: np.ndarray) -> Passed:
     centred = ys - chain.c if chain.c.any() else ys
     if gappy:
         centred = np.where(absent, 0.0, centred)
-    size = chain.mean.shape[1]
-    predicted = np.empty((*ys.shape[:2], size))
-    filtered, gaps, densities = np.empty_like(predicted), np.empty_like(ys), np.empty(ys.shape[:2])
-    m = np.broadcast_to(chain.mean, predicted.shape[1:])
-    most = max(1, _FEW // m.size) if shared else 1
-    t = 0
-    while t < len(ys):
-        end = min(_same_until(found.slot, t), t + most) if most > 1 else t + 1
-        slot, x = found.slot[t], centred[t:end]
-        K, W = found.gain[slot : slot + 1], found.whitener[slot : slot + 1]
-        C, A, b = chain.C[_one(chain.C, t)], chain.A[_one(chain.A, t)], chain.b[_stretch(chain.b, t, end)]
-        predicted[t] = m
-        if end - t > 1:
-            forced = apply(A, apply(K, x[:-1])) + chain.b[_stretch(chain.b, t, end - 1)]
-            predicted[t + 1 : end] = _doubled(found.closed[slot], forced, m)
-        gap = x - apply(C, predicted[t:end])
-        if gappy:
-            gap = np.where(absent[t:end], 0.0, gap)
-        gaps[t:end] = gap
-        filtered[t:end] = after = predicted[t:end] + apply(K, gap)
-        densities[t:end] = (apply(W, gap) ** 2).sum(2) + found.log_det[slot]
-        m, t = apply(A, after[-1:])[0] + b[-1] if end < len(ys) else m, end
-    seen = ys.shape[2] if not gappy else ys.shape[2] - absent.sum(2)
-    densities = -0.5 * (densities + seen * np.log(2 * np.pi))
-    return Passed(found, predicted, filtered, gaps, densities)
+    start = np.broadcast_to(chain.mean, (ys.shape[1], chain.mean.shape[1]))
+    ways = _all_times if shared and start.size <= _FEW // 16 else _each_time
+    predicted, filtered, gaps, squares = ways(chain, found, centred, absent if gappy else None, start)
+    log_det = found.log_det[found.slot]
+    seen = ys.shape[2] - absent.sum(2) if gappy else ys.shape[2]
+    squares += (log_det[:, None] if shared else log_det) + seen * np.log(2 * np.pi)
+    return Passed(found, predicted, filtered, gaps, -0.5 * squares)
+
+
+def _all_times(chain: HostChain, found: Covariances, centred: np.ndarray, absent: Any, start: np.ndarray) -> Any:
+    """Means and innovations of few series: all times at once, but for the recursion."""
+    slot = found.slot
+    forced = apply(chain.A, over(found.gain, slot[:-1], centred[:-1])) + chain.b if len(slot) > 1 else centred[:0]
+    forced = np.broadcast_to(forced, (len(slot) - 1, *start.shape))
+    predicted = recursion(found.closed, slot[:-1], forced, start)
+    gaps = centred - apply(chain.C, predicted)
+    if absent is not None:
+        gaps[absent] = 0.0
+    filtered = predicted + over(found.gain, slot, gaps)
+    return predicted, filtered, gaps, (over(found.whitener, slot, gaps) ** 2).sum(2)
+
+
+def _each_time(chain: HostChain, found: Covariances, centred: np.ndarray, absent: Any, start: np.ndarray) -> Any:
+    """Means and innovations of many series: time by time, while a time is in the cache."""
+    predicted = np.empty((len(centred), *start.shape))
+    filtered, gaps, squares = np.empty_like(predicted), np.empty_like(centred), np.empty(centred.shape[:2])
+    m = start[None]
+    for t, slot in enumerate(found.slot):
+        gap = centred[t : t + 1] - apply(chain.C[_one(chain.C, t)], m)
+        if absent is not None:
+            gap[absent[t : t + 1]] = 0.0
+        after = m + apply(found.gain[slot : slot + 1], gap)
+        white = apply(found.whitener[slot : slot + 1], gap)
+        predicted[t], filtered[t], gaps[t], squares[t] = m[0], after[0], gap[0], (white[0] ** 2).sum(1)
+        if t + 1 < len(centred):
+            m = apply(chain.A[_one(chain.A, t)], after) + chain.b[_one(chain.b, t)]
+    return predicted, filtered, gaps, squares
+
+
+def over(matrices: np.ndarray, slot: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    """The matrices of each time, of vectors `(T, N, e)`: those that serve many times in one product."""
+    made = np.empty((*vectors.shape[:2], matrices.shape[-2]))
+    for here, one in stretches(slot, matrices.ndim == 3):
+        made[here] = apply(matrices[one], vectors[here])
+    return made
+
+
+def stretches(slot: np.ndarray, shared: bool) -> Any:
+    """Times that use one slot, with it, and the other times together with theirs."""
+    if not shared:
+        for t in range(len(slot)):
+            yield slice(t, t + 1), slice(slot[t], slot[t] + 1)
+        return
+    counts = np.bincount(slot)
+    for one in np.flatnonzero(counts > 16):
+        here = np.flatnonzero(slot == one)
+        runs = here[0] + len(here) == here[-1] + 1
+        yield (slice(here[0], here[-1] + 1) if runs else here), slice(one, one + 1)
+    rest = np.flatnonzero(counts[slot] <= 16)
+    if len(rest):
+        yield rest, slot[rest]
 
 
 def apply(matrices: np.ndarray, vectors: np.ndarray) -> np.ndarray:
@@ -136,7 +172,7 @@ def covariances(chain: HostChain, seen: np.ndarray) -> Covariances:
     whole = seen.reshape(times, -1).all(1)
     ends = _run_ends(whole)
     slot, kept = np.empty(times, int), []
-    cov, settled, before, t = chain.cov, -1, None, 0
+    cov, settled, constant, t = chain.cov, -1, chain.is_constant, 0
     if seen.ndim == 3:
         cov = np.broadcast_to(cov, (seen.shape[1], *cov.shape))
     while t < times:
@@ -149,8 +185,8 @@ def covariances(chain: HostChain, seen: np.ndarray) -> Covariances:
         kept.append((cov, *parts))
         A, Q = chain.A[_at(chain.A, t)], chain.Q[_at(chain.Q, t)]
         after = A @ parts[0] @ A.T + Q
-        after = 0.5 * (after + np.swapaxes(after, -1, -2))
-        if chain.is_constant and whole[t] and repeats(after, cov) and _contracts(parts[4]):
+        after = (after + np.swapaxes(after, -1, -2)) * 0.5
+        if constant and t % 4 == 0 and whole[t] and repeats(after, cov) and _contracts(parts[4]):
             settled = len(kept) - 1
         cov, t = after, t + 1
     stacked = [np.stack([one[i] for one in kept]) for i in range(6)]
@@ -241,11 +277,6 @@ def _check_regular(root: np.ndarray, marginal: np.ndarray, t: int) -> None:
 def _one(matrices: np.ndarray, t: int) -> slice:
     place = _at(matrices, t)
     return slice(place, place + 1)
-
-
-def _stretch(shifts: np.ndarray, t: int, end: int) -> slice:
-    """The shifts after the times from `t` to `end`; after the last time there is none."""
-    return slice(0, 1) if len(shifts) == 1 else slice(t, end)
 
 
 def _at(matrices: np.ndarray, t: int) -> int:

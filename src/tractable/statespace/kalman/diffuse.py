@@ -51,10 +51,10 @@ def started(chain: HostChain, unknown: np.ndarray, y: np.ndarray) -> Started:
     many = chain._replace(mean=means, b=_only_first(chain.b, q), c=_only_first(chain.c, q))
     found = passed(many, ys)
     white = _white(found)
-    W, w = white[:, 1:].transpose(0, 2, 1).reshape(-1, q), white[:, 0].reshape(-1)
     base = float(found.log_densities[:, 0].sum())
     if q == 0:
         return Started(many, found, ~np.isnan(ys), np.zeros(0), np.zeros((0, 0)), base)
+    W, w = white[:, 1:].transpose(0, 2, 1).reshape(-1, q), white[:, 0].reshape(-1)
     # in units in which the columns have length one
     scale = np.sqrt((W**2).sum(0))
     _check_told(scale, W, y)

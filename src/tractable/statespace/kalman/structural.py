@@ -27,7 +27,9 @@ from tractable.statespace.kalman.results import Forecast
 
 __all__ = ["Decomposition", "Structural", "StructuralFit"]
 
-_FLOOR = -23.0  # log of a variance in units of the series: below, its component is fixed
+_SMALL = -6.0  # log of a variance in units of the series: below, zero is tried
+_COST = 1e-3  # of log-likelihood that a variance of zero may cost
+_EDGE = 6.0  # of a logit: the likelihood is flat there
 _STEP = 1e-20  # of the complex step: there is no difference that could cancel
 
 
@@ -54,19 +56,8 @@ class Structural(Module):
 
     def chain(self, values: Any, times: int, unit: float = 1.0) -> HostChain:
         """The system at natural parameters, over so many times."""
-        blocks, at = [], int(self.noise)
-        for part in self.components:
-            count = len(part.kinds())
-            blocks.append(part.block(list(values[at : at + count]), times))
-            at += count
-        looks = [np.atleast_2d(block.C) for block in blocks]
-        rows = max(map(len, looks))
-        C = np.concatenate([np.broadcast_to(look, (rows, look.shape[1])) for look in looks], 1)
-        A, Q, P = (block_diagonal([getattr(block, name) for block in blocks]) for name in ("A", "Q", "P"))
-        P = P + np.diag(np.where(self.flat, unit**2, 0.0))
-        R = np.array([[[values[0] if self.noise else 0.0]]])
-        zeros = np.zeros((1, 1, len(A)))
-        return HostChain(zeros[0], P, A[None], zeros, Q[None], C[:, None], zeros[..., :1], R)
+        counts = [len(part.kinds()) for part in self.components]
+        return _chain(self.components, counts, self.flat, self.noise, values, times, unit)
 
     @property
     def flat(self) -> np.ndarray:
@@ -81,60 +72,90 @@ class Structural(Module):
     def fit(self, y: Any, *, max_steps: int = 200, tol: float = 1e-7) -> "StructuralFit":
         """Maximise the diffuse likelihood of one series, with gaps as NaN."""
         series = _series(y)
-        unit, kinds = _unit(series), self.kinds
-        least = int(self.flat.sum()) + 1
+        search = _Search(self, series)
+        least = int(search.flat.sum()) + 1
         count = int((~np.isnan(series)).sum())
         check(count >= least, "y", f"at least {least} readings for these components", f"{count} readings")
 
         def down(theta: np.ndarray) -> tuple[float, np.ndarray]:
             if np.abs(theta).max(initial=0.0) > 40:
                 return np.inf, np.zeros_like(theta)
-            value, slope = self._value_and_score(series, theta, unit)
+            value, slope = search.value_and_score(theta)
             return -value / count, -slope / count
 
-        start = np.array([_START[kind] for _, kind in kinds])
+        start = np.array([_START[kind] for _, kind in search.kinds])
         found = minimise_on_host(down, start, max_steps=check_count("max_steps", max_steps), tol=tol, stop="value")
-        theta = np.asarray(found.state, float)
-        return self._fitted(series, theta, unit, found, lambda x: down(x)[1] * count)
+        theta = search.without_dead(np.asarray(found.state, float))
+        values, names = search.natural(theta), tuple(name for name, _ in search.kinds)
+        return StructuralFit(self, series, values, theta, search.unit, search.value(theta), names, found.status)
 
-    def _value_and_score(self, series: np.ndarray, theta: np.ndarray, unit: float) -> tuple[float, np.ndarray]:
-        """The likelihood and its exact derivative in free coordinates."""
-        times = len(series)
-        chain = self.chain(natural(self.kinds, theta, unit), times, unit)
-        found = started(chain, self.flat, series)
+
+class _Search:
+    """The likelihood of one series in free coordinates; a variance at minus infinity is zero."""
+
+    def __init__(self, model: Structural, series: np.ndarray):
+        self.components, self.noise, self.kinds = model.components, model.noise, model.kinds
+        self.counts = [len(part.kinds()) for part in model.components]
+        self.flat, self.series, self.unit = model.flat, series, _unit(series)
+
+    def natural(self, theta: Any) -> np.ndarray:
+        return natural(self.kinds, theta, self.unit)
+
+    def chain(self, theta: Any) -> HostChain:
+        values, times = self.natural(theta), len(self.series)
+        return _chain(self.components, self.counts, self.flat, self.noise, values, times, self.unit)
+
+    def value(self, theta: np.ndarray) -> float:
+        return started(self.chain(theta), self.flat, self.series).log_likelihood
+
+    def value_and_score(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """The likelihood and its exact derivative."""
+        found = started(self.chain(theta), self.flat, self.series)
         slopes = diffuse_score(found)
         totals = {"A": slopes.A.sum(0), "Q": slopes.Q.sum(0), "R": slopes.R.sum(0), "cov": slopes.cov}
-        slope = np.empty(len(theta))
-        for i in range(len(theta)):
+        slope = np.zeros(len(theta))
+        for i in np.flatnonzero(np.isfinite(theta)):
             moved = theta + 0j
             moved[i] += 1j * _STEP
-            other = self.chain(natural(self.kinds, moved, unit), times, unit)
+            other = self.chain(moved)
             parts = {"A": other.A[0], "Q": other.Q[0], "R": other.R[0], "cov": other.cov}
             slope[i] = sum(float((totals[k] * np.imag(parts[k])).sum()) for k in totals) / _STEP
         return found.log_likelihood, slope
 
-    def _fitted(self, series: Any, theta: np.ndarray, unit: float, found: Any, slope: Any) -> "StructuralFit":
-        fixed = np.array([kind == "variance" and value < _FLOOR for (_, kind), value in zip(self.kinds, theta)], bool)
-        errors, free = np.full(len(theta), np.nan), np.flatnonzero(~fixed)
-        h = 1e-4
-        rows = []
+    def without_dead(self, theta: np.ndarray) -> np.ndarray:
+        """The parameters with variances of zero where that costs no likelihood."""
+        best = self.value(theta)
+        for i, (_, kind) in enumerate(self.kinds):
+            if kind == "variance" and theta[i] < _SMALL:
+                trial = theta.copy()
+                trial[i] = -np.inf
+                try:
+                    value = self.value(trial)
+                except ValueError:  # readings have no density then
+                    continue
+                if value > best - _COST:
+                    theta, best = trial, max(best, value)
+        return theta
+
+    def errors(self, theta: np.ndarray) -> np.ndarray:
+        """Standard errors of the natural parameters from the observed information; NaN where it says nothing."""
+        edge = [kind != "variance" and abs(at) > _EDGE for (_, kind), at in zip(self.kinds, theta)]
+        free = np.flatnonzero(np.isfinite(theta) & ~np.array(edge, bool))
+        errors, h, rows = np.full(len(theta), np.nan), 1e-4, []
         for i in free:
             up, down = theta.copy(), theta.copy()
             up[i], down[i] = up[i] + h, down[i] - h
-            rows.append((slope(up) - slope(down))[free] / (2 * h))
-        if len(free):
-            information = 0.5 * (np.array(rows) + np.array(rows).T)
-            if np.linalg.eigvalsh(information)[0] > 0:
-                errors[free] = np.sqrt(np.diag(np.linalg.inv(information)))
-        values = natural(self.kinds, theta, unit)
-        values = np.where(fixed, 0.0, values)
-        jacobian = np.array([
-            np.imag(natural(self.kinds, theta + 1j * _STEP * np.eye(len(theta))[i], unit)[i]) / _STEP
-            for i in range(len(theta))
-        ])  # fmt: skip
-        likelihood = started(self.chain(values, len(series), unit), self.flat, series).log_likelihood
-        names = tuple(name for name, _ in self.kinds)
-        return StructuralFit(self, series, values, errors * np.abs(jacobian), theta, unit, likelihood, names, found.status)
+            rows.append((self.value_and_score(down)[1] - self.value_and_score(up)[1])[free] / (2 * h))
+        information = np.array(rows).reshape(len(free), len(free))
+        information = 0.5 * (information + information.T)
+        if not len(free) or not np.linalg.eigvalsh(information)[0] > 0:
+            return errors
+        sizes = np.sqrt(np.diag(np.linalg.inv(information)))
+        for i, size in zip(free, sizes):
+            moved = theta + 0j
+            moved[i] += 1j * _STEP
+            errors[i] = size * abs(np.imag(self.natural(moved)[i]) / _STEP)
+        return errors
 
 
 class Decomposition(HostResult):
@@ -158,7 +179,6 @@ class StructuralFit(HostResult):
     model: Structural = field(show=False)
     series: Values = field(show=False)
     values: Values
-    standard_errors: Values
     theta: Values = field(show=False)
     unit: float = field(show=False)
     log_likelihood: float
@@ -171,6 +191,11 @@ class StructuralFit(HostResult):
         still = [name for name, value in zip(self.names, self.values) if value == 0]
         said = self.status.sentence + (f" Variances at zero: {', '.join(still)}." if still else "")
         return Verdict(self.status.ok, said, {"log_likelihood": self.log_likelihood, "at_zero": len(still)})
+
+    @property
+    def standard_errors(self) -> np.ndarray:
+        """Of the natural parameters, from the observed information; NaN for what is at its edge."""
+        return _Search(self.model, np.asarray(self.series)).errors(np.asarray(self.theta))
 
     @property
     def parameters(self) -> dict[str, float]:
@@ -269,3 +294,18 @@ def _label(part: Any, taken: list[str]) -> str:
     name = type(part).__name__.lower() if type(part).__name__ != "ARIMA" else "arima"
     name = f"{name} {part.period}" if hasattr(part, "period") else name
     return name if name not in taken else f"{name} {len(taken)}"
+
+
+def _chain(components: Any, counts: Any, flat: Any, noise: bool, values: Any, times: int, unit: float) -> HostChain:
+    blocks, at = [], int(noise)
+    for part, count in zip(components, counts):
+        blocks.append(part.block(list(values[at : at + count]), times))
+        at += count
+    looks = [np.atleast_2d(block.C) for block in blocks]
+    rows = max(map(len, looks))
+    C = np.concatenate([np.broadcast_to(look, (rows, look.shape[1])) for look in looks], 1)
+    A, Q, P = (block_diagonal([getattr(block, name) for block in blocks]) for name in ("A", "Q", "P"))
+    P = P + np.diag(np.where(flat, unit**2, 0.0))
+    R = np.array([[[values[0] if noise else 0.0]]])
+    zeros = np.zeros((1, 1, len(A)))
+    return HostChain(zeros[0], P, A[None], zeros, Q[None], C[:, None], zeros[..., :1], R)
