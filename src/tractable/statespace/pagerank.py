@@ -124,7 +124,7 @@ def pagerank(
     0       0.27754
     1      0.194856
     3     0.0927091
-    Certified: the scores are off by at most 9.8e-11 in all.
+    Certified: the scores are off by at most 9.2e-11 in all.
     """
     check(0 <= teleport <= 1, "teleport", "a probability", teleport)
     check(tol > 0, "tol", "positive", tol)
@@ -203,8 +203,8 @@ def _without_teleport(surfer: Surfer, v: np.ndarray, tol: float, max_steps: int,
         chain = MarkovChain(matrix / matrix.sum(1, keepdims=True))
         x = (v.T @ chain.limit().matrix).T
         residual = float(np.abs(surfer(x) - x).sum(0).max())
-        # elimination is right to about n units in the last place of each entry
-        bound = 8 * surfer.web.num_pages * float(np.finfo(float).eps)
+        # the relative error of an entry by elimination is at most of the order n^3 u (O'Cinneide 1993)
+        bound = 10 * surfer.web.num_pages**3 * float(np.finfo(float).eps)
         return PageRank(_rows(x), bound, residual, 0, int(Status.completed), 0.0, closed, names)
     x, code, change, steps = v, Status.exhausted, np.inf, 0
     with progress_bar(None, "PageRank", progress=progress) as bar:
