@@ -129,11 +129,14 @@ def _distinct(*columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return table[:, first], which.reshape(-1)
 
 
-def score(chain: HostChain, passed: Passed, back: Adjoint, seen: np.ndarray, spread: np.ndarray) -> Score:
-    """The score; `spread` `(N, N)` is the second moment of the weights with which the series are added.
+def score(
+    chain: HostChain, passed: Passed, back: Adjoint, seen: np.ndarray, spread: np.ndarray, count: float = 1.0
+) -> Score:
+    """The score of series that share their covariances; `spread` `(N, N)` is the second moment of the weights
+    with which they are added, and `count` how often the covariances count.
 
-    For independent series of weights $w$ it is $\\mathrm{diag}(w)$. For a series and its responses to an
-    unknown start $\\delta$ it is $E[(1, \\delta)(1, \\delta)^\\top]$; the covariances count once then.
+    For independent series of weights $w$ these are $\\mathrm{diag}(w)$ and their sum. For a series and its
+    responses to an unknown start $\\delta$ they are $E[(1, \\delta)(1, \\delta)^\\top]$ and one.
     """
     found, slot = passed.covariances, passed.covariances.slot
     r, N = back.vectors, back.matrices[back.place]
@@ -150,7 +153,7 @@ def score(chain: HostChain, passed: Passed, back: Adjoint, seen: np.ndarray, spr
     D = np.swapaxes(W, 1, 2) @ W + np.swapaxes(K, 1, 2) @ barred @ K
     both = seen[:, 0, :, None] & seen[:, 0, None, :]
     D = np.where(both, D, 0.0)
-    eye, count = np.eye(F.shape[-1]), float(spread[0, 0])
+    eye = np.eye(F.shape[-1])
 
     def outer(left: np.ndarray, right: np.ndarray) -> np.ndarray:
         return np.einsum("tni,nk,tkj->tij", left, spread, right, optimize=True)
