@@ -72,7 +72,7 @@ class AutoRegression(Module):
         (they have the stationary distribution; the fit is stationary).
 
         >>> AutoRegression.fit([1.0, 2.0, 1.0, 2.0, 1.0, 2.0, 1.5], 1).coefficients.round(6).tolist()
-        [-0.866667]
+        [-0.833333]
         """
         check_option("method", method, ("conditional", "exact"))
         parts, counts = _series(series, weights)

@@ -40,7 +40,7 @@ class MarkovChain(Module):
     which probabilities of paths are those given their first state; `names` are those of the states.
 
     >>> weather = MarkovChain([[0.7, 0.3], [0.6, 0.4]], names=["rain", "sun"])
-    >>> weather.stationary().round(6).tolist(), weather.probability("rain", "sun", 2)
+    >>> weather.stationary().round(6).tolist(), round(weather.probability("rain", "sun", 2), 6)
     ([0.666667, 0.333333], 0.33)
     """
 

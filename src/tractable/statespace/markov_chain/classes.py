@@ -98,7 +98,7 @@ def classify(transition: Any, names: tuple[Hashable, ...] | None = None) -> Stat
     """The classes of a transition matrix, dense or sparse.
 
     >>> classify(np.array([[0.5, 0.5, 0.0], [0.0, 0.0, 1.0], [0.0, 1.0, 0.0]]), ("a", "b", "c"))
-    class  kind       period
+    class       kind  period
     a      transient       1
     b, c   recurrent       2
     Periodic (2): there is one equilibrium, but the distribution never settles; averages over time do.

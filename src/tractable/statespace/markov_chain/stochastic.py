@@ -63,7 +63,7 @@ def doubly_stochastic(matrix: Any, *, tol: float = 1e-12, max_steps: int = 100_0
     A pattern of zeros that allows no such scaling is refused, with an entry that stands in the way.
 
     >>> doubly_stochastic([[1.0, 2.0], [3.0, 4.0]]).round(6).tolist()
-    [[0.449490, 0.550510], [0.550510, 0.449490]]
+    [[0.44949, 0.55051], [0.55051, 0.44949]]
     """
     values = np.asarray(matrix, float)
     check(
