@@ -32,6 +32,7 @@ from tractable.estimators.linear import LinearRegressor as LinearRegressor
 from tractable.estimators.linear import RecursiveRegressor as RecursiveRegressor
 from tractable.estimators.linear import RidgeRegressor as RidgeRegressor
 from tractable.estimators.linear import RobustRegressor as RobustRegressor
+from tractable.estimators.linear_gaussian import LinearGaussianStateSpace as LinearGaussianStateSpace
 from tractable.estimators.logistic import BayesianLogisticClassifier as BayesianLogisticClassifier
 from tractable.estimators.logistic import LogisticClassifier as LogisticClassifier
 from tractable.estimators.logistic import ProbitClassifier as ProbitClassifier

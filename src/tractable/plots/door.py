@@ -155,6 +155,15 @@ KINDS: dict[str, dict[str, str]] = {
     "statespace.markov_chain.autoregression:AutoRegressionForecast": {
         "forecast": "markov_chain:plot_forecast"
     },
+    "statespace.kalman.results:FilteredStates": {"states": "state_space:plot_smoothed"},
+    "statespace.kalman.results:SmoothedStates": {"states": "state_space:plot_smoothed"},
+    "statespace.kalman.results:Forecast": {"forecast": "state_space:plot_forecast"},
+    "statespace.kalman.structural:StructuralFit": {
+        "forecast": "state_space:plot_forecast",
+        "decomposition": "state_space:plot_decomposition",
+    },
+    "statespace.kalman.structural:Decomposition": {"decomposition": "state_space:plot_decomposition"},
+    "statespace.linear_systems.system:Response": {"response": "state_space:plot_response"},
     "statespace.pagerank:PageRank": {"scores": "markov_chain:plot_scores"},
     "estimators.gaussian_process:GaussianProcessRegressor": {
         "process": "gaussian_process:ProcessDisplay.from_model"

@@ -2,7 +2,12 @@
 
 from tractable.statespace.hmm.gaussian_emissions import Gaussians as Gaussians
 from tractable.statespace.hmm.model import HiddenMarkov as HiddenMarkov
+from tractable.statespace.kalman.likelihood import fit_likelihood as fit_likelihood
+from tractable.statespace.kalman.structural import Structural as Structural
 from tractable.statespace.kalman.system import LinearGaussianSystem as LinearGaussianSystem
+from tractable.statespace.linear_systems.discretise import discretise as discretise
+from tractable.statespace.linear_systems.discretise import sampled_system as sampled_system
+from tractable.statespace.linear_systems.system import LinearSystem as LinearSystem
 from tractable.statespace.markov_chain.autoregression import AutoRegression as AutoRegression
 from tractable.statespace.markov_chain.chain import MarkovChain as MarkovChain
 from tractable.statespace.markov_chain.orders import choose_order as choose_order
