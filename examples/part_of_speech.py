@@ -1,4 +1,4 @@
-"""Part-of-speech tagging: counts from a small tagged corpus, smoothing for unknown words, the best path of tags."""
+"""Part-of-speech tagging: counts of a small tagged corpus, smoothed for unknown words; the best path."""
 
 import numpy as np
 
@@ -10,7 +10,8 @@ the/D dog/N runs/V . a/D cat/N sleeps/V . the/D old/A dog/N barks/V loudly/R . s
 he/P runs/V quickly/R . the/D red/A car/N stops/V . a/D small/A bird/N sings/V . they/P watch/V the/D bird/N .
 the/D watch/N stops/V . she/P runs/V a/D small/A shop/N . the/D run/N ends/V . they/P run/V quickly/R .
 a/D loud/A dog/N barks/V . he/P sees/V a/D red/A bird/N . the/D cat/N watches/V the/D small/A dog/N .
-they/P sing/V loudly/R . the/D old/A car/N runs/V . a/D dog/N sees/V the/D old/A man/N . the/D man/N sleeps/V .
+they/P sing/V loudly/R . the/D old/A car/N runs/V . a/D dog/N sees/V the/D old/A man/N .
+the/D man/N sleeps/V .
 she/P watches/V a/D run/N . he/P stops/V the/D car/N . they/P see/V the/D shop/N . the/D shop/N opens/V .
 """
 TAGS = ["D", "N", "V", "A", "R", "P"]

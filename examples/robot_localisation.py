@@ -1,4 +1,4 @@
-"""A robot on a map: its moves choose the transition, its sensors see walls, and its belief finds the place."""
+"""A robot on a map: its moves choose the transition, its sensors see walls, its belief finds the place."""
 
 import jax.random as jr
 import numpy as np

@@ -168,7 +168,7 @@ def test_best_paths_are_those_of_the_scan():
 
 
 def test_a_million_steps_keep_their_digits():
-    """A chain that repeats: the total over n periods is that of the dominant eigenvalue, known to 50 digits."""
+    """Rows that repeat: the total is that of a power of one matrix, found with 50 digits."""
     import mpmath
 
     n = 1_000_000

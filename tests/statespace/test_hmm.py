@@ -81,12 +81,16 @@ def test_letters_by_fractions():
     assert np.exp(LETTERS.log_likelihood(ABC)) == pytest.approx(number("3865/8957952"), rel=1e-13)
     run = np.array([1, 2, 2, 1, 1, 2, 1, 1, 2]) - 1
     assert np.exp(LETTERS.log_joint(run, ABC)) == pytest.approx(1 / 34992, rel=1e-13)
-    marginals = [number(v) for v in ("4/5", "0", "0", "556/773", "468/773", "484/773", "468/773", "556/773", "0")]
+    marginals = [
+        number(v) for v in ("4/5", "0", "0", "556/773", "468/773", "484/773", "468/773", "556/773", "0")
+    ]
     np.testing.assert_allclose(LETTERS.smooth(ABC).marginals[:, 0], marginals, rtol=1e-13)
     alpha = [("1/2", "1/6"), ("0", "5/24"), ("0", "5/288"), ("5/576", "5/1728"), ("5/1152", "25/10368"),
              ("55/20736", "85/62208"), ("65/41472", "305/373248"), ("695/746496", "1085/2239488"),
              ("0", "3865/8957952")]  # fmt: skip
-    np.testing.assert_allclose(hmm_alpha(LETTERS, ABC), [[number(v) for v in row] for row in alpha], rtol=1e-12)
+    np.testing.assert_allclose(
+        hmm_alpha(LETTERS, ABC), [[number(v) for v in row] for row in alpha], rtol=1e-12
+    )
     path, value = LETTERS.viterbi(ABC)
     assert np.exp(value) == pytest.approx(1 / 34992, rel=1e-13)
     paths, values = LETTERS.best_paths(ABC, 6)
@@ -134,10 +138,14 @@ def test_what_is_independent_given_what():
             joint[(*z, *x)] = np.exp(ICE.log_joint(np.array(z), list(x)))
     assert joint.sum() == pytest.approx(1.0, rel=1e-13)
     states = joint.sum((3, 4, 5))
-    np.testing.assert_allclose(states / states.sum(2, keepdims=True), np.broadcast_to(ICE.transition, (2, 2, 2)))
+    np.testing.assert_allclose(
+        states / states.sum(2, keepdims=True), np.broadcast_to(ICE.transition, (2, 2, 2))
+    )
     own = joint.sum((3, 5))  # z1, z2, z3, x2
     shares = own / own.sum(3, keepdims=True)
-    np.testing.assert_allclose(shares, np.broadcast_to(np.asarray(ICE.emissions.table)[None, :, None], shares.shape))
+    np.testing.assert_allclose(
+        shares, np.broadcast_to(np.asarray(ICE.emissions.table)[None, :, None], shares.shape)
+    )
 
 
 def test_a_chain_of_factors_has_the_same_beliefs():
@@ -169,7 +177,9 @@ def test_predictions_and_forecasts():
         np.testing.assert_allclose(ahead[h], last @ np.linalg.matrix_power(np.asarray(ICE.transition), h + 1))
     shown = ICE.forecast(CREAM, 2)
     for h, symbol in itertools.product(range(2), range(3)):
-        follow = [ICE.log_likelihood([*CREAM, *middle, symbol]) for middle in itertools.product(range(3), repeat=h)]
+        follow = [
+            ICE.log_likelihood([*CREAM, *middle, symbol]) for middle in itertools.product(range(3), repeat=h)
+        ]
         share = np.exp(np.logaddexp.reduce(follow) - ICE.log_likelihood(CREAM))
         assert shown.symbols[h, symbol] == pytest.approx(share, rel=1e-12)
     np.testing.assert_allclose(shown.mean, shown.symbols @ np.arange(3))
@@ -236,7 +246,9 @@ def test_likelihoods_are_never_floored():
     assert chain == pytest.approx(50 * float(Normal(0.5, 1.0).log_prob(40.0)), rel=1e-2)
     assert chain < -700 * 50
     certain = HiddenMarkov([1.0, 0.0], np.eye(2), Gaussians([[0.0], [40.0]], np.ones((2, 1, 1))))
-    assert certain.log_likelihood(rows) == pytest.approx(50 * float(Normal(0.0, 1.0).log_prob(40.0)), rel=1e-13)
+    assert certain.log_likelihood(rows) == pytest.approx(
+        50 * float(Normal(0.0, 1.0).log_prob(40.0)), rel=1e-13
+    )
     np.testing.assert_allclose(certain.smooth(rows).marginals[:, 0], 1.0)
 
 
@@ -299,10 +311,14 @@ def test_the_likelihood_passes_through_jit_and_has_gradients():
         ICE.emissions.table
     )
     stats, _ = ICE.e_step(ICE.gathered(x), None)  # Fisher's identity
-    np.testing.assert_allclose(slope, np.asarray(stats.emissions) / np.asarray(ICE.emissions.table), atol=1e-12)
+    np.testing.assert_allclose(
+        slope, np.asarray(stats.emissions) / np.asarray(ICE.emissions.table), atol=1e-12
+    )
 
 
 EYES = np.tile(np.eye(2), (2, 1, 1))
+FOUR = Gaussians([[0.0, 0.0], [1.0, 1.0], [3.0, 1.0], [5.0, 5.0]], np.tile(np.eye(2), (4, 1, 1)))
+LAGGED = np.array([[[0.0, 0.5, 0], [0, 0, 0.5]], [[1.0, -0.5, 0], [1, 0, -0.5]]])
 PAIR = Gaussians([[0.0, 0.0], [3.0, 1.0]], EYES)
 
 
@@ -311,9 +327,9 @@ PAIR = Gaussians([[0.0, 0.0], [3.0, 1.0]], EYES)
     "emissions",
     [
         PAIR,
-        GaussianMixtures([[0.5, 0.5], [1.0, 0.0]], Gaussians([[0.0, 0], [1, 1], [3, 1], [5, 5]], np.tile(np.eye(2), (4, 1, 1)))),
+        GaussianMixtures([[0.5, 0.5], [1.0, 0.0]], FOUR),
         StudentTs(PAIR, [3.0, 5.0]),
-        LinearGaussians(np.array([[[0.0, 0.5, 0], [0, 0, 0.5]], [[1.0, -0.5, 0], [1, 0, -0.5]]]), EYES, lags=1),
+        LinearGaussians(LAGGED, EYES, lags=1),
     ],
     ids=lambda e: type(e).__name__,
 )  # fmt: skip
@@ -328,10 +344,13 @@ def test_densities_of_emissions_by_definition(emissions):
         if isinstance(emissions, Gaussians):
             expected = stats.multivariate_normal(emissions.means[k], np.eye(2)).logpdf(x)
         elif isinstance(emissions, GaussianMixtures):
-            inner = [stats.multivariate_normal(m, np.eye(2)).pdf(x) for m in emissions.components.means[2 * k : 2 * k + 2]]
+            own = FOUR.means[2 * k : 2 * k + 2]
+            inner = [stats.multivariate_normal(m, np.eye(2)).pdf(x) for m in own]
             expected = np.log(np.asarray(emissions.shares[k]) @ inner)
         elif isinstance(emissions, StudentTs):
-            expected = stats.multivariate_t(PAIR.means[k], np.eye(2), df=float(emissions.degrees[k])).logpdf(x)
+            expected = stats.multivariate_t(PAIR.means[k], np.eye(2), df=float(emissions.degrees[k])).logpdf(
+                x
+            )
         else:
             mean = np.asarray(emissions.coefficients[k]) @ np.array([1.0, *rows[t - 1]])
             expected = stats.multivariate_normal(mean, np.eye(2)).logpdf(x)

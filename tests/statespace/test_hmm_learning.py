@@ -43,7 +43,9 @@ def test_one_step_of_baum_welch_on_ice_cream():
     new = step(ICE, CREAM)
     np.testing.assert_allclose(new.initial, [0.936629, 0.063371], atol=5e-7)
     np.testing.assert_allclose(new.transition, [[0.537201, 0.462800], [0.753410, 0.246590]], atol=1.1e-6)
-    np.testing.assert_allclose(new.emissions.table, [[0.183756, 0, 0.816244], [0.714996, 0, 0.285004]], atol=5e-7)
+    np.testing.assert_allclose(
+        new.emissions.table, [[0.183756, 0, 0.816244], [0.714996, 0, 0.285004]], atol=5e-7
+    )
 
 
 def test_one_step_of_baum_welch_by_fractions():
@@ -185,7 +187,9 @@ def test_labelled_sequences_are_counted():
     np.testing.assert_allclose(smooth.emissions.table, [[0.5, 1 / 3, 1 / 6], [1 / 6, 0.5, 1 / 3]])
     drawn = [ICE.sample(jr.key(i), 400) for i in range(10)]
     close = fit_labelled(shape, [x for _, x in drawn], [z for z, _ in drawn])
-    assert np.abs(np.asarray(close.transition) - np.asarray(ICE.transition)).max() < 4.5 * np.sqrt(0.25 / 1700)
+    assert np.abs(np.asarray(close.transition) - np.asarray(ICE.transition)).max() < 4.5 * np.sqrt(
+        0.25 / 1700
+    )
 
 
 def test_starts_find_the_truth():

@@ -1,5 +1,5 @@
-"""Hidden Markov models as scikit-learn estimators: validation, wiring, fitted attributes; the mathematics is in
-`statespace.hmm`."""
+"""Hidden Markov models as scikit-learn estimators: validation, wiring, fitted attributes; the mathematics is
+in `statespace.hmm`."""
 
 import warnings
 from numbers import Integral, Real
@@ -36,9 +36,13 @@ class _HiddenMarkov(Clusterer):
     _row_ndim: ClassVar[int] = 1
     model_: HiddenMarkov
     verdict_: Verdict
+    n_init: int
+    n_iter: int
+    tol: float
+    random_state: Any
 
     def fit(self, X, y=None, lengths=None):
-        """Fit by Baum-Welch from `n_init` starts; of hmmlearn's style, the second argument may be `lengths`."""
+        """Fit by Baum-Welch from `n_init` starts; in the place of targets there may be `lengths`."""
         sequences = self._held(X, _lengths(X, y, lengths), reset=True)
         keys = jr.split(key_from(self.random_state), self.n_init)
         starts = [self._start(key, sequences) for key in keys]
@@ -93,13 +97,13 @@ class _HiddenMarkov(Clusterer):
         if lengths is None and (isinstance(X, tuple) or _is_several(X)):
             held = as_sequences(X if isinstance(X, tuple) else _as_list(X), 1)
             X, lengths = held.rows, held.lengths
-        table = self._features(X, reset=reset, **({"ensure_min_samples": 2} if reset else {}))
+        table = self._features(X, reset=reset, ensure_min_samples=2 if reset else 1)
         return as_sequences(table.X if lengths is None else (table.X, np.asarray(lengths)), 1)
 
     def _start(self, key: Any, sequences: Sequences) -> HiddenMarkov:
         raise NotImplementedError
 
-    def _fitted(self, model: HiddenMarkov) -> None:
+    def _fitted(self, model: Any) -> None:
         raise NotImplementedError
 
 
@@ -146,7 +150,7 @@ class GaussianHMM(_HiddenMarkov):
         shape = _SHAPES[self.covariance_type]
         return start_gaussian(key, sequences, self.n_components, shape, floor=self.floor)
 
-    def _fitted(self, model):
+    def _fitted(self, model: Any) -> None:
         self.means_ = np.asarray(model.emissions.means)
         self.covars_ = np.asarray(model.emissions.covariances)
 
@@ -192,7 +196,7 @@ class CategoricalHMM(_HiddenMarkov):
     def _start(self, key, sequences):
         return start_symbols(key, sequences, self.n_components, self.n_features)
 
-    def _fitted(self, model):
+    def _fitted(self, model: Any) -> None:
         self.emissionprob_ = np.asarray(model.emissions.table)
 
 

@@ -10,6 +10,7 @@ Cost.        $O(nK^2)$ and memory for four numbers per row and state.
 References.  Rabiner (1989).
 """
 
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import jax.random as jr
@@ -85,7 +86,7 @@ def passes(rows: ChainRows, both: bool = True) -> Passes:
     turned = np.ascontiguousarray(steps.swapaxes(1, 2))
     one = (shares, rows.logs, steps, rows.which, rows.initial, rows.starts, arrived, scales, errors[0], ended)
     other = (shares, rows.logs, turned, rows.which, rows.starts, beta, errors[1], behind)
-    tasks = [(loops.loop(loops.forward, rows.work), one)]
+    tasks: list[Any] = [(loops.loop(loops.forward, rows.work), one)]
     if both:
         tasks.append((loops.loop(loops.backward, rows.work), other))
     if rows.work < _LONG:
@@ -167,7 +168,7 @@ def sample_rows(rows: ChainRows, generator: np.random.Generator, num_paths: int 
     return paths
 
 
-def chain_of(rows: ChainRows, s: int, pad: bool = False) -> Chain:
+def chain_of(rows: ChainRows, s: int | np.integer, pad: bool = False) -> Chain:
     """One of the chains in log-potentials; with `pad`, in a length that many share."""
     first, stop = int(rows.starts[s]), int(rows.starts[s + 1])
     nodes = rows.logs[first:stop].copy()
@@ -220,7 +221,7 @@ def _doubt(rows, arrived, shares, scales, beta, errors, ended) -> None:
 
 
 def _counts(rows: ChainRows, done: Passes, weights: np.ndarray) -> np.ndarray:
-    """Sums over rows of the beliefs of pairs: $a_{t-1}(i)A_{ij}b_t(j)\\beta_t(j)$, normalised for each $t$."""
+    """Sums over rows of the beliefs of pairs, $a_{t-1}(i)A_{ij}b_t(j)\\beta_t(j)$, each normalised."""
     n, k = rows.logs.shape
     inner = np.repeat(np.where(done.ended == -1, weights, 0.0), np.diff(rows.starts))
     inner[rows.starts[:-1]] = 0.0
@@ -258,8 +259,8 @@ def _finished(rows: ChainRows, done: Passes, beliefs: np.ndarray, counts: Any, k
         beliefs[first:stop] = np.asarray(getattr(found, kind))[: stop - first]
         if counts is not None and weights is not None and weights[s] > 0 and totals[s] > -np.inf:
             pairs = weights[s] * np.asarray(found.pair_marginals)[: stop - first - 1]
-            np.add.at(counts, rows.which[first + 1 : stop] if rows.which.size else slice(0, 1),
-                      pairs if rows.which.size else pairs.sum(0)[None])  # fmt: skip
+            which = rows.which[first + 1 : stop] if rows.which.size else np.zeros(len(pairs), np.int64)
+            np.add.at(counts, which, pairs)
     for s in np.flatnonzero(impossible >= 0):
         totals[s] = -np.inf
         cut = int(impossible[s]) if kind == "filtered" else 0
@@ -280,7 +281,7 @@ def _normalised(values: np.ndarray) -> np.ndarray:
 def _sum_each(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
     """The sum over each chain; that of long ones in halves of halves, which keeps the digits."""
     if len(starts) - 1 < 64:
-        return np.array([values[a:b].sum() for a, b in zip(starts[:-1], starts[1:])])
+        return np.array([values[a:b].sum() for a, b in pairwise(starts)])
     return np.add.reduceat(values, starts[:-1])
 
 

@@ -1,4 +1,4 @@
-"""Pictures of hidden Markov models: what is believed of the states over time, and how states follow states."""
+"""Pictures of hidden Markov models: what is believed of states over time, and how states follow states."""
 
 from typing import Any
 

@@ -200,11 +200,11 @@ def gathered(model: Any, data: Any, weights: Any, chunk: int | None) -> tuple[An
     gather = getattr(model, "gathered", None)
     if gather is None or isinstance(data, Chunks):
         return data, weights, chunk
-    whole = data if isinstance(data, HasTotals) and weights is None else gather(data, weights)
+    whole: Any = data if isinstance(data, HasTotals) and weights is None else gather(data, weights)
     return (whole if chunk is None else whole.chunks(chunk)), None, None
 
 
-def expected_statistics(model: Any, parts: HasTotals) -> tuple[Any, Scalar]:
+def expected_statistics(model: Any, parts: HasTotals) -> tuple[Any, Any]:
     """Expected statistics and log-evidence of rows that add up by themselves, in one pass over them."""
     return parts.total(model.e_step)
 

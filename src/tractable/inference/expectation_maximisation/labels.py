@@ -54,7 +54,7 @@ class HardEM(Module):
 
 
 class _Chosen(Module):
-    """A model whose E-step takes the best configuration of what is hidden: of each sequence, its best path."""
+    """A model whose E-step takes the best configuration of what is hidden: of a sequence, its best path."""
 
     model: Any
     on_host: ClassVar[bool] = True

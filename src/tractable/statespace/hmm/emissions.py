@@ -102,7 +102,9 @@ class Symbols(Emissions):
     def from_stats(self, stats):
         counts = np.asarray(stats, float)
         totals = counts.sum(1, keepdims=True)
-        return Symbols(np.where(totals > 0, counts / np.where(totals > 0, totals, 1.0), np.asarray(self.table)))
+        return Symbols(
+            np.where(totals > 0, counts / np.where(totals > 0, totals, 1.0), np.asarray(self.table))
+        )
 
     def expected_log_prob(self, stats):
         xp = namespace(self, stats)

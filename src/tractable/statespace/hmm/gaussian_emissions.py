@@ -190,7 +190,7 @@ class GaussianMixtures(Emissions):
         return chosen.sum() + self.components.expected_log_prob(stats[1])
 
     def draw(self, generator, states, inputs=None):
-        k, m = self.shares.shape
+        m = self.shares.shape[1]
         ends = np.cumsum(np.asarray(self.shares), 1)
         inside = (generator.random(len(states))[:, None] >= ends[states] / ends[states, -1:]).sum(1)
         return self.components.draw(generator, states * m + inside)
@@ -248,7 +248,9 @@ class StudentTs(Emissions):
         return StudentTs(self.gaussians.from_stats(stats), self.degrees)
 
     def draw(self, generator, states, inputs=None):
-        scale = np.sqrt(generator.chisquare(np.asarray(self.degrees)[states]) / np.asarray(self.degrees)[states])
+        scale = np.sqrt(
+            generator.chisquare(np.asarray(self.degrees)[states]) / np.asarray(self.degrees)[states]
+        )
         means = np.asarray(self.gaussians.means)[states]
         return means + (self.gaussians.draw(generator, states) - means) / scale[:, None]
 
@@ -263,7 +265,9 @@ class StudentTs(Emissions):
         if xp is np:
             partly = np.isnan(rows).any(1) & ~np.isnan(rows).all(1)
             fix = "Only Gaussian emissions marginalise some entries of a row."
-            check(not partly.any(), "sequences", "rows that are whole or missing", f"row {partly.argmax()}", fix)
+            check(
+                not partly.any(), "sequences", "rows that are whole or missing", f"row {partly.argmax()}", fix
+            )
         quadratics = self.gaussians._quadratics()
         plain = Quadratics(xp.zeros(self.num_states), quadratics.mean, quadratics.root)
         log_det = -2 * quadratics.offset - self.gaussians.dim * _LOG_2PI

@@ -107,7 +107,12 @@ def sweep(
     if isinstance(hmm.emissions, Symbols):
         counts = np.asarray(sums.emissions) + prior.symbols
         return path, HiddenMarkov(first, moves, Symbols(_dirichlet(random, counts, np.ones_like(counts))))
-    check(isinstance(hmm.emissions, Gaussians), "hmm", "one of symbols or Gaussians", type(hmm.emissions).__name__)
+    check(
+        isinstance(hmm.emissions, Gaussians),
+        "hmm",
+        "one of symbols or Gaussians",
+        type(hmm.emissions).__name__,
+    )
     return path, HiddenMarkov(first, moves, _gaussians(random, sequences, path, k, prior))
 
 

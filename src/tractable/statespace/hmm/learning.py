@@ -1,8 +1,8 @@
 r"""Other ways to learn a hidden Markov model: labelled sequences, priors, starts.
 
-Supervised.  With known states the maximum likelihood is by counts: $\pi \propto n_1$, $A_{ij} \propto n_{ij} +
-             s$, emissions by theirs; `smoothing` $s$ is imaginary counts, the mode under a Dirichlet of $s +
-             1$.
+Supervised.  With known states the maximum likelihood is by counts: $\pi \propto n_1$, $A_{ij} \propto n_{ij}
+             + s$, emissions by theirs; `smoothing` $s$ is imaginary counts, the mode under a Dirichlet of $s
+             + 1$.
 Prior.       Dirichlet rows: the M-step adds $\alpha - 1$ moves; `stickiness` more on the diagonal, so that
              states last. What is impossible stays so. Gaussians have a normal-inverse-Wishart prior.
 Starts.      Rows nearest to seeds far apart, or tables about the frequencies of symbols: Baum-Welch finds the
@@ -59,7 +59,7 @@ def with_prior(
     hmm: HiddenMarkov, *, initial: Any = 1.0, transition: Any = 1.0, stickiness: float = 0.0,
     symbols: Any = 1.0, component: NormalInverseWishart | None = None,
 ) -> WithPrior:  # fmt: skip
-    """The model for `EM()` whose M-step gives the posterior mode: Dirichlet concentrations of at least one for
+    """The model for `EM()` whose M-step gives the posterior mode: Dirichlet concentrations, one or more, of
     `initial`, the rows of `transition` (with `stickiness` more for staying) and the rows of `symbols`, and a
     prior of each state's Gaussian. The fitted model is `run.state.model`.
 
@@ -85,7 +85,9 @@ def start_gaussian(
     whole = rows[~np.isnan(rows).any(1)]
     k = check_count("num_states", num_states)
     check(len(whole) >= k, "sequences", f"at least as many whole rows as states ({k})", len(whole))
-    seen = whole[generator(key, 1).choice(len(whole), _SEEDED, replace=False)] if len(whole) > _SEEDED else whole
+    seen = (
+        whole[generator(key, 1).choice(len(whole), _SEEDED, replace=False)] if len(whole) > _SEEDED else whole
+    )
     variance = seen.var(0)
     variance = np.where(variance > 0, variance, 1.0)
     unit = np.tile(variance**-0.5, (k, 1))

@@ -88,7 +88,9 @@ class LinearGaussians(Emissions):
         )
 
     def from_stats(self, stats):
-        count, gram, cross, second = (np.asarray(a) for a in (stats.count, stats.features, stats.cross, stats.second))
+        count, gram, cross, second = (
+            np.asarray(a) for a in (stats.count, stats.features, stats.cross, stats.second)
+        )
         coefficients, cov = np.array(self.coefficients), np.array(self.cov)
         for k in np.flatnonzero(count > 0):
             ridge = self.penalty * np.eye(gram.shape[1])
@@ -124,7 +126,8 @@ class LinearGaussians(Emissions):
         since = np.arange(n) - np.repeat(sequences.starts[:-1], sequences.lengths)
         parts = [np.ones((n, 1))]
         for lag in range(1, self.lags + 1):
-            parts.append(np.concatenate([np.zeros((min(lag, n), dim)), rows[:-lag]])[:n])
+            before = np.zeros((min(lag, n), dim))
+            parts += [np.concatenate([before, rows[:-lag]])[:n]]
         if self.num_inputs:
             wanted, got = (n, self.num_inputs), np.shape(sequences.inputs)
             check(got == wanted, "inputs", f"of shape {wanted}", f"shape {got}")

@@ -6,7 +6,7 @@ Engine.      All recursions are those of `messages.chain_rows` (under a trace, o
              log space, whatever underflows. A sequence that cannot be has log-likelihood $-\infty$;
              what conditions on it raises, and names the sequence and the time.
 E-step.      $\gamma_t(k) = p(z_t = k \mid x)$, $\sum_t \xi_t(i, j)$; sums over sequences, which add.
-M-step.      $\pi \propto \sum \gamma_1$, $A_{ij} \propto \sum_t \xi_t(i, j)$, emissions from their statistics.
+M-step.      $\pi \propto \sum \gamma_1$, $A_{ij} \propto \sum_t \xi_t(i, j)$, emissions by their statistics.
              What is impossible stays impossible; a state that is never left keeps its row.
 Cost.        $O(nK^2)$ and the cost of the emissions.
 References.  Baum et al. (1970); Rabiner (1989); Bishop (2006) section 13.2.
@@ -67,7 +67,9 @@ class HiddenMarkov(Module):
     def __init__(self, initial: Any, transition: Any, emissions: Any):
         self.initial = as_float("initial", initial)
         self.transition = as_float("transition", transition)
-        check(self.initial.ndim == 1, "initial", "a vector, one number per state", f"shape {self.initial.shape}")
+        check(
+            self.initial.ndim == 1, "initial", "a vector, one number per state", f"shape {self.initial.shape}"
+        )
         k = self.initial.shape[0]
         fine = self.transition.ndim in (2, 3) and self.transition.shape[-2:] == (k, k)
         must = f"of shape ({k}, {k}), or a stack of such"
@@ -164,7 +166,9 @@ class HiddenMarkov(Module):
         return Forecast(states, mean, second - mean**2, symbols)
 
     @takes_key
-    def sample(self, key: Key, n: int, *, inputs: Any = None, controls: Any = None) -> tuple[np.ndarray, np.ndarray]:
+    def sample(
+        self, key: Key, n: int, *, inputs: Any = None, controls: Any = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """States and rows of one drawn sequence of length `n`."""
         random, size = generator(key), check_count("n", n)
         transition = np.asarray(self.transition, float)
@@ -209,7 +213,11 @@ class HiddenMarkov(Module):
     def labelled_sums(self, data: Any, states: Any, weights: Any = None) -> MarkovSums:
         """Statistics of sequences whose states are known, one per row."""
         sequences = as_sequences(data, self.emissions.row_ndim, weights=weights)
-        path = np.concatenate([np.asarray(s) for s in states]) if isinstance(states, list) else np.asarray(states)
+        path = (
+            np.concatenate([np.asarray(s) for s in states])
+            if isinstance(states, list)
+            else np.asarray(states)
+        )
         path = path.reshape(-1)
         fine = path.shape == (len(sequences.rows),) and path.dtype.kind in "iu"
         check(fine, "states", f"whole numbers, one per row ({len(sequences.rows)})", f"shape {path.shape}")
@@ -218,8 +226,8 @@ class HiddenMarkov(Module):
         share = sequences.row_weights
         counts = np.zeros((len(self._steps()), self.num_states, self.num_states))
         later = np.setdiff1d(np.arange(len(path)), sequences.starts[:-1])
-        which = 0 if sequences.controls is None else np.asarray(sequences.controls)[later]
-        np.add.at(counts, (which, path[later - 1], path[later]), share[later])
+        which = np.zeros(len(later), int) if sequences.controls is None else sequences.controls[later]
+        np.add.at(counts, (np.asarray(which), path[later - 1], path[later]), share[later])
         return self._sums(sequences, share[:, None] * np.eye(self.num_states)[path], counts)
 
     def m_step(self, stats: MarkovSums) -> "HiddenMarkov":
@@ -245,8 +253,10 @@ class HiddenMarkov(Module):
 
     def _sequences(self, x: Any, **beside: Any) -> tuple[Sequences, bool]:
         sequences = as_sequences(x, self.emissions.row_ndim, **beside)
-        several = isinstance(x, tuple) or np.ndim(sequences.rows) != _depth(x) or (
-            isinstance(x, Sequences) and sequences.num_sequences > 1
+        several = (
+            isinstance(x, tuple)
+            or np.ndim(sequences.rows) != _depth(x)
+            or (isinstance(x, Sequences) and sequences.num_sequences > 1)
         )
         return sequences, not several
 
@@ -293,6 +303,6 @@ def _refuse_impossible(impossible: np.ndarray) -> None:
     if len(wrong):
         raise ImpossibleEvidence(
             f"`x` must be possible under the model; got a sequence ({wrong[0]}) whose rows up to time "
-            f"{int(impossible[wrong[0]])} no path of states explains. Its log-likelihood is -inf: look at zeros "
-            "of `initial`, `transition` and the emissions."
+            f"{int(impossible[wrong[0]])} no path of states explains. Its log-likelihood is -inf: look at "
+            "zeros of `initial`, `transition` and the emissions."
         )

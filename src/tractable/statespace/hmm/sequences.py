@@ -64,7 +64,7 @@ class Sequences(HostResult):
         rows = np.asarray(self.rows)
         if rows.dtype.kind != "f":
             return np.zeros(len(rows), bool)
-        return np.isnan(rows).reshape(len(rows), -1).all(1)
+        return np.asarray(np.isnan(rows).reshape(len(rows), -1).all(1))
 
     def split(self, values: Any) -> list[np.ndarray]:
         """What belongs to rows, cut into sequences."""
@@ -93,7 +93,7 @@ class SequenceChunks:
     def __init__(self, whole: Sequences, size: int):
         self.whole, self.size = whole, size
 
-    def __iter__(self) -> Iterator[tuple[Sequences, np.ndarray]]:
+    def __iter__(self) -> Iterator[tuple[Any, Any]]:
         for first in range(0, self.whole.num_sequences, self.size):
             part = self.whole.part(first, min(first + self.size, self.whole.num_sequences))
             yield part, part.weights
@@ -116,16 +116,16 @@ def as_sequences(
     check(not len(empty), "sequences", "of at least one row each", f"none in sequence {empty[:1]}")
     starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     _check_rows(rows, starts)
-    beside = [None if each is None else _beside(name, each, len(rows), ndim)
-              for name, each, ndim in (("inputs", inputs, 1), ("controls", controls, 0))]  # fmt: skip
-    return Sequences(rows, starts, _weights(weights, starts), *beside)
+    given = None if inputs is None else _beside("inputs", inputs, len(rows), 1)
+    chosen = None if controls is None else _beside("controls", controls, len(rows), 0)
+    return Sequences(rows, starts, _weights(weights, starts), given, chosen)
 
 
 def _rows_and_lengths(data: Any, row_ndim: int) -> tuple[np.ndarray, np.ndarray]:
     if isinstance(data, tuple):
         must = "a pair (rows, lengths) or (rows, mask) where it is a tuple; sequences come in a list"
         check(len(data) == 2, "sequences", must, f"{len(data)} entries")
-        return _from_pair(*data, row_ndim)
+        return _from_pair(data[0], data[1], row_ndim)
     if isinstance(data, list) and data and np.ndim(data[0]) == row_ndim + 1:
         parts = [np.asarray(each) for each in data]
         shapes = {part.shape[1:] for part in parts}
@@ -157,7 +157,9 @@ def _from_pair(rows: Any, second: Any, row_ndim: int) -> tuple[np.ndarray, np.nd
         check(whole, "lengths", "whole numbers, one per sequence", second)
     if rows.ndim == row_ndim + 1:
         total = int(lengths.sum())
-        check(total == len(rows), "lengths", f"numbers that add up to the {len(rows)} rows", f"a sum of {total}")
+        check(
+            total == len(rows), "lengths", f"numbers that add up to the {len(rows)} rows", f"a sum of {total}"
+        )
         return rows, lengths
     fine = rows.ndim == row_ndim + 2 and len(lengths) == len(rows) and lengths.max(initial=0) <= rows.shape[1]
     must = "rows one after the other, or sequences padded to one length"
@@ -173,7 +175,12 @@ def _check_rows(rows: np.ndarray, starts: np.ndarray) -> None:
         if bad.any():
             at = int(bad.argmax())
             s = int(np.searchsorted(starts, at, side="right")) - 1
-            check(False, "sequences", "finite, or NaN where missing", f"{rows[at]} at time {at - starts[s]} of sequence {s}")
+            check(
+                False,
+                "sequences",
+                "finite, or NaN where missing",
+                f"{rows[at]} at time {at - starts[s]} of sequence {s}",
+            )
 
 
 def _beside(name: str, data: Any, num_rows: int, ndim: int) -> np.ndarray:
