@@ -20,6 +20,7 @@ from tractable.inference.samplers.nuts import NUTS
 from tractable.inference.samplers.slice import SliceSampler
 from tractable.kernels.stationary import RBF
 from tractable.messages.junction import junction_tree
+from tractable.statespace import HiddenMarkov, LinearGaussianSystem
 from tractable.supervised.linear.robust import robust_regression
 from tractable.supervised.svm.machine import SupportVectorMachine
 from tractable.supervised.svm.multiclass import fit_pairwise
@@ -94,7 +95,31 @@ def of_pairs() -> Any:
     return fit_pairwise(X, np.digitize(y, [-0.5, 0.5]), RBF(1.0))[0].decisions(X)
 
 
+def of_hidden_markov(num_rows: int) -> Any:
+    """Beliefs, a path and a step of learning; few rows are interpreted, many are compiled."""
+    generator = np.random.default_rng(num_rows)
+    initial, *rest = generator.dirichlet(np.ones(4), 9)
+    hmm = HiddenMarkov(initial, np.stack(rest[:4]), np.stack(rest[4:8]))
+    symbols = generator.integers(0, 4, num_rows)
+    found = hmm.smooth(symbols)
+    learnt = hmm.m_step(hmm.e_step(symbols, np.ones(1))[0])
+    return found.marginals, found.log_likelihood, hmm.viterbi(symbols), learnt.transition
+
+
+def of_linear_gaussian(num_times: int) -> Any:
+    """A filter and a smoother of a series with gaps."""
+    series = np.random.default_rng(0).normal(size=num_times).cumsum()
+    series[5:9] = np.nan
+    turn = np.array([[1.0, 1.0], [0.0, 0.9]])
+    system = LinearGaussianSystem(turn, 0.1 * np.eye(2), np.eye(2)[:1], np.eye(1), np.zeros(2), np.eye(2))
+    found = system.smooth(series)
+    return found.mean, found.cov, system.log_likelihood(series)
+
+
 ENGINES = {
+    "hidden-markov": lambda: of_hidden_markov(300),
+    "hidden-markov-of-many-rows": lambda: of_hidden_markov(100_000),
+    "linear-gaussian": lambda: of_linear_gaussian(400),
     "networks": of_networks,
     "small_junction_tree": lambda: of_junction_tree(4, 1.0),
     "large_junction_tree": lambda: of_junction_tree(12, 1.0),
