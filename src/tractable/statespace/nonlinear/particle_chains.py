@@ -32,7 +32,12 @@ from tractable.inference.samplers.metropolis import RandomWalkMetropolis
 from tractable.inference.samplers.sampler import ChainState
 from tractable.inference.weighted.weights import resample
 from tractable.statespace.nonlinear.model import Dynamics
-from tractable.statespace.nonlinear.particles import Looker, Mover, filter_by_particles, marked
+from tractable.statespace.nonlinear.particles import (
+    filter_by_particles,
+    first_state,
+    marked,
+    moves_and_looks,
+)
 from tractable.statespace.nonlinear.rules import as_rule
 
 __all__ = ["particle_gibbs", "particle_metropolis"]
@@ -186,9 +191,9 @@ def _walked(
 def _path(system: Dynamics, rows: Array, key: Key, count: int, kept: Any) -> tuple[Array, Array]:
     """A path by a filter that keeps `kept`, and the logarithm of its density with the readings."""
     length = len(rows)
-    move_covs, look_covs = system.covs(length)
-    mover, looker = Mover(system, None, move_covs), Looker(system, None, look_covs)
-    space = StateSpace(system.initial(), mover, looker, None, ())
+    mover, looker = moves_and_looks(system, None)
+    initial = first_state(system)
+    space = StateSpace(initial, mover, looker, None, ())
     ys, missing = as_observations(marked(rows))
     key_start, key_run, key_pick = jr.split(key, 3)
     plan = count, "multinomial", True
@@ -206,7 +211,7 @@ def _path(system: Dynamics, rows: Array, key: Key, count: int, kept: Any) -> tup
         path[:-1], jnp.arange(1, length), path[1:]
     )
     seen = jax.vmap(looker)(path, ys, jnp.arange(length))
-    density = system.initial().log_prob(path[0]) + moved.sum() + jnp.where(missing, 0.0, seen).sum()
+    density = initial.log_prob(path[0]) + moved.sum() + jnp.where(missing, 0.0, seen).sum()
     return path, density
 
 

@@ -13,37 +13,72 @@ References.  Doucet, Godsill and Andrieu (2000); Pitt and Shephard (1999).
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
+import jax.random as jr
+import jax.scipy.linalg as jsl
+import numpy as np
 
-from tractable.core.checks import check, check_option
-from tractable.core.factors import normal_log_density, positive_definite_factor
+from tractable.core.checks import check, check_option, has_values
+from tractable.core.factors import normal_log_density, positive_definite_factor, psd_root
+from tractable.core.linalg import PsdFactor
 from tractable.core.module import Module
 from tractable.core.types import Array, Float, Key, Scalar
-from tractable.distributions.gaussian import Gaussian
+from tractable.distributions.gaussian import Factored
 from tractable.inference.particles.filter import Filtered, particle_filter
 from tractable.messages.gaussian_steps import FORMS, Belief, Step
 from tractable.statespace.nonlinear.model import Dynamics
 
-__all__ = ["Mover", "filter_by_particles"]
+__all__ = ["Mover", "filter_by_particles", "first_state", "marked", "moves_and_looks"]
 
 PROPOSALS = ("bootstrap", "guided", "auxiliary")
 _UNSEEN = 1e300  # stands for an entry that is missing: rows of NaN alone are missing as a whole
 
 
+class Regular(Module):
+    """A Gaussian that has a density, drawn by its triangle: a root that exists for singular ones too would
+    take the eigenvalues of every particle."""
+
+    mean: Float[Array, "*n d"]
+    factor: PsdFactor
+
+    def log_prob(self, x: Array) -> Scalar:
+        """The log-density at one point."""
+        return Factored(self.mean, self.factor).log_prob(x)
+
+    def sample(self, key: Key) -> Array:
+        """One draw."""
+        return self.mean + self.factor.lower @ jr.normal(key, self.mean.shape, self.mean.dtype)
+
+
+class Moved(Module):
+    """A Gaussian by its mean and by a root of its covariance that was taken once for all particles."""
+
+    mean: Float[Array, "*n d"]
+    root: Float[Array, "*n d d"]
+
+    def sample(self, key: Key) -> Array:
+        """One draw; there are draws where the covariance is singular."""
+        return self.mean + self.root @ jr.normal(key, self.mean.shape, self.mean.dtype)
+
+    def log_prob(self, x: Array) -> Array:
+        """The log-density at one point, or at many; NaN where the covariance is singular."""
+        factor = positive_definite_factor(self.root @ self.root.T)
+        if x.ndim == 1:
+            return Factored(self.mean, factor).log_prob(x)
+        return jax.vmap(Factored(self.mean, factor).log_prob)(x)
+
+
 class Mover(Module):
-    """The transition to time `t`, as a Gaussian."""
+    """The transition to time `t`; roots are one for all steps, or one each."""
 
     model: Dynamics
     inputs: Any
-    covs: Float[Array, "s d d"]
+    roots: Float[Array, "*s d d"]
 
-    def __call__(self, x: Array, t: Array) -> Gaussian:
+    def __call__(self, x: Array, t: Array) -> Moved:
         u = None if self.inputs is None else self.inputs[t - 1]
-        return Gaussian(self.model.move(x, t - 1, u), self.covs[t - 1])
-
-    def at_first(self) -> "Still":
-        """The transition of a system that is the same at all times."""
-        return Still(self)
+        return Moved(self.model.move(x, t - 1, u), self.roots if self.roots.ndim == 2 else self.roots[t - 1])
 
 
 class Still(Module):
@@ -51,10 +86,8 @@ class Still(Module):
 
     mover: Mover
 
-    def __call__(self, x: Array) -> Gaussian:
-        first = self.mover.model
-        noise = first.transition_cov  # also where there is one time alone, and no step
-        return Gaussian(first.move(x, jnp.asarray(0)), noise)
+    def __call__(self, x: Array) -> Moved:
+        return Moved(self.mover.model.move(x, jnp.asarray(0)), self.mover.roots)
 
 
 class Looker(Module):
@@ -62,17 +95,38 @@ class Looker(Module):
 
     model: Dynamics
     inputs: Any
-    covs: Float[Array, "t m m"]
+    covs: Float[Array, "*t m m"]
 
     def __call__(self, x: Array, y: Array, t: Array) -> Scalar:
-        u = None if self.inputs is None else self.inputs[t]
         y = jnp.where(y == _UNSEEN, jnp.nan, y)
         seen = ~jnp.isnan(y)
-        gap = jnp.where(seen, jnp.where(seen, y, 0.0) - self.model.look(x, t, u), 0.0)
+        gap = jnp.where(seen, jnp.where(seen, y, 0.0) - self.model.look(x, t, self.input_at(t)), 0.0)
         both = seen[:, None] & seen[None]
-        factor = positive_definite_factor(jnp.where(both, self.covs[t], jnp.eye(y.size, dtype=y.dtype)))
-        z = factor.half_solve(gap)
-        return normal_log_density(z @ z, factor.log_det(), seen.sum())
+        # of the time alone: one triangle for all particles
+        lower = jnp.linalg.cholesky(jnp.where(both, self.cov_at(t), jnp.eye(y.size, dtype=y.dtype)))
+        z = jsl.solve_triangular(lower, gap, lower=True)
+        return normal_log_density(z @ z, 2 * jnp.log(jnp.diag(lower)).sum(), seen.sum())
+
+    def cov_at(self, t: Array) -> Array:
+        """The covariance of the reading at time `t`."""
+        return self.covs if self.covs.ndim == 2 else self.covs[t]
+
+    def input_at(self, t: Array) -> Any:
+        """What is known of time `t`."""
+        return None if self.inputs is None else self.inputs[t]
+
+
+def moves_and_looks(model: Dynamics, inputs: Any) -> tuple[Mover, Looker]:
+    """The two laws of a system as particles use them."""
+    return Mover(model, inputs, _roots(model.transition_cov)), Looker(model, inputs, model.observation_cov)
+
+
+def _roots(covs: Array) -> Array:
+    """Roots of one matrix or of many; on the host where there are values, which compiles nothing."""
+    if not has_values(covs):
+        return psd_root(covs) if covs.ndim == 2 else jax.lax.map(psd_root, covs)
+    values, vectors = np.linalg.eigh(np.asarray(covs))
+    return jnp.asarray(vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :])
 
 
 class Guide(Module):
@@ -82,20 +136,21 @@ class Guide(Module):
     looker: Looker
     rule: Any
 
-    def __call__(self, x: Array, y: Array, t: Array) -> Gaussian:
+    def __call__(self, x: Array, y: Array, t: Array) -> "Regular":
         after, _ = self._learnt(x, y, t)
-        return Gaussian(after.mean, after.spread)
+        return Regular(after.mean, positive_definite_factor(after.spread))
 
     def promise(self, x: Array, y: Array, t: Array) -> Scalar:
         r"""$\log\hat p(y_t \mid x_{t-1})$."""
         return self._learnt(x, y, t)[1]
 
     def _learnt(self, x: Array, y: Array, t: Array) -> tuple[Belief, Scalar]:
-        law, form = self.mover(x, t), FORMS["covariance"]
-        u = None if self.looker.inputs is None else self.looker.inputs[t]
-        found = self.rule(lambda x: self.looker.model.look(x, t, u), law.mean, law.cov)
-        look = Step(found.weights, found.bias, self.looker.covs[t] + found.residual)
-        return form.observe(look, Belief(law.mean, law.cov), jnp.where(y == _UNSEEN, jnp.nan, y))
+        law, u = self.mover(x, t), self.looker.input_at(t)
+        cov = law.root @ law.root.T
+        found = self.rule(lambda x: self.looker.model.look(x, t, u), law.mean, cov)
+        look = Step(found.weights, found.bias, self.looker.cov_at(t) + found.residual)
+        y = jnp.where(y == _UNSEEN, jnp.nan, y)
+        return FORMS["covariance"].observe(look, Belief(law.mean, cov), y)
 
 
 class Promise(Module):
@@ -115,14 +170,18 @@ def filter_by_particles(
     taken = {"num_particles", "num_replicates", "resampling", "ess_threshold", "history"}
     unknown = sorted(set(options) - taken)
     check(not unknown, "options", f"among {sorted(taken)}", unknown, error=TypeError)
-    move_covs, look_covs = model.covs(len(ys))
-    mover, looker = Mover(model, inputs, move_covs), Looker(model, inputs, look_covs)
+    mover, looker = moves_and_looks(model, inputs)
     guide = Guide(mover, looker, rule)
     if proposal != "bootstrap":
         options = options | {"proposal": guide}
     if proposal == "auxiliary":
         options = options | {"lookahead": Promise(guide)}
-    return particle_filter(model.initial(), mover, looker, marked(ys), key=key, **options)
+    return particle_filter(first_state(model), mover, looker, marked(ys), key=key, **options)
+
+
+def first_state(model: Dynamics) -> Moved:
+    """The law of the first state."""
+    return Moved(model.initial_mean, _roots(model.initial_cov))
 
 
 def marked(ys: Array) -> Array:

@@ -31,7 +31,13 @@ from tractable.statespace.nonlinear.filtering import (
 )
 from tractable.statespace.nonlinear.grid import GridFiltered, grid_filter
 from tractable.statespace.nonlinear.model import Dynamics, num_arguments, simulate
-from tractable.statespace.nonlinear.particles import Looker, Mover, filter_by_particles, marked
+from tractable.statespace.nonlinear.particles import (
+    Still,
+    filter_by_particles,
+    first_state,
+    marked,
+    moves_and_looks,
+)
 from tractable.statespace.nonlinear.rules import as_rule
 
 __all__ = ["NonlinearForecast", "NonlinearSystem"]
@@ -156,8 +162,7 @@ class NonlinearSystem(Dynamics):
         self, found: Filtered, inputs: ArrayLike | None = None, *, key: Key, num_paths: int = 100
     ) -> SmoothedPaths:
         """Paths of the states given all readings, drawn backward through the particles of `found`."""
-        length = found.ess.shape[1]
-        mover = Mover(self, self.inputs_of(inputs, length), self.covs(length)[0])
+        mover, _ = moves_and_looks(self, self.inputs_of(inputs, found.ess.shape[1]))
         return backward_sample(found, mover, key=key, num_paths=num_paths)
 
     @takes_key
@@ -183,13 +188,10 @@ class NonlinearSystem(Dynamics):
         must = f"one grid for each of the {self.dim} entries of the state"
         check(len(grids) == self.dim, "grid", must, f"{len(grids)} grids")
         rows = self.readings(y)
-        known, (move_covs, look_covs) = self.inputs_of(inputs, len(rows)), self.covs(len(rows))
         changes = self.transition_cov.ndim > 2 or num_arguments(self.transition) > 1
-        mover = Mover(self, known, move_covs)
-        looker = Looker(self, known, look_covs)
-        return grid_filter(
-            self.initial(), mover if changes else mover.at_first(), looker, marked(rows), grids
-        )
+        mover, looker = moves_and_looks(self, self.inputs_of(inputs, len(rows)))
+        moves = mover if changes else Still(mover)
+        return grid_filter(first_state(self), moves, looker, marked(rows), grids)
 
     def readings_alone(self, y: ArrayLike) -> Array:
         """`y` as rows; covariances of each time are those of a longer series."""
