@@ -64,7 +64,8 @@ def scores(quadratics: Quadratics, rows: Any) -> Values:
 
     def distance(k: int) -> Any:
         away = rows - mean[k][None]
-        return ((away @ root[k] if root.ndim == 3 else away * root[k][None]) ** 2).sum(-1)
+        white = away @ root[k] if root.ndim == 3 else away * root[k][None]
+        return np.einsum("nd,nd->n", white, white) if xp is np else (white**2).sum(-1)
 
     return offset[None] - 0.5 * xp.stack([distance(k) for k in range(len(mean))], -1)
 

@@ -15,7 +15,8 @@ References.  Rabiner (1989).
 """
 
 from collections.abc import Callable
-from typing import no_type_check
+from pathlib import Path
+from typing import Any, no_type_check
 
 import numba
 import numpy as np
@@ -27,8 +28,10 @@ TINY = 1e-200
 LOST = 1e-14  # a part of a sum that may be wrong; more, and the chain goes to log space
 _NEGLIGIBLE = 1e-30
 _PAYS = 1_000_000  # products whose interpretation takes about as long as to compile them
+_LOADS = 20_000  # and as long as to load what this machine has compiled before
 
 _compiled: dict[str, Callable] = {}
+_waiting: dict[str, Any] = {}
 _interpreted = [0]
 
 
@@ -37,10 +40,19 @@ def loop(function: Callable, work: int) -> Callable:
     name = function.__name__
     if name not in _compiled:
         _interpreted[0] += work
-        if _interpreted[0] < _PAYS:
+        if _interpreted[0] < _LOADS:
             return function
-        _compiled[name] = numba.njit(nogil=True, cache=True, error_model="numpy")(function)
+        made = _waiting.setdefault(name, numba.njit(nogil=True, cache=True, error_model="numpy")(function))
+        if _interpreted[0] < _PAYS and not _is_stored(made, name):
+            return function
+        _compiled[name] = made
     return _compiled[name]
+
+
+def _is_stored(made: Any, name: str) -> bool:
+    """Whether this machine holds a compiled form (perhaps of an older source, which costs seconds)."""
+    place = Path(made._cache.cache_path)
+    return any(place.glob(f"chain_loops.{name}-*.nbc"))
 
 
 # `no_type_check` keeps run-time type checkers from wrapping what numba has to read
