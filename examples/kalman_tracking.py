@@ -34,10 +34,12 @@ def error(found: np.ndarray) -> float:
     return float(np.sqrt(((found - places)[seen] ** 2).sum(1).mean()))
 
 
-print(f"readings {error(readings):.3f}, filter {error(filtered.mean[:, [0, 2]]):.3f}, smoother {error(smooth.mean[:, [0, 2]]):.3f}")
-print(f"deviation in the gap: filter {np.sqrt(filtered.cov[59, 0, 0]):.2f}, smoother {np.sqrt(smooth.cov[59, 0, 0]):.2f}")
+errors = [error(found) for found in (readings, filtered.mean[:, [0, 2]], smooth.mean[:, [0, 2]])]
+print("errors of readings, filter and smoother:", np.round(errors, 3))
+spread = [float(np.sqrt(found.cov[59, 0, 0])) for found in (filtered, smooth)]
+print("deviation at the end of the gap, filter and smoother:", np.round(spread, 2))
 ahead = system.forecast(readings, 10)
 low, high = ahead.interval(0.9)
 print(f"in ten steps at {ahead.mean[-1].round(1)}, between {low[-1].round(1)} and {high[-1].round(1)}")
 
-assert error(smooth.mean[:, [0, 2]]) < error(filtered.mean[:, [0, 2]]) < error(readings)
+assert errors[2] < errors[1] < errors[0]

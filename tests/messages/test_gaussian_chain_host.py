@@ -109,7 +109,9 @@ def test_a_settled_gain_changes_no_digit_that_counts():
     ys = np.random.default_rng(0).normal(size=(3000, 1))
     ys[1500], ys[2000:2005] = np.nan, np.nan
     zeros = np.zeros((1, 1, 2)), np.zeros((1, 1, 1))
-    chain = HostChain(np.zeros((1, 2)), 10 * np.eye(2), A[None], zeros[0], Q[None], C[None], zeros[1], R[None])
+    chain = HostChain(
+        np.zeros((1, 2)), 10 * np.eye(2), A[None], zeros[0], Q[None], C[None], zeros[1], R[None]
+    )
     passed = forward(chain, ys[:, None])
     assert len(passed.covariances.predicted) < 600
     full = GaussianChain(

@@ -1,4 +1,4 @@
-"""Linear-Gaussian systems: worked numbers, the dense joint normal, every form, gaps, inputs, correlated noise."""
+"""Linear-Gaussian systems: worked numbers, the dense joint normal, forms, gaps, inputs, correlated noises."""
 
 import jax.numpy as jnp
 import jax.random as jr
@@ -106,9 +106,7 @@ def test_many_series_of_any_lengths_and_gaps_are_each_alone():
 def test_inputs_and_offsets_shift_states_and_readings():
     rng = np.random.default_rng(4)
     B, D, b, c = rng.normal(size=(3, 2)), rng.normal(size=(2, 2)), rng.normal(size=3), rng.normal(size=2)
-    system = random_system(
-        transition_input=B, observation_input=D, transition_offset=b, observation_offset=c
-    )
+    system = random_system(transition_input=B, observation_input=D, transition_offset=b, observation_offset=c)
     ys, u = rng.normal(size=(6, 2)), rng.normal(size=(8, 2))
     mean, _, evidence = dense(system, ys, b + u[:5] @ B.T, c + u[:6] @ D.T)
     assert float(system.log_likelihood(ys, u[:6])) == pytest.approx(evidence, rel=1e-12)
@@ -204,7 +202,7 @@ def test_the_steady_state_is_where_the_filter_settles():
     np.testing.assert_allclose(steady.cov, found.cov[-1], rtol=1e-9)
     assert steady.radius < 1
     unseen = LinearGaussianSystem(np.eye(2), np.eye(2), [[1.0, 0.0]], [[1.0]], np.zeros(2), np.eye(2))
-    with pytest.raises(ValueError, match="`observation` must be .*eigenvalue 1 that no reading sees"):
+    with pytest.raises(ValueError, match=r"`observation` must be .*eigenvalue 1 that no reading sees"):
         unseen.steady_state()
     known = LinearGaussianSystem([[1.0]], [[0.0]], [[1.0]], [[1.0]], [0.0], [[1.0]])
     with pytest.raises(ValueError, match="`transition_cov` must be noise in modes that persist"):

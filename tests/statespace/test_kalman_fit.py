@@ -13,7 +13,13 @@ NAN = float("nan")
 
 def start(**options):
     return LinearGaussianSystem(
-        [[0.5, 0.1], [0.0, 0.5]], np.eye(2), [[1.0, 0.0], [0.3, 1.0]], np.eye(2), np.zeros(2), np.eye(2), **options
+        [[0.5, 0.1], [0.0, 0.5]],
+        np.eye(2),
+        [[1.0, 0.0], [0.3, 1.0]],
+        np.eye(2),
+        np.zeros(2),
+        np.eye(2),
+        **options,
     )
 
 
@@ -70,7 +76,9 @@ def test_expected_statistics_give_the_gradient_of_the_likelihood():
             assert slope[index] == pytest.approx(numeric(model, ys, name, index), rel=1e-5, abs=1e-5)
         for index in ((0, 0), (0, 1)):
             twice = 1 if index[0] == index[1] else 2
-            assert twice * spread_slope[index] == pytest.approx(numeric(model, ys, spread, index), rel=1e-5, abs=1e-5)
+            assert twice * spread_slope[index] == pytest.approx(
+                numeric(model, ys, spread, index), rel=1e-5, abs=1e-5
+            )
 
 
 def test_statistics_add_over_series_and_count_weights():
@@ -104,7 +112,13 @@ def test_missing_entries_of_a_static_system_are_those_of_a_normal():
     ys = rng.multivariate_normal([0, 0], [[2.0, 1.2], [1.2, 1.5]], size=60)
     ys[:15, 1] = NAN
     model = LinearGaussianSystem(
-        np.zeros((1, 1)), np.eye(1), np.zeros((2, 1)), np.eye(2), np.zeros(1), np.eye(1), learnt=("observation_cov",)
+        np.zeros((1, 1)),
+        np.eye(1),
+        np.zeros((2, 1)),
+        np.eye(2),
+        np.zeros(1),
+        np.eye(1),
+        learnt=("observation_cov",),
     )
     R = np.asarray(tr.fit(model, ys[None], EM(max_steps=500, tol=1e-14)).state.observation_cov)
     # closed form for a monotone pattern: first column from all rows, the regression from whole rows
@@ -140,7 +154,7 @@ def test_a_sampled_matern_process_is_the_gaussian_process():
     y = np.sin(times)
     rate = np.sqrt(3) / 0.7
     system = sampled_system(
-        times, [[0.0, 1.0], [-(rate**2), -2 * rate]], [[0.0, 0.0], [0.0, 4 * rate**3 * 1.5]], [[1.0, 0.0]], [[0.01]],
+        times, [[0.0, 1.0], [-(rate**2), -2 * rate]], np.diag([0.0, 6 * rate**3]), [[1.0, 0.0]], [[0.01]],
         np.zeros(2), np.diag([1.5, 1.5 * rate**2]),
     )  # fmt: skip
     process = GaussianProcess(1.5 * Matern32(0.7), noise=0.01)

@@ -9,11 +9,12 @@ from tractable.statespace.kalman.structural import Structural, _Search, _series
 from tractable.statespace.kalman.system import LinearGaussianSystem
 
 NILE = np.array([
-    1120, 1160, 963, 1210, 1160, 1160, 813, 1230, 1370, 1140, 995, 935, 1110, 994, 1020, 960, 1180, 799, 958, 1140,
-    1100, 1210, 1150, 1250, 1260, 1220, 1030, 1100, 774, 840, 874, 694, 940, 833, 701, 916, 692, 1020, 1050, 969,
-    831, 726, 456, 824, 702, 1120, 1100, 832, 764, 821, 768, 845, 864, 862, 698, 845, 744, 796, 1040, 759, 781, 865,
-    845, 944, 984, 897, 822, 1010, 771, 676, 649, 846, 812, 742, 801, 1040, 860, 874, 848, 890, 744, 749, 838, 1050,
-    918, 986, 797, 923, 975, 815, 1020, 906, 901, 1170, 912, 746, 919, 718, 714, 740,
+    1120, 1160, 963, 1210, 1160, 1160, 813, 1230, 1370, 1140, 995, 935, 1110, 994, 1020, 960, 1180,
+    799, 958, 1140, 1100, 1210, 1150, 1250, 1260, 1220, 1030, 1100, 774, 840, 874, 694, 940, 833,
+    701, 916, 692, 1020, 1050, 969, 831, 726, 456, 824, 702, 1120, 1100, 832, 764, 821, 768, 845,
+    864, 862, 698, 845, 744, 796, 1040, 759, 781, 865, 845, 944, 984, 897, 822, 1010, 771, 676, 649,
+    846, 812, 742, 801, 1040, 860, 874, 848, 890, 744, 749, 838, 1050, 918, 986, 797, 923, 975, 815,
+    1020, 906, 901, 1170, 912, 746, 919, 718, 714, 740,
 ], float)  # fmt: skip
 KINDS = {
     "level": (Level(),),
@@ -103,7 +104,9 @@ def test_an_autoregression_is_that_of_its_dense_normal():
     variance, phi, psi = 1.3, 0.6, -0.4  # psi is the partial of the moving average with its sign
     order = np.arange(9)
     weights = np.concatenate([[1.0], (phi + psi) * phi ** np.arange(400)])
-    cov = np.array([[variance * (weights[: 401 - k] * weights[k:]).sum() for k in np.abs(i - order)] for i in order])
+    cov = np.array(
+        [[variance * (weights[: 401 - k] * weights[k:]).sum() for k in np.abs(i - order)] for i in order]
+    )
     dense = scipy.stats.multivariate_normal(np.zeros(9), cov).logpdf(y)
     assert model.log_likelihood(y, [variance, phi, psi]) == pytest.approx(dense, rel=1e-9)
 
@@ -111,7 +114,8 @@ def test_an_autoregression_is_that_of_its_dense_normal():
 def test_both_forms_of_a_fixed_season_are_the_same_pattern():
     y = np.tile([3.0, -1.0, 0.0, -2.0], 10) + 0.3 * np.random.default_rng(5).normal(size=40)
     parts = [
-        Structural((Level(), Seasonal(4, form))).fit(y).decompose()["seasonal 4"] for form in ("dummy", "trigonometric")
+        Structural((Level(), Seasonal(4, form))).fit(y).decompose()["seasonal 4"]
+        for form in ("dummy", "trigonometric")
     ]
     np.testing.assert_allclose(parts[0], parts[1], atol=0.2)
 
@@ -125,8 +129,8 @@ def test_mistakes_and_short_series_are_named():
         Seasonal(1)
     with pytest.raises(ValueError, match="`components` must be"):
         Structural(())
+    flat = Structural((Level(), Regression(np.ones(20))))
     with pytest.raises(ValueError, match="readings that tell every state"):
-        flat = Structural((Level(), Regression(np.ones(20))))
         flat.fit(np.random.default_rng(0).normal(size=20))
     same = Structural((Level(),)).fit(np.full(12, 3.0))
     np.testing.assert_allclose(same.forecast(2).mean, 3.0, atol=1e-6)

@@ -64,7 +64,10 @@ def test_simulation_converges_at_the_order_of_each_method():
     exact = expm(SPRING.A * end) @ start
     for method, order in (("euler", 1), ("rk4", 4)):
         errors = [
-            np.abs(SPRING.simulate(start=start, times=np.linspace(0, end, n + 1), method=method).states[-1] - exact).max()
+            np.abs(
+                SPRING.simulate(start=start, times=np.linspace(0, end, n + 1), method=method).states[-1]
+                - exact
+            ).max()
             for n in (64, 128)
         ]
         assert np.log2(errors[0] / errors[1]) == pytest.approx(order, abs=0.15)
@@ -75,10 +78,20 @@ def test_simulation_converges_at_the_order_of_each_method():
 def test_responses_are_those_of_scipy_and_of_convolution():
     times = np.linspace(0, 5, 51)
     matrices = (SPRING.A, SPRING.B, SPRING.C, SPRING.D)
-    np.testing.assert_allclose(SPRING.impulse_response(times)[:, 0, 0], scipy.signal.impulse(matrices, T=times)[1], atol=1e-9)
-    np.testing.assert_allclose(SPRING.step_response(times)[:, 0, 0], scipy.signal.step(matrices, T=times)[1], atol=1e-9)
+    np.testing.assert_allclose(
+        SPRING.impulse_response(times)[:, 0, 0], scipy.signal.impulse(matrices, T=times)[1], atol=1e-9
+    )
+    np.testing.assert_allclose(
+        SPRING.step_response(times)[:, 0, 0], scipy.signal.step(matrices, T=times)[1], atol=1e-9
+    )
     rng = np.random.default_rng(0)
-    discrete = LinearSystem(discretise(SPRING, 0.2).A, rng.normal(size=(2, 3)), rng.normal(size=(2, 2)), rng.normal(size=(2, 3)), 0.2)
+    discrete = LinearSystem(
+        discretise(SPRING, 0.2).A,
+        rng.normal(size=(2, 3)),
+        rng.normal(size=(2, 2)),
+        rng.normal(size=(2, 3)),
+        0.2,
+    )
     u = rng.normal(size=(40, 3))
     np.testing.assert_allclose(discrete.convolve(u), discrete.simulate(u).outputs, atol=1e-12)
     np.testing.assert_allclose(discrete.step_response(4)[3], discrete.impulse_response(4).sum(0))

@@ -33,7 +33,8 @@ class LinearGaussianStateSpace(Estimator):
     n_components : int
         How many entries the hidden state has.
     n_iter, tol : int, float
-        EM ends when the log-likelihood changes by less than `tol` relative to its size, or after `n_iter` steps.
+        EM ends when the log-likelihood changes by less than `tol` relative to its size, or after `n_iter`
+        steps.
 
     >>> wave = np.sin(np.arange(80) / 4.0)[:, None] + 0.1 * np.random.default_rng(0).normal(size=(80, 1))
     >>> model = LinearGaussianStateSpace(2, n_iter=20, tol=1e-3, random_state=0).fit(wave)
@@ -121,7 +122,13 @@ def _start(table: np.ndarray, size: int, key: Any) -> LinearGaussianSystem:
     """Slow states along the directions of largest variance, and half of each column's variance as noise."""
     mean, variance = np.nanmean(table, 0), np.nanvar(table, 0)
     still = np.flatnonzero(~(variance > 0))
-    check(not len(still), "X", "columns that vary", f"column {still[0] if len(still) else 0} that does not", "Drop it.")
+    check(
+        not len(still),
+        "X",
+        "columns that vary",
+        f"column {still[0] if len(still) else 0} that does not",
+        "Drop it.",
+    )
     scaled = np.where(np.isnan(table), 0.0, (table - mean) / np.sqrt(variance))
     vectors = np.linalg.svd(scaled, full_matrices=False)[2][:size]
     rest = 0.3 * generator(key).standard_normal((max(size - len(vectors), 0), len(mean)))

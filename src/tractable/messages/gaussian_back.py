@@ -1,16 +1,17 @@
 r"""The pass backward of Gaussian chains on the host: smoothed states, and the exact score of every matrix.
 
-Adjoint.     With $\bar r_t = A_t^\top r_{t+1}$ and $\bar N_t = A_t^\top N_{t+1} A_t$, from $r_{T} = 0$, $N_{T}
-             = 0$: $r_t = C^\top S^{-1} v_t + (I - KC)^\top \bar r_t$, $N_t = C^\top S^{-1} C + (I - KC)^\top
-             \bar N_t (I - KC)$.
+Adjoint.     With $\bar r_t = A_t^\top r_{t+1}$ and $\bar N_t = A_t^\top N_{t+1} A_t$, from $r_{T} = 0$,
+             $N_{T} = 0$: $r_t = C^\top S^{-1} v_t + (I - KC)^\top \bar r_t$, $N_t = C^\top S^{-1} C + (I -
+             KC)^\top \bar N_t (I - KC)$.
 Smoothed.    $\hat x_t = m_t + P_t r_t$, $V_t = P_t - P_t N_t P_t$, $\mathrm{Cov}[x_{t+1}, x_t] = (I - P_{t+1}
              N_{t+1}) A_t F_t$ with $F_t$ the filtered covariance. No covariance is inverted.
-Score.       $\partial \ell/\partial Q = \frac12 \sum (r_{t+1} r_{t+1}^\top - N_{t+1})$, $\partial\ell/\partial b
-             = \sum r_{t+1}$, $\partial\ell/\partial A = \sum (r_{t+1} \hat x_t^\top - N_{t+1} A F_t)$; with
-             $u = S^{-1} v - K^\top \bar r$ and $D = S^{-1} + K^\top \bar N K$: $\partial\ell/\partial R =
-             \frac12 \sum(u u^\top - D)$, $\partial\ell/\partial c = \sum u$, $\partial\ell/\partial C = \sum (u
-             \hat x^\top - K^\top (I - \bar N F))$; at the start $r_0$ and $\frac12(r_0 r_0^\top - N_0)$.
-             They follow from Fisher's identity, and hold where $Q$ or $R$ is singular.
+Score.       $\partial \ell/\partial Q = \frac12 \sum (r_{t+1} r_{t+1}^\top - N_{t+1})$,
+             $\partial\ell/\partial b = \sum r_{t+1}$, $\partial\ell/\partial A = \sum (r_{t+1} \hat x_t^\top
+             - N_{t+1} A F_t)$; with $u = S^{-1} v - K^\top \bar r$ and $D = S^{-1} + K^\top \bar N K$:
+             $\partial\ell/\partial R = \frac12 \sum(u u^\top - D)$, $\partial\ell/\partial c = \sum u$,
+             $\partial\ell/\partial C = \sum (u \hat x^\top - K^\top (I - \bar N F))$; at the start $r_0$ and
+             $\frac12(r_0 r_0^\top - N_0)$. They follow from Fisher's identity, and hold where $Q$ or $R$ is
+             singular.
 Cost.        That of the pass forward.
 References.  de Jong (1989); Koopman and Shephard (1992); Durbin and Koopman (2012) chapter 4.
 """
@@ -25,8 +26,8 @@ __all__ = ["Adjoint", "Score", "adjoint", "score", "smoothed_covariances", "smoo
 
 
 class Adjoint(NamedTuple):
-    """$r_t$ `(T, N, d)` of each time, and the distinct $N$ `(S, [N], d, d)`, of which `place` says which serves
-    each time."""
+    """$r_t$ `(T, N, d)` of each time, and the distinct $N$ `(S, [N], d, d)`; `place` says which serves each
+    time."""
 
     vectors: np.ndarray
     matrices: np.ndarray
@@ -69,7 +70,8 @@ def _gathered(chain: HostChain, passed: Passed, told: np.ndarray | None) -> tupl
     found = passed.covariances
     slot, kept = found.slot, []
     place = np.empty(len(slot), int)
-    now, t = 0.0, len(slot) - 1
+    now: Any = 0.0
+    t = len(slot) - 1
     while t >= 0:
         C = chain.C[min(t, len(chain.C) - 1)] if told is None else told[t]
         half, closed = found.whitener[slot[t]] @ C, found.closed[slot[t]]

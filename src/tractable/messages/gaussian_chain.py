@@ -7,9 +7,9 @@ Filter.      $p(x_t \mid y_{1:t})$ by conditioning the prediction on $y_t$; the 
 Backward.    $p(x_t \mid x_{t+1}, y_{1:t}) = N(E_t x_{t+1} + g_t, L_t)$, the transition turned round: passes
              back from $x_T$ give the smoother, two times together $\mathrm{Cov}[x_t, x_{t+1}] = E_t P_{t+1}$,
              and draws of whole paths.
-Forms.       "covariance", "joseph", "square-root" (QR of roots: no digits lost to differences) or "information"
-             (precisions add at readings; $P$, $R$ regular). In the others any of $P$, $Q$, $R$ may be
-             singular; where the readings then have no density, the evidence is NaN.
+Forms.       "covariance", "joseph", "square-root" (QR of roots: no digits lost to differences) or
+             "information" (precisions add at readings; $P$, $R$ regular). In the others any of $P$, $Q$, $R$
+             may be singular; where the readings then have no density, the evidence is NaN.
 Parallel.    Steps compose, so prefix products in $O(\log T)$ rounds do the same (`prefixes`). It needs $C Q
              C^\top + R$ regular.
 Cost.        $O(T d^3)$ work in every case.

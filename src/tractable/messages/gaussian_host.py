@@ -102,11 +102,14 @@ def forward(chain: HostChain, ys: np.ndarray) -> Passed:
     return Passed(found, predicted, filtered, gaps, -0.5 * squares)
 
 
-def _all_times(chain: HostChain, found: Covariances, centred: np.ndarray, absent: Any, start: np.ndarray) -> Any:
+def _all_times(
+    chain: HostChain, found: Covariances, centred: np.ndarray, absent: Any, start: np.ndarray
+) -> Any:
     """Means and innovations of few series: all times at once, but for the recursion."""
     slot = found.slot
-    forced = apply(chain.A, over(found.gain, slot[:-1], centred[:-1])) + chain.b if len(slot) > 1 else centred[:0]
-    forced = np.broadcast_to(forced, (len(slot) - 1, *start.shape))
+    forced = np.empty((len(slot) - 1, *start.shape))
+    if len(slot) > 1:
+        forced[:] = apply(chain.A, over(found.gain, slot[:-1], centred[:-1])) + chain.b
     predicted = recursion(found.closed, slot[:-1], forced, start)
     gaps = centred - apply(chain.C, predicted)
     if absent is not None:
@@ -115,7 +118,9 @@ def _all_times(chain: HostChain, found: Covariances, centred: np.ndarray, absent
     return predicted, filtered, gaps, (over(found.whitener, slot, gaps) ** 2).sum(2)
 
 
-def _each_time(chain: HostChain, found: Covariances, centred: np.ndarray, absent: Any, start: np.ndarray) -> Any:
+def _each_time(
+    chain: HostChain, found: Covariances, centred: np.ndarray, absent: Any, start: np.ndarray
+) -> Any:
     """Means and innovations of many series: time by time, while a time is in the cache."""
     predicted = np.empty((len(centred), *start.shape))
     filtered, gaps, squares = np.empty_like(predicted), np.empty_like(centred), np.empty(centred.shape[:2])
@@ -169,7 +174,7 @@ def apply(matrices: np.ndarray, vectors: np.ndarray) -> np.ndarray:
 def covariances(chain: HostChain, seen: np.ndarray) -> Covariances:
     """The covariances, gains and innovation factors of every time, for readings seen `(T, [N], m)`."""
     times = len(seen)
-    whole = seen.reshape(times, -1).all(1)
+    whole: Any = seen.reshape(times, -1).all(1)
     ends = _run_ends(whole)
     slot, kept = np.empty(times, int), []
     cov, settled, constant, t = chain.cov, -1, chain.is_constant, 0

@@ -46,12 +46,15 @@ def plot_forecast(result: Any, steps: int = 12, *, level: float = 0.9, ax: Axes 
 
 
 def plot_decomposition(result: Any, *, level: float = 0.9, ax: Axes | None = None) -> Any:
-    """The series with its signal, and below it each component with its band; on given axes, the signal alone."""
+    """The series with its signal, and below it each component with its band; on given axes, the signal
+    alone."""
     parts = result.decompose() if hasattr(result, "decompose") else result
     times = np.arange(len(parts.series))
     if ax is None:
         rows = 1 + len(parts.names)
-        _, axes = plt.subplots(rows, 1, figsize=(7, 1.6 * rows), sharex=True, layout="constrained", squeeze=False)
+        _, axes = plt.subplots(
+            rows, 1, figsize=(7, 1.6 * rows), sharex=True, layout="constrained", squeeze=False
+        )
         axes = axes[:, 0]
     else:
         axes = np.array([ax])

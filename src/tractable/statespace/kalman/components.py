@@ -1,14 +1,14 @@
 r"""Components of structural series: level, trend, seasons, cycle, regression, autoregression.
 
-Blocks.      A component is a small system $(A, Q, C, P)$ of its parameters; components add, so that their systems
-             stand side by side in block-diagonal form. States without a stationary law start flat.
-Trend.       $\mu_{t+1} = \mu_t + \phi\nu_t + \xi_t$, $\nu_{t+1} = \phi\nu_t + \zeta_t$ ($\phi = 1$ unless damped,
-             then between 0.8 and 1: a slope that dies at once is none).
-Season.      Dummies: $\gamma_{t+1} = -\sum_{j < s} \gamma_{t+1-j} + \omega_t$. Trigonometric: one rotation by $2\pi
-             j/s$ for each harmonic $j \le s/2$, all with one variance.
+Blocks.      A component is a small system $(A, Q, C, P)$ of its parameters; components add, so that their
+             systems stand side by side in block-diagonal form. States without a stationary law start flat.
+Trend.       $\mu_{t+1} = \mu_t + \phi\nu_t + \xi_t$, $\nu_{t+1} = \phi\nu_t + \zeta_t$ ($\phi = 1$ unless
+             damped, then between 0.8 and 1: a slope that dies at once is none).
+Season.      Dummies: $\gamma_{t+1} = -\sum_{j < s} \gamma_{t+1-j} + \omega_t$. Trigonometric: one rotation
+             by $2\pi j/s$ for each harmonic $j \le s/2$, all with one variance.
 Cycle.       $\psi_{t+1} = \rho R(2\pi/p)\psi_t + \kappa_t$, stationary with variance $\sigma^2/(1 - \rho^2)$.
-ARIMA        of order $(p, d, q)$ in Harvey's form; coefficients from partial autocorrelations in $(-1, 1)$, so that
-             it is stationary after $d$ differences, and invertible.
+ARIMA        of order $(p, d, q)$ in Harvey's form; coefficients from partial autocorrelations in $(-1, 1)$,
+             so that it is stationary after $d$ differences, and invertible.
 Analytic.    Blocks are analytic in their parameters, so that a complex step gives exact derivatives.
 Cost.        $O(d^2)$; the stationary law of an ARMA of $r$ states $O(r^6)$.
 References.  Harvey (1989); Durbin and Koopman (2012) chapter 3; Monahan (1984).
@@ -50,8 +50,8 @@ class Level(Module):
 
 
 class Trend(Module):
-    """A level with a slope that changes; a damped slope dies away in forecasts. `smooth` fixes the noise of the
-    level at zero."""
+    """A level with a slope that changes; a damped slope dies away in forecasts. `smooth` fixes the noise of
+    the level at zero."""
 
     damped: bool = field(static=True, default=False)
     smooth: bool = field(static=True, default=False)
@@ -75,8 +75,8 @@ class Trend(Module):
 
 
 class Seasonal(Module):
-    """A pattern that repeats every `period` times and changes slowly; "dummy" or "trigonometric" with the first
-    `harmonics` (all of them if None)."""
+    """A pattern that repeats every `period` times and changes slowly; "dummy" or "trigonometric" with the
+    first `harmonics` (all of them if None)."""
 
     period: int = field(static=True)
     form: str = field(static=True, default="dummy")
@@ -123,7 +123,12 @@ class Cycle(Module):
     longest: float = field(static=True, default=100.0)
 
     def __check_init__(self) -> None:
-        check(2 <= self.shortest < self.longest, "longest", f"above `shortest` = {self.shortest} >= 2", self.longest)
+        check(
+            2 <= self.shortest < self.longest,
+            "longest",
+            f"above `shortest` = {self.shortest} >= 2",
+            self.longest,
+        )
 
     def kinds(self) -> tuple[tuple[str, str], ...]:
         """Names and kinds of the parameters."""
@@ -165,7 +170,9 @@ class Regression(Module):
     def _table(self) -> np.ndarray:
         table = np.asarray(self.columns, float)
         table = table[:, None] if table.ndim == 1 else table
-        check(table.ndim == 2 and np.isfinite(table).all(), "columns", "a finite table", f"shape {table.shape}")
+        check(
+            table.ndim == 2 and np.isfinite(table).all(), "columns", "a finite table", f"shape {table.shape}"
+        )
         return table
 
 

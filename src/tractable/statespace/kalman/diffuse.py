@@ -1,19 +1,19 @@
 r"""Unknown starts: the exact diffuse likelihood, its score, and states, by regression on the start.
 
-Model.       $x_1 = x^* + \sum_j \delta_j e_j$ with $\delta$ flat over the states without a prior. Readings are linear in
-             $\delta$: series $0$ is the data, series $j$ the response of zero readings to a unit start; all share
-             one pass of covariances.
-Likelihood.  With whitened innovations $w_0 + W\delta$: $\ell = \ell_0 + \frac12 b^\top S^{-1} b - \frac12\log|S|$, $S =
-             W^\top W$, $b = W^\top w_0$: the limit of $\log p(y) + \frac q2\log\kappa$ for $\delta \sim N(0, \kappa
-             I)$, $\kappa \to \infty$. Any proper spread may be added to a flat start, so that no innovation is
-             singular.
+Model.       $x_1 = x^* + \sum_j \delta_j e_j$ with $\delta$ flat over the states without a prior. Readings
+             are linear in $\delta$: series $0$ is the data, series $j$ the response of zero readings to a
+             unit start; all share one pass of covariances.
+Likelihood.  With whitened innovations $w_0 + W\delta$: $\ell = \ell_0 + \frac12 b^\top S^{-1} b -
+             \frac12\log|S|$, $S = W^\top W$, $b = W^\top w_0$: the limit of $\log p(y) + \frac q2\log\kappa$
+             for $\delta \sim N(0, \kappa I)$, $\kappa \to \infty$. Any proper spread may be added to a flat
+             start, so that no innovation is singular.
 States.      $\delta \mid y \sim N(-S^{-1}b, S^{-1})$; means and covariances of states follow linearly.
 Score.       Given $\delta$ it is that of `messages.gaussian_back`; averaged over $\delta \mid y$.
 Cost.        That of $1 + q$ series with shared covariances.
 References.  de Jong (1991); Durbin and Koopman (2012) chapter 5.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -47,7 +47,9 @@ def started(chain: HostChain, unknown: np.ndarray, y: np.ndarray) -> Started:
     places, d = np.flatnonzero(unknown), len(chain.cov)
     q = len(places)
     means = np.concatenate([chain.mean[:1], np.eye(d)[places]])
-    ys = np.concatenate([y[:, None], np.where(np.isnan(y)[:, None], np.nan, np.zeros((len(y), q, y.shape[1])))], 1)
+    ys = np.concatenate(
+        [y[:, None], np.where(np.isnan(y)[:, None], np.nan, np.zeros((len(y), q, y.shape[1])))], 1
+    )
     many = chain._replace(mean=means, b=_only_first(chain.b, q), c=_only_first(chain.c, q))
     found = passed(many, ys)
     white = _white(found)
@@ -98,9 +100,12 @@ def one_step(found: Started) -> tuple[np.ndarray, np.ndarray]:
     white, q = _white(found.passed)[:, :, 0], len(found.start)
     slot = found.passed.covariances.slot
     root = 1 / found.passed.covariances.whitener[slot][:, 0, 0]
-    looked = apply(found.chain.C, found.passed.predicted)[:, :, 0] + np.broadcast_to(
-        found.chain.c, (1, 1 + q, 1) if len(found.chain.c) == 1 else found.chain.c.shape
-    )[:, :, 0]
+    looked = (
+        apply(found.chain.C, found.passed.predicted)[:, :, 0]
+        + np.broadcast_to(found.chain.c, (1, 1 + q, 1) if len(found.chain.c) == 1 else found.chain.c.shape)[
+            :, :, 0
+        ]
+    )
     if q == 0:
         return looked[:, 0], root**2
     W = white[:, 1:]

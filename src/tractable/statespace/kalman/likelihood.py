@@ -1,10 +1,10 @@
 r"""Linear-Gaussian systems fitted by their likelihood, with standard errors.
 
-Objective.   $\sum_n \log p(y_n; \theta)$ over series, in the free coordinates of `unconstrain`; its exact score by one
-             pass forward and one backward (`messages.gaussian_back`), pulled back to them.
-Errors.      The inverse of the observed information, by differences of the score, carried to the entries of the
-             matrices. Where directions of the state are interchangeable (all of $A$, $Q$, $C$ free) the information
-             is singular, and there are none: hold enough of the system with `learnt`.
+Objective.   $\sum_n \log p(y_n; \theta)$ over series, in the free coordinates of `unconstrain`; its exact
+             score by one pass forward and one backward (`messages.gaussian_back`), pulled back to them.
+Errors.      The inverse of the observed information, by differences of the score, carried to the entries of
+             the matrices. Where directions of the state are interchangeable (all of $A$, $Q$, $C$ free) the
+             information is singular, and there are none: hold enough of the system with `learnt`.
 Cost.        Two passes per step and $2p$ for the errors of $p$ free coordinates.
 References.  Koopman and Shephard (1992); Harvey (1989) section 3.4.
 """
@@ -34,7 +34,8 @@ _FIELDS = ("A", "Q", "C", "R", "mean", "cov")  # of a score, in the order of `LE
 
 
 class LikelihoodFit(HostResult):
-    """A system at its highest likelihood; `standard_errors` has an array for each parameter that was learnt."""
+    """A system at its highest likelihood; `standard_errors` has an array for each parameter that was
+    learnt."""
 
     system: LinearGaussianSystem = field(show=False)
     log_likelihood: float
@@ -88,7 +89,8 @@ def fit_likelihood(
 
 
 def _value_and_score(system: Any, ys: np.ndarray) -> tuple[float, tuple]:
-    """The likelihood of all series and its derivative with respect to the matrices, in the order of `LEARNT`."""
+    """The likelihood of all series and its derivative with respect to the matrices, in the order of
+    `LEARNT`."""
     chain, value = host_chain(system, len(ys)), 0.0
     total: list[Any] = [0.0] * len(_FIELDS)
     for members in groups(~np.isnan(ys), system.state_size, apart=True):
@@ -134,9 +136,13 @@ def _errors(rebuild: Any, theta: np.ndarray, slope: Any, learnt: tuple[str, ...]
     values = np.linalg.eigvalsh(information)
     regular = values[0] > 1e-8 * max(values[-1], 1e-300)
     cov = np.linalg.inv(information) if regular else np.full_like(information, np.nan)
-    slopes = dict(zip(LEARNT, _spread(rebuild, jnp.asarray(theta))))
+    slopes: dict[str, Any] = dict(zip(LEARNT, _spread(rebuild, jnp.asarray(theta))))
     return {
-        name: np.sqrt(np.maximum(np.einsum("...i,ij,...j->...", np.asarray(slopes[name]), cov, np.asarray(slopes[name])), 0))
+        name: np.sqrt(
+            np.maximum(
+                np.einsum("...i,ij,...j->...", np.asarray(slopes[name]), cov, np.asarray(slopes[name])), 0
+            )
+        )
         if regular
         else np.full(np.shape(slopes[name])[:-1], np.nan)
         for name in learnt

@@ -1,13 +1,13 @@
 r"""Expectation-maximisation of linear-Gaussian systems: statistics that add over series.
 
-E-step.      With smoothed means and covariances: $\sum E[x_{t+1} x_{t+1}^\top]$, $\sum E[x_{t+1} z_t^\top]$ and
-             $\sum E[z_t z_t^\top]$ with $z = (x, 1)$ over the steps before the last reading of each series; the
+E-step.      With smoothed means and covariances: $\sum E[x_{t+1} x_{t+1}^\top]$, $\sum E[x_{t+1} z_t^\top]$
+and $\sum E[z_t z_t^\top]$ with $z = (x, 1)$ over the steps before the last reading of each series; the
              same for readings, and the moments of $x_1$.
 Gaps.        A time without readings tells nothing of $C$ and $R$ and is left out. Of a partly missing reading
              the rest is latent too: $y_m \mid x, y_o \sim N(U x + h, R_{m \mid o})$, $U = C_m - R_{mo}
              R_{oo}^{-1} C_o$; its expected products enter.
-M-step.      Regressions: $A = S_{10} S_{00}^{-1}$ about the offset, $Q = (S_{11} - \dots)/n$; what is not learnt
-             is held, and the rest is the best given it.
+M-step.      Regressions: $A = S_{10} S_{00}^{-1}$ about the offset, $Q = (S_{11} - \dots)/n$; what is not
+             learnt is held, and the rest is the best given it.
 Cost.        One smoothing pass; $O(d^3)$.
 References.  Shumway and Stoffer (1982); Ghahramani and Hinton (1996).
 """
@@ -58,7 +58,9 @@ def maximised(system: Any, stats: dict[str, Any]) -> Any:
         if count > 0:
             made |= _regressed(system, name, spread, count, square, cross, past, shift)
     if S["series"] > 0:
-        mean = S["first"] / S["series"] if "initial_mean" in system.learnt else np.asarray(system.initial_mean)
+        mean = (
+            S["first"] / S["series"] if "initial_mean" in system.learnt else np.asarray(system.initial_mean)
+        )
         around = S["first_square"] / S["series"]
         centre = np.outer(S["first"], mean) / S["series"]
         made["initial_mean"] = mean
@@ -104,8 +106,7 @@ def _of_group(system: Any, chain: Any, ys: np.ndarray, weights: np.ndarray) -> t
 
     z = np.concatenate([x, np.ones((*x.shape[:2], 1))], 2)
     pad = ((0, 0),) * (cov.ndim - 2) + ((0, 1), (0, 1))
-    first = cov[0] if shared else cov[0]
-    around = total * first if shared else np.einsum("n,nij->ij", weights, first)
+    around = total * cov[0] if shared else np.einsum("n,nij->ij", weights, cov[0])
     stats = {
         "steps": np.asarray(total * (T - 1)),
         "next": add(product(x[1:], x[1:]), cov[1:]),
@@ -115,10 +116,14 @@ def _of_group(system: Any, chain: Any, ys: np.ndarray, weights: np.ndarray) -> t
         "first": weights @ x[0],
         "first_square": (x[0] * weights[:, None]).T @ x[0] + around,
     }
-    return stats | _looks(chain, ys, seen, z, np.pad(cov, pad), weights), float(weights @ one.log_densities.sum(0))
+    return stats | _looks(chain, ys, seen, z, np.pad(cov, pad), weights), float(
+        weights @ one.log_densities.sum(0)
+    )
 
 
-def _looks(chain: Any, ys: np.ndarray, seen: np.ndarray, z: np.ndarray, cov: np.ndarray, weights: np.ndarray) -> dict:
+def _looks(
+    chain: Any, ys: np.ndarray, seen: np.ndarray, z: np.ndarray, cov: np.ndarray, weights: np.ndarray
+) -> dict:
     """The statistics of readings; patterns of gaps one by one."""
     T, N, m = ys.shape
     k = z.shape[2]
@@ -164,7 +169,7 @@ def _completed(chain: Any, pattern: np.ndarray, ys: np.ndarray) -> tuple[np.ndar
 
 def _lengths(table: np.ndarray) -> np.ndarray:
     """The number of times up to the last reading of each series."""
-    any_seen = ~np.isnan(table).all(2)
+    any_seen = np.asarray(~np.isnan(table).all(2))
     return np.where(any_seen.any(1), table.shape[1] - any_seen[:, ::-1].argmax(1), 0)
 
 

@@ -26,7 +26,8 @@ from tractable.statespace.kalman.series import Readings, groups
 from tractable.statespace.kalman.wiring import compiled_chain, host_chain, uncorrelated
 
 __all__ = [
-    "compiled", "drawn", "filtered", "forecast", "log_likelihoods", "parts", "passed", "simulated", "smoothed",
+    "compiled", "drawn", "filtered", "forecast", "log_likelihoods", "parts", "passed", "simulated",
+    "smoothed",
 ]  # fmt: skip
 
 
@@ -84,7 +85,8 @@ def smoothed(system: Any, y: Readings, inputs: np.ndarray | None) -> SmoothedSta
         crosses.append((members, _wide(np.swapaxes(cross, -1, -2), len(members))))
         totals.append((members, one.log_densities))
     answers = [y.shaped(_joined(kind, y)) for kind in (means, covs, crosses, totals)]
-    return SmoothedStates(*answers[:3], answers[3].sum(-1))
+    mean, cov, cross, densities = answers
+    return SmoothedStates(mean, cov, cross, densities.sum(-1))
 
 
 def compiled(method: str, form: str) -> tuple[Callable, Callable]:

@@ -1,7 +1,7 @@
 r"""Readings as models of series take them: one series or many, of any lengths, with gaps.
 
-Shapes.      One series is `(times,)` for one reading per time, or `(times, m)`; many are `(series, times, m)` or
-             a list of series, which are filled up with gaps behind their ends.
+Shapes.      One series is `(times,)` for one reading per time, or `(times, m)`; many are `(series, times,
+             m)` or a list of series, which are filled up with gaps behind their ends.
 Gaps.        NaN is missing; an infinity is an error that names its time.
 Groups.      Series with the same gaps share their covariances; where nearly all have gaps of their own they
              go together in blocks of bounded memory.

@@ -28,8 +28,8 @@ def steady_state(A: np.ndarray, Q: np.ndarray, C: np.ndarray, R: np.ndarray) -> 
         P = solve_discrete_are(A.T, C.T, Q, R)
     except (LinAlgError, ValueError) as error:
         raise ValueError(
-            "`transition_cov` and `observation_cov` must allow a steady state; got a Riccati equation without "
-            f"a stabilising solution ({error})."
+            "`transition_cov` and `observation_cov` must allow a steady state; got a Riccati equation "
+            f"without a stabilising solution ({error})."
         ) from error
     P = 0.5 * (P + P.T)
     S = C @ P @ C.T + R

@@ -1,13 +1,15 @@
 r"""Structural series: components that add, fitted by the exact diffuse likelihood, decomposed and forecast.
 
-Model.       $y_t = \sum_k C^k_t x^k_t + \epsilon_t$, $\epsilon_t \sim N(0, \sigma^2)$, with each component $x^k$ a
-             system of its own (`components`). States without a stationary law start flat (`diffuse`).
+Model.       $y_t = \sum_k C^k_t x^k_t + \epsilon_t$, $\epsilon_t \sim N(0, \sigma^2)$, with each component
+             $x^k$ a system of its own (`components`). States without a stationary law start flat
+             (`diffuse`).
 Fit.         Parameters in free coordinates: logarithms of variances in units of the series, logits of shares,
              $\mathrm{artanh}$ of partial autocorrelations. Value and exact score by one pass forward and one
              backward; derivatives of matrices by a complex step. Errors from the observed information, by
              differences of the score.
 Verdict.     A variance at zero is said so: its component is fixed, and has no standard error.
-Cost.        $O(T d^3)$ per evaluation before gains settle; nothing is compiled, so a new length costs nothing.
+Cost.        $O(T d^3)$ per evaluation before gains settle; nothing is compiled, so a new length costs
+             nothing.
 References.  Harvey (1989); Durbin and Koopman (2012).
 """
 
@@ -67,7 +69,9 @@ class Structural(Module):
     def log_likelihood(self, y: Any, values: Any) -> float:
         """The diffuse log-likelihood at natural parameters, in the order of `kinds`."""
         series = _series(y)
-        return started(self.chain(np.asarray(values), len(series), _unit(series)), self.flat, series).log_likelihood
+        return started(
+            self.chain(np.asarray(values), len(series), _unit(series)), self.flat, series
+        ).log_likelihood
 
     def fit(self, y: Any, *, max_steps: int = 200, tol: float = 1e-7) -> "StructuralFit":
         """Maximise the diffuse likelihood of one series, with gaps as NaN."""
@@ -84,10 +88,14 @@ class Structural(Module):
             return -value / count, -slope / count
 
         start = np.array([_START[kind] for _, kind in search.kinds])
-        found = minimise_on_host(down, start, max_steps=check_count("max_steps", max_steps), tol=tol, stop="value")
+        found = minimise_on_host(
+            down, start, max_steps=check_count("max_steps", max_steps), tol=tol, stop="value"
+        )
         theta = search.without_dead(np.asarray(found.state, float))
         values, names = search.natural(theta), tuple(name for name, _ in search.kinds)
-        return StructuralFit(self, series, values, theta, search.unit, search.value(theta), names, found.status)
+        return StructuralFit(
+            self, series, values, theta, search.unit, search.value(theta), names, found.status
+        )
 
 
 class _Search:
@@ -138,7 +146,8 @@ class _Search:
         return theta
 
     def errors(self, theta: np.ndarray) -> np.ndarray:
-        """Standard errors of the natural parameters from the observed information; NaN where it says nothing."""
+        """Standard errors of the natural parameters from the observed information; NaN where it says
+        nothing."""
         edge = [kind != "variance" and abs(at) > _EDGE for (_, kind), at in zip(self.kinds, theta)]
         free = np.flatnonzero(np.isfinite(theta) & ~np.array(edge, bool))
         errors, h, rows = np.full(len(theta), np.nan), 1e-4, []
@@ -251,7 +260,14 @@ class StructuralFit(HostResult):
         whole = np.einsum("ti,tij,tj->t", C, cov, C)
         deviations = np.sqrt(np.maximum(np.stack(spreads), 0.0))
         signal = (C * mean).sum(1)
-        return Decomposition(tuple(names), np.stack(means), deviations, signal, np.sqrt(np.maximum(whole, 0)), self.series[:, 0])
+        return Decomposition(
+            tuple(names),
+            np.stack(means),
+            deviations,
+            signal,
+            np.sqrt(np.maximum(whole, 0)),
+            self.series[:, 0],
+        )
 
 
 _START = {"variance": -1.0, "share": 1.0, "damping": 1.0, "partial": 0.1}
@@ -296,7 +312,9 @@ def _label(part: Any, taken: list[str]) -> str:
     return name if name not in taken else f"{name} {len(taken)}"
 
 
-def _chain(components: Any, counts: Any, flat: Any, noise: bool, values: Any, times: int, unit: float) -> HostChain:
+def _chain(
+    components: Any, counts: Any, flat: Any, noise: bool, values: Any, times: int, unit: float
+) -> HostChain:
     blocks, at = [], int(noise)
     for part, count in zip(components, counts):
         blocks.append(part.block(list(values[at : at + count]), times))

@@ -3,11 +3,12 @@ r"""Linear-Gaussian systems: filter, smoother, likelihood, draws, forecasts and 
 Model.       $x_1 \sim N(m, P)$; $x_{t+1} = A_t x_t + b_t + B u_t + w_t$, $w_t \sim N(0, Q_t)$; $y_t = C_t x_t
              + c_t + D u_t + v_t$, $v_t \sim N(0, R_t)$; $\mathrm{Cov}[w_t, v_t] = N$. Each of $A, Q, C, R, b,
              c$ is one for all times, or has a leading axis of $T - 1$ (steps) or $T$ (readings).
-Ways.        "host" (NumPy; many series share one pass of covariances; nothing compiled), "scan" and "parallel"
-             (compiled, `messages.gaussian_chain`), there by "covariance", "joseph", "square-root" or
-             "information". They agree to rounding where the problem is well conditioned.
+Ways.        "host" (NumPy; many series share one pass of covariances; nothing compiled), "scan" and
+             "parallel" (compiled, `messages.gaussian_chain`), there by "covariance", "joseph", "square-root"
+             or "information". They agree to rounding where the problem is well conditioned.
 Errors.      Readings without a density, infinities and shapes are named with their time.
-Cost.        $O(T_0 d^3 + N T d^2)$ for $N$ series with the same gaps, of $T_0$ times before covariances settle.
+Cost.        $O(T_0 d^3 + N T d^2)$ for $N$ series with the same gaps, of $T_0$ times before covariances
+             settle.
 References.  Kalman (1960); Durbin and Koopman (2012); Sarkka (2013).
 """
 
@@ -20,7 +21,7 @@ from tractable.core.checks import as_float, check, check_count, check_option, ha
 from tractable.core.keys import takes_key
 from tractable.core.module import Module, field
 from tractable.core.support import psd, real
-from tractable.core.types import Array, ArrayLike, Float, Key, Values
+from tractable.core.types import ArrayLike, Key, Values
 from tractable.messages.gaussian_chain import GaussianChain
 from tractable.statespace.kalman import moments, passes
 from tractable.statespace.kalman.results import FilteredStates, Forecast, SmoothedStates, SteadyState
@@ -49,12 +50,12 @@ class LinearGaussianSystem(Module):
     on_host: ClassVar[bool] = True
     names: ClassVar[tuple[str, ...]] = ("transition", "transition_cov", "observation", "observation_cov")
 
-    transition: Float[Array, "*s d d"] = field(support=real, rank=2)
-    transition_cov: Float[Array, "*s d d"] = field(support=psd)
-    observation: Float[Array, "*t m d"] = field(support=real, rank=2)
-    observation_cov: Float[Array, "*t m m"] = field(support=psd)
-    initial_mean: Float[Array, " d"] = field(support=real, rank=1)
-    initial_cov: Float[Array, "d d"] = field(support=psd)
+    transition: Values = field(support=real, rank=2)
+    transition_cov: Values = field(support=psd)
+    observation: Values = field(support=real, rank=2)
+    observation_cov: Values = field(support=psd)
+    initial_mean: Values = field(support=real, rank=1)
+    initial_cov: Values = field(support=psd)
     transition_offset: Any = None
     observation_offset: Any = None
     transition_input: Any = None
@@ -71,7 +72,9 @@ class LinearGaussianSystem(Module):
         for name, shape in shapes.items():
             leaf = getattr(self, name)
             got = np.shape(leaf)
-            ok = leaf is None or got[-2:] == shape and len(got) <= (2 if name in ("initial_cov", "noise_cov") else 3)
+            ok = leaf is None or (
+                got[-2:] == shape and len(got) <= (2 if name in ("initial_cov", "noise_cov") else 3)
+            )
             check(ok, name, f"of shape {shape}, or with a leading axis for times", f"shape {got}")
         for name, size in (("transition_offset", d), ("observation_offset", m)):
             got = np.shape(getattr(self, name))

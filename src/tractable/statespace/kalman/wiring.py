@@ -1,10 +1,10 @@
 r"""From a linear-Gaussian system to chains: shifts from inputs, and noises that are correlated.
 
 Inputs.      $b_t = b + B u_t$ before the step from $t$ to $t + 1$, and $c_t = c + D u_t$ at the reading.
-Correlated.  With $\mathrm{Cov}[w_t, v_t] = N$ the noise $w_t - N R^{-1} v_t$ is independent of the reading, so
-             $x_{t+1} = (A - N R^{-1} C) x_t + b + N R^{-1}(y_t - c) + w^*_t$ with $\mathrm{Cov}[w^*] = Q - N
-             R^{-1} N^\top$: the same model, with readings as inputs. Where entries are missing, $N$, $R$ and
-             $C$ are those of the entries that were seen.
+Correlated.  With $\mathrm{Cov}[w_t, v_t] = N$ the noise $w_t - N R^{-1} v_t$ is independent of the reading,
+             so $x_{t+1} = (A - N R^{-1} C) x_t + b + N R^{-1}(y_t - c) + w^*_t$ with $\mathrm{Cov}[w^*] = Q
+             - N R^{-1} N^\top$: the same model, with readings as inputs. Where entries are missing, $N$, $R$
+             and $C$ are those of the entries that were seen.
 Cost.        $O(T(d + m)^3)$ for correlated noises with gaps, once without gaps.
 References.  Anderson and Moore (1979) section 5.5; Durbin and Koopman (2012) section 6.6.
 """
@@ -31,7 +31,7 @@ def host_chain(system: Any, times: int, inputs: np.ndarray | None = None) -> Hos
     for name, leaf, short in zip(system.names, stacked, (1, 1, 0, 0)):
         count = len(leaf)
         must = f"as long as the matrices of `{name}` allow ({count + short} times)"
-        check(count in (1, times - short) or (times == 1 and short), "y", must, f"{times} times")
+        check(count in (1, times - short) or (times == 1 and short > 0), "y", must, f"{times} times")
     shifts = [(leaf if leaf.ndim == 2 else leaf[None])[:, None] for leaf in (b, c)]
     shifts = [
         leaf[: times - short] if len(leaf) > 1 else leaf for leaf, short in zip(shifts, (1, 0), strict=True)
@@ -86,4 +86,6 @@ def compiled_chain(chain: HostChain, series: int) -> GaussianChain:
 
 
 def _must(given: bool) -> str:
-    return "given for a system with input matrices" if given else "left out for a system without input matrices"
+    return (
+        "given for a system with input matrices" if given else "left out for a system without input matrices"
+    )

@@ -1,13 +1,13 @@
 r"""Continuous systems in steps: Euler, bilinear, zero-order hold, and the noise between readings.
 
 Euler.       $A_d = I + \Delta A$, $B_d = \Delta B$.
-Bilinear.    $A_d = (I - \frac\Delta2 A)^{-1}(I + \frac\Delta2 A)$, $B_d = (I - \frac\Delta2 A)^{-1}\Delta B$ (the
-             trapezoidal rule): stable systems stay stable.
+Bilinear.    $A_d = (I - \frac\Delta2 A)^{-1}(I + \frac\Delta2 A)$, $B_d = (I - \frac\Delta2 A)^{-1}\Delta B$
+             (the trapezoidal rule): stable systems stay stable.
 Hold.        $\exp\Delta\begin{pmatrix} A & B \\ 0 & 0\end{pmatrix} = \begin{pmatrix} A_d & B_d \\ 0 & I
              \end{pmatrix}$: exact for inputs that are constant over a step, also for singular $A$.
-Noise.       $dx = Ax\,dt + L\,d\beta$ with $LL^\top$ = `diffusion`: $Q_d = \int_0^\Delta e^{As} LL^\top e^{A^\top s}ds$,
-             by one exponential of twice the size (Van Loan); long gaps by halving, $Q(2\Delta) = Q + A_d Q
-             A_d^\top$, where the blocks would overflow.
+Noise.       $dx = Ax\,dt + L\,d\beta$ with $LL^\top$ = `diffusion`: $Q_d = \int_0^\Delta e^{As} LL^\top
+             e^{A^\top s}ds$, by one exponential of twice the size (Van Loan); long gaps by halving,
+             $Q(2\Delta) = Q + A_d Q A_d^\top$, where the blocks would overflow.
 Cost.        $O(n^3)$ per distinct gap.
 References.  Van Loan (1978); Franklin, Powell and Workman (1998) chapter 4.
 """
@@ -78,10 +78,16 @@ def discretise_noise(drift: Any, diffusion: Any, gap: float | int) -> tuple[np.n
 
 
 def sampled_system(
-    times: Any, drift: Any, diffusion: Any, observation: Any, observation_cov: Any, initial_mean: Any, initial_cov: Any
+    times: Any,
+    drift: Any,
+    diffusion: Any,
+    observation: Any,
+    observation_cov: Any,
+    initial_mean: Any,
+    initial_cov: Any,
 ) -> LinearGaussianSystem:
-    """The linear-Gaussian system of a stochastic differential equation that is read at `times`, with gaps of any
-    lengths; `initial_mean` and `initial_cov` are of the state at the first time.
+    """The linear-Gaussian system of a stochastic differential equation that is read at `times`, with gaps of
+    any lengths; `initial_mean` and `initial_cov` are of the state at the first time.
 
     >>> system = sampled_system([0.0, 0.5, 2.0], [[-1.0]], [[2.0]], [[1.0]], [[0.1]], [0.0], [[1.0]])
     >>> system.transition[:, 0, 0].round(6).tolist()
@@ -96,6 +102,8 @@ def sampled_system(
     pairs = [discretise_noise(drift, diffusion, gap) for gap in distinct]
     if len(pairs) == 0:
         pairs, which = [discretise_noise(drift, diffusion, 0.0)], np.zeros(1, int)
+    moves: Any
+    covs: Any
     moves, covs = (np.stack([pair[i] for pair in pairs])[which.reshape(-1)] for i in range(2))
     if len(pairs) == 1:
         moves, covs = moves[0], covs[0]

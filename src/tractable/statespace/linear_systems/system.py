@@ -1,12 +1,14 @@
 r"""Linear time-invariant systems, continuous or discrete: simulation, responses, modes and reach.
 
 Model.       $\dot x = Ax + Bu$ (or $x_{k+1} = Ax_k + Bu_k$ where `step` is set), $y = Cx + Du$.
-Stability.   Asymptotic if all $\Re\lambda < 0$ ($|\lambda| < 1$); unstable if one is beyond the edge, or on it with
-             fewer eigenvectors than its multiplicity; else marginal. The edge is a band of `tolerance`.
-Reach.       Controllable if $[B, AB, \dots, A^{n-1}B]$ has rank $n$, observable if the same holds for $(A^\top,
-             C^\top)$. Ranks are counted mode by mode on $[A - \lambda I, B]$, which does not overflow, by singular
-             values above `tolerance` of the largest. Gramians solve $AW + WA^\top + BB^\top = 0$ (stable systems).
-Convolution. From rest $y_k = D u_k + \sum_{j \ge 1} C A^{j-1} B\,u_{k-j}$: the impulse response is the kernel.
+Stability.   Asymptotic if all $\Re\lambda < 0$ ($|\lambda| < 1$); unstable if one is beyond the edge, or on
+             it with fewer eigenvectors than its multiplicity; else marginal. The edge is a band of
+             `tolerance`.
+Reach.       Controllable if $[B, AB, \dots, A^{n-1}B]$ has rank $n$, observable if the same holds for
+             $(A^\top, C^\top)$. Ranks are counted mode by mode on $[A - \lambda I, B]$, which does not
+             overflow, by singular values above `tolerance` of the largest. Gramians solve $AW + WA^\top +
+             BB^\top = 0$ (stable systems).
+Convolution. From rest $y_k = D u_k + \sum_{j \ge 1} C A^{j-1} B\,u_{k-j}$, the impulse response as kernel.
 Cost.        $O(n^3)$; simulation $O(T n^2)$.
 References.  Kailath (1980); Antsaklis and Michel (2006).
 """
@@ -130,8 +132,8 @@ class LinearSystem(HostResult):
     ) -> Response:
         """The path from `start` under inputs `(T, k)`, held constant over each step.
 
-        A continuous system needs `times`; "exact" is the matrix exponential of each gap, "rk4" and "euler" take
-        one step per gap. A discrete one has as many times as inputs.
+        A continuous system needs `times`; "exact" is the matrix exponential of each gap, "rk4" and "euler"
+        take one step per gap. A discrete one has as many times as inputs.
         """
         check_option("method", method, _METHODS)
         u, moments = self._driven(inputs, times)
@@ -152,8 +154,8 @@ class LinearSystem(HostResult):
         return Response(moments, states, states @ self.C.T + u @ self.D.T)
 
     def impulse_response(self, times: Any) -> np.ndarray:
-        """Outputs `(T, p, k)` after a unit impulse at each input: $Ce^{At}B$ (without the impulse of `D` itself), or
-        the kernel $D, CB, CAB, \\dots$ of a discrete system for a number of `times`."""
+        """Outputs `(T, p, k)` after a unit impulse at each input: $Ce^{At}B$ (without the impulse of `D`
+        itself), or the kernel $D, CB, CAB, \\dots$ of a discrete system for a number of `times`."""
         from scipy.linalg import expm
 
         if self.is_discrete:
@@ -221,9 +223,11 @@ class LinearSystem(HostResult):
         return False
 
 
-def mass_spring_damper(mass: float | int = 1.0, damping: float | int = 0.5, stiffness: float | int = 2.0) -> LinearSystem:
-    r"""$m\ddot x + c\dot x + kx = F$ with the states position and velocity, the force as input and the position
-    as output.
+def mass_spring_damper(
+    mass: float | int = 1.0, damping: float | int = 0.5, stiffness: float | int = 2.0
+) -> LinearSystem:
+    r"""$m\ddot x + c\dot x + kx = F$ with the states position and velocity, the force as input and the
+    position as output.
 
     >>> mass_spring_damper().stability().eigenvalues.round(7).tolist()
     [(-0.25+1.3919411j), (-0.25-1.3919411j)]
