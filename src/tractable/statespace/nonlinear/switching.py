@@ -83,7 +83,7 @@ class SwitchingLinearSystem(Module):
     ... )
     >>> found = system.filter([0.0, 0.1, 3.0, 5.0], method="exact")  # a quiet mode and a lively one
     >>> found.modes[:, 1].round(2).tolist()
-    [0.5, 0.33, 0.99, 0.98]
+    [0.5, 0.3, 1.0, 1.0]
     """
 
     mode_initial: Float[Array, " k"] = field(support=simplex)
