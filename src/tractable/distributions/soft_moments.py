@@ -30,6 +30,7 @@ __all__ = ["Quadratics", "SoftMoments", "precision_roots", "scores", "soft_momen
 
 _BLOCK = 2048  # rows whose features fit the cache
 _PART = 8 * _BLOCK  # rows of one task; fixed, so that sums round alike however many threads there are
+_NARROW = 64  # rows below which blocks cost more than they save
 _LOSS = 1e6  # units of rounding that scores by features may lose
 
 
@@ -61,13 +62,27 @@ def scores(quadratics: Quadratics, rows: Any) -> Values:
     xp = namespace(quadratics, rows)
     offset, mean, root = (xp.asarray(a) for a in quadratics)
     rows = xp.asarray(rows)
+    if xp is np and len(rows) > _NARROW:
+        return _host_scores(offset, mean, root, rows)
 
     def distance(k: int) -> Any:
         away = rows - mean[k][None]
-        white = away @ root[k] if root.ndim == 3 else away * root[k][None]
-        return np.einsum("nd,nd->n", white, white) if xp is np else (white**2).sum(-1)
+        return ((away @ root[k] if root.ndim == 3 else away * root[k][None]) ** 2).sum(-1)
 
     return offset[None] - 0.5 * xp.stack([distance(k) for k in range(len(mean))], -1)
+
+
+def _host_scores(offset: np.ndarray, mean: np.ndarray, root: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """The same in blocks with one column after the other: sums run along whole columns, not along rows."""
+    found = np.empty((len(rows), len(mean)))
+    for i in range(0, len(rows), _BLOCK):
+        block = np.array(rows[i : i + _BLOCK].T, order="C")
+        for k in range(len(mean)):
+            away = block - mean[k][:, None]
+            white = root[k].T @ away if root.ndim == 3 else np.multiply(away, root[k][:, None], out=away)
+            np.square(white, out=white)
+            found[i : i + _BLOCK, k] = offset[k] - 0.5 * white.sum(0)
+    return found
 
 
 def soft_moments(quadratics: Quadratics, rows: Any, weights: Any, centre: Any) -> tuple[SoftMoments, Any]:
