@@ -37,7 +37,7 @@ class LinearGaussianStateSpace(Estimator):
         steps.
 
     >>> wave = np.sin(np.arange(80) / 4.0)[:, None] + 0.1 * np.random.default_rng(0).normal(size=(80, 1))
-    >>> model = LinearGaussianStateSpace(2, n_iter=20, tol=1e-3, random_state=0).fit(wave)
+    >>> model = LinearGaussianStateSpace(2, tol=0.01, random_state=0).fit(wave)
     >>> model.forecast(wave, 5).mean.shape
     (5, 1)
     """

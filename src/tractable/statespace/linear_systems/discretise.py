@@ -90,7 +90,7 @@ def sampled_system(
     any lengths; `initial_mean` and `initial_cov` are of the state at the first time.
 
     >>> system = sampled_system([0.0, 0.5, 2.0], [[-1.0]], [[2.0]], [[1.0]], [[0.1]], [0.0], [[1.0]])
-    >>> system.transition[:, 0, 0].round(6).tolist()
+    >>> np.asarray(system.transition)[:, 0, 0].round(6).tolist()
     [0.606531, 0.22313]
     """
     moments = np.asarray(times, float)
