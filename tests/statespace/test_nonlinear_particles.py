@@ -1,10 +1,13 @@
 """Particle filters of nonlinear systems beside the Kalman filter and the grid."""
 
 import jax.numpy as jnp
+import jax.random as jr
 import numpy as np
 import pytest
 
 from tests.oracles.kalman import dense_chain
+from tractable.core.module import Module
+from tractable.core.types import Array
 from tractable.messages.gaussian_beliefs import Grid
 from tractable.statespace.nonlinear.system import NonlinearSystem
 
@@ -92,3 +95,36 @@ def test_gaussian_filters_beside_the_grid():
     gap = abs(float(BENT.log_likelihood(BENT_YS)) - float(exact.log_likelihood))
     assert gap > 0.1
     assert not BENT.filter(BENT_YS).verdict.ok
+
+
+class Bent(Module):
+    """Functions of which the parameters are leaves: another value is no other program."""
+
+    by: Array
+
+
+class Move(Bent):
+    def __call__(self, x):
+        return 0.8 * x + self.by * jnp.sin(2 * x)
+
+
+class Look(Bent):
+    def __call__(self, x):
+        return x + self.by * x**2
+
+
+@pytest.mark.slow
+def test_what_is_called_good_is_close():
+    """Systems from nearly linear to very bent: no verdict of the unscented filter is wrong by 0.15 nats."""
+    rng, grid, gaps = np.random.default_rng(0), Grid.uniform(-7.0, 7.0, 241), {True: [], False: []}
+    for seed in range(40):
+        bends = [jnp.asarray(bend) for bend in 10 ** rng.uniform(-3, 0, 2) * rng.choice([-1, 1], 2)]
+        system = NonlinearSystem(Move(bends[0]), 0.2 * ONE, Look(bends[1]), 0.3 * ONE, np.zeros(1), 0.5 * ONE)
+        y = system.sample(jr.key(seed), 20)[1][0]
+        exact, found = system.grid_filter(y, grid), system.filter(y)
+        assert exact.verdict.ok
+        gap = abs(float(found.log_likelihood - exact.log_likelihood))
+        gaps[found.verdict.ok].append(gap)
+    assert len(gaps[True]) > 5
+    assert max(gaps[True]) < 0.15
+    assert np.median(gaps[False]) > 0.1
