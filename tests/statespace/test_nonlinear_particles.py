@@ -19,6 +19,7 @@ YS = np.random.default_rng(0).normal(size=(10, 2))
 YS[3], YS[6, 1] = np.nan, np.nan
 MEAN, COV, EVIDENCE = dense_chain(START, (A, np.zeros(2), Q), (H, np.zeros(2), R), YS)
 
+ONE = np.eye(1)
 BENT = NonlinearSystem(
     lambda x: 0.9 * x + jnp.sin(2 * x),
     0.2 * np.eye(1),
