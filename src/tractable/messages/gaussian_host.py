@@ -182,7 +182,7 @@ def covariances(chain: HostChain, seen: np.ndarray) -> Covariances:
         cov = np.broadcast_to(cov, (seen.shape[1], *cov.shape))
     while t < times:
         if settled >= 0 and whole[t] and repeats(cov, kept[settled][0]):
-            slot[t : ends[t]], t = settled, ends[t]
+            slot[t : ends[t]], t = settled, int(ends[t])
             cov = kept[settled][0]
             continue
         parts = _step(chain, cov, seen[t], t)

@@ -24,7 +24,7 @@ from tractable.statespace.kalman.passes import parts, passed
 __all__ = ["expected", "maximised"]
 
 
-def expected(system: Any, rows: Any, weights: Any) -> tuple[dict[str, np.ndarray], Any]:
+def expected(system: Any, rows: Any, weights: Any) -> tuple[dict[str, Any], Any]:
     """Statistics and log-evidence of series `(series, times, m)` (or `(series, times)` for one reading)."""
     table = np.asarray(rows, float)
     table = table[..., None] if table.ndim == 2 and system.reading_size == 1 else table

@@ -53,7 +53,7 @@ def passed(chain: HostChain, ys: np.ndarray) -> Passed:
         ) from None
 
 
-def log_likelihoods(system: Any, y: Readings, inputs: np.ndarray | None) -> np.ndarray:
+def log_likelihoods(system: Any, y: Readings, inputs: np.ndarray | None) -> Any:
     """The log-density of each series, or of the one."""
     totals = np.empty(y.values.shape[1])
     for members, chain, ys in parts(system, y.values, inputs):

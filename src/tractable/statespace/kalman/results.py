@@ -4,11 +4,12 @@ Shapes.      Times first, `(T, ...)`, for one series; `(N, T, ...)` for many.
 Cost.        None: records. Covariances that series share are views of one array.
 """
 
+from typing import Any
+
 import numpy as np
 
 from tractable.core.checks import check
 from tractable.core.module import Module, field
-from tractable.core.types import Values
 
 __all__ = ["FilteredStates", "Forecast", "SmoothedStates", "SteadyState"]
 
@@ -16,14 +17,14 @@ __all__ = ["FilteredStates", "Forecast", "SmoothedStates", "SteadyState"]
 class FilteredStates(Module):
     """The state at each time, given the readings before it (`predicted`) and with its own."""
 
-    predicted_mean: Values
-    predicted_cov: Values
-    mean: Values
-    cov: Values
-    log_densities: Values = field(about="of each reading given those before")
+    predicted_mean: Any
+    predicted_cov: Any
+    mean: Any
+    cov: Any
+    log_densities: Any = field(about="of each reading given those before")
 
     @property
-    def log_likelihood(self) -> Values:
+    def log_likelihood(self) -> Any:
         """The log-density of all readings, of each series."""
         return self.log_densities.sum(-1)
 
@@ -31,13 +32,13 @@ class FilteredStates(Module):
 class SmoothedStates(Module):
     """The state at each time given all readings; `cross` is the covariance of a state with the next."""
 
-    mean: Values
-    cov: Values
-    cross: Values
-    log_likelihood: Values
+    mean: Any
+    cov: Any
+    cross: Any
+    log_likelihood: Any
 
     @property
-    def deviation(self) -> Values:
+    def deviation(self) -> Any:
         """The standard deviation of each entry."""
         return np.sqrt(np.maximum(np.diagonal(self.cov, axis1=-2, axis2=-1), 0.0))
 
@@ -45,17 +46,17 @@ class SmoothedStates(Module):
 class Forecast(Module):
     """Readings after the last one: mean and covariance at each step, and those of the states."""
 
-    mean: Values
-    cov: Values
-    state_mean: Values
-    state_cov: Values
+    mean: Any
+    cov: Any
+    state_mean: Any
+    state_cov: Any
 
     @property
-    def deviation(self) -> Values:
+    def deviation(self) -> Any:
         """The standard deviation of each entry of a reading."""
         return np.sqrt(np.maximum(np.diagonal(self.cov, axis1=-2, axis2=-1), 0.0))
 
-    def interval(self, level: float = 0.9) -> tuple[Values, Values]:
+    def interval(self, level: float = 0.9) -> tuple[Any, Any]:
         """The ends of the central interval of each entry."""
         from scipy.special import ndtri
 
@@ -63,7 +64,7 @@ class Forecast(Module):
         half = ndtri(0.5 + level / 2) * self.deviation
         return self.mean - half, self.mean + half
 
-    def log_score(self, y: Values) -> Values:
+    def log_score(self, y: Any) -> Any:
         """The log-density of what came, entry by entry (marginal at each step); NaN where it is missing."""
         z = (np.asarray(y, float).reshape(self.mean.shape) - self.mean) / self.deviation
         return -0.5 * (z**2 + np.log(2 * np.pi)) - np.log(self.deviation)
@@ -72,8 +73,8 @@ class Forecast(Module):
 class SteadyState(Module):
     """The covariances to which a filter settles, its gain, and how fast errors of the start are forgotten."""
 
-    predicted_cov: Values
-    cov: Values
-    gain: Values
-    innovation_cov: Values
+    predicted_cov: Any
+    cov: Any
+    gain: Any
+    innovation_cov: Any
     radius: float = field(about="largest modulus of an eigenvalue of the closed loop")

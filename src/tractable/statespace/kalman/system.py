@@ -113,7 +113,7 @@ class LinearGaussianSystem(Module):
 
     def log_likelihood(
         self, y: Any, inputs: ArrayLike | None = None, *, method: str = "host", form: str | None = None
-    ) -> Values:
+    ) -> Any:
         """The log-density of the readings that were seen; one number, or one for each series. A system of
         tracers (under `jit` or `grad`) answers for one series without inputs."""
         if not has_values((self, y)):
