@@ -95,7 +95,7 @@ class Symbols(Emissions):
 
     def stats(self, sequences, shares):
         codes, missing = self._codes(sequences)
-        owned = np.where(missing[:, None], 0.0, shares)
+        owned = np.where(missing[:, None], 0.0, shares) if missing.any() else shares
         counts = [np.bincount(codes, column, self.num_symbols) for column in owned.T]
         return np.stack(counts)
 
