@@ -187,6 +187,8 @@ def test_the_verdict_tells_linear_from_not():
     assert "compare" in bent.verdict.sentence.lower()
     assert bent.nonlinearity.shape == (12,)
     still = NonlinearSystem(swing, 1e-3 * np.eye(2), sine, 0.1 * np.eye(1), np.zeros(2), 1e-3 * np.eye(2))
+    odd = NonlinearSystem(jnp.sin, np.eye(1), lambda x: x, np.eye(1), [0.0], np.eye(1)).filter([np.nan] * 12)
+    assert not odd.verdict.ok  # three points of an odd function lie on a line
     near = still.filter(np.full(12, 0.01))
     assert near.verdict.ok
     assert near.verdict.sentence.startswith("Good")
@@ -229,6 +231,8 @@ def test_a_parameter_that_the_functions_captured_has_a_gradient():
 
 
 def test_slips_are_named():
+    with pytest.raises(ValueError, match=r"`y` must be finite, or NaN; got inf at index \(1, 0\)"):
+        PENDULUM.filter([0.1, np.inf])
     with pytest.raises(
         ValueError, match=r"`transition` must be a function that returns a vector of 2; got shape"
     ):

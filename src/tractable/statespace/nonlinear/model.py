@@ -14,8 +14,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import jax.random as jr
+import numpy as np
 
-from tractable.core.checks import as_float, check, check_count
+from tractable.core.checks import as_float, check, check_count, check_entries
 from tractable.core.factors import psd_root
 from tractable.core.iterate import run
 from tractable.core.module import Module, field
@@ -93,6 +94,8 @@ class Dynamics(Module):
         fits = rows.ndim == 2 and rows.shape[1] == self.num_readings and len(rows) > 0
         must = f"of shape (times, {self.num_readings}), at least one time"
         check(fits, "y", must, f"shape {rows.shape}")
+        fix = "Write NaN for what is missing."
+        check_entries("y", rows, lambda v: ~np.isinf(v), "finite, or NaN", fix)
         self.covs(len(rows))
         return rows
 

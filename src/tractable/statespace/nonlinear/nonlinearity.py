@@ -1,12 +1,12 @@
 r"""How far a system is from linear where a filter by moments used it: what its verdict rests on.
 
-Measure.     About the same belief $x \sim N(m, P)$, points that see all products of two entries give the best
+Measure.     About the same belief $x \sim N(m, P)$, points that see products and odd bends give the best
              affine map of $g$, its residual covariance $\Lambda$ and the covariance $S$ of $g(x)$ with noise.
              Of each entry $i$: $\Lambda_{ii}/S_{ii}$, the share of the variance that no affine map explains,
              plus $(\hat y_i - \hat y^{\mathrm{rule}}_i)^2/S_{ii}$; the largest counts. It is zero for a
              linear system, whatever the rule.
 Verdict.     The sum over the series: zero to rounding is exact, below 0.02 good, else not certified.
-Cost.        $3^d$ values of each function per time ($20d$ beyond four dimensions), where it is asked for.
+Cost.        $4^d$ values of each function per time ($20d$ beyond four dimensions), where it is asked for.
 References.  Sarkka (2013) section 5.1; Dunik, Straka and Simandl (2013), measures of nonlinearity.
 """
 

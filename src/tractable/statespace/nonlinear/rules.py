@@ -193,5 +193,8 @@ def _slope(root: Array, half: Array) -> Array:
 
 
 def reference_rule(dim: int) -> SigmaPoints:
-    """Points that see every product of two entries, by which the other rules are judged."""
-    return Hermite(3) if dim <= 4 else Draws(20 * dim)
+    """Points that see products of entries and odd bends, by which the other rules are judged.
+
+    Three on an axis would not do: a line passes through any odd function there.
+    """
+    return Hermite(4) if dim <= 4 else Draws(20 * dim)

@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from tractable.core.checks import as_float, check, check_count, check_option
+from tractable.core.checks import as_float, check, check_count, check_entries, check_option
 from tractable.core.factors import psd_root
 from tractable.core.keys import takes_key
 from tractable.core.module import Module, field
@@ -163,6 +163,8 @@ class SwitchingLinearSystem(Module):
         rows = rows[:, None] if rows.ndim == 1 and size == 1 else rows
         fits = rows.ndim == 2 and rows.shape[1] == size and len(rows) > 0
         check(fits, "y", f"of shape (times, {size}), at least one time", f"shape {rows.shape}")
+        fix = "Write NaN for what is missing."
+        check_entries("y", rows, lambda v: ~np.isinf(v), "finite, or NaN", fix)
         return rows
 
     def _paths(self, length: int) -> Array:
