@@ -74,7 +74,7 @@ def hmmlearn(task: str, kind: str) -> Callable[[Any], float]:
     def fit(case: Case) -> float:
         k = len(case.initial)
         # its defaults; the prior on variances is switched off, so that both climb the same likelihood
-        common = {
+        common: Any = {
             "n_components": k,
             "init_params": "",
             "n_iter": STEPS,
@@ -82,7 +82,7 @@ def hmmlearn(task: str, kind: str) -> Callable[[Any], float]:
             "implementation": "scaling",
         }
         if kind == "gaussian":
-            model = peer.GaussianHMM(covariance_type="diag", covars_prior=0.0, covars_weight=1.0, **common)
+            model = peer.GaussianHMM(covariance_type="diag", covars_prior=0.0, covars_weight=1, **common)
             model.means_, model.covars_ = case.emissions
             rows = case.rows
         else:
