@@ -28,7 +28,13 @@ def test_every_export_is_there_once(package):
 
 PACKAGES = sorted(path.parent.name for path in ROOT.glob("*/__init__.py*") if path.parent.name != "cli")
 MOST = 640  # names that the packages export together
-TWINS = [("estimators", "latent"), ("estimators", "statespace"), ("inference", "scale"), ("scale", "supervised"), ("scale", "tractable")]
+TWINS = [
+    ("estimators", "latent"),
+    ("estimators", "statespace"),
+    ("inference", "scale"),
+    ("scale", "supervised"),
+    ("scale", "tractable"),
+]
 
 
 def test_no_two_public_things_share_a_name():
