@@ -73,8 +73,8 @@ class Structural(Module):
             self.chain(np.asarray(values), len(series), _unit(series)), self.flat, series
         ).log_likelihood
 
-    def fit(self, y: Any, *, max_steps: int = 200, tol: float = 1e-7) -> "StructuralFit":
-        """Maximise the diffuse likelihood of one series, with gaps as NaN."""
+    def fit(self, y: Any, *, max_steps: int = 200, tol: float = 1e-7, start: Any = None) -> "StructuralFit":
+        """Maximise the diffuse likelihood of one series, with gaps as NaN, from the `theta` of another fit."""
         series = _series(y)
         search = _Search(self, series)
         least = int(search.flat.sum()) + 1
@@ -87,9 +87,11 @@ class Structural(Module):
             value, slope = search.value_and_score(theta)
             return -value / count, -slope / count
 
-        start = np.array([_START[kind] for _, kind in search.kinds])
+        usual = np.array([_START[kind] for _, kind in search.kinds])
+        first = usual if start is None else np.clip(np.asarray(start, float), _SMALL, _EDGE)
+        check(first.shape == usual.shape, "start", f"{len(usual)} numbers", f"shape {first.shape}")
         found = minimise_on_host(
-            down, start, max_steps=check_count("max_steps", max_steps), tol=tol, stop="value"
+            down, first, max_steps=check_count("max_steps", max_steps), tol=tol, stop="value"
         )
         theta = search.without_dead(np.asarray(found.state, float))
         values, names = search.natural(theta), tuple(name for name, _ in search.kinds)

@@ -1,0 +1,125 @@
+r"""Rolling origins: what each candidate said about readings that it had not seen, weights, and honest spread.
+
+Origins.     The last third of the series (at most `MOST` places); parameters come from before the first.
+Weights.     Stacking of the log-scores of all pairs of origin and step (`inference.evidence.stacking`).
+Spread.      With $u = \Phi^{-1}(F(y))$, the factor of step $h$ is the conformal quantile of $|u|$ over the Gaussian
+             one; steps borrow from each other, and few independent origins draw the factor to one.
+Honest.      The reported scores are of the later half of the origins, with weights and factors of the earlier half.
+References.  Yao, Vehtari, Simpson and Gelman (2018); Vovk, Gammerman and Shafer (2005).
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tractable.inference.evidence.stacking import stack
+from tractable.statespace.forecast.laws import Law, mase_scale
+
+__all__ = ["Evaluation", "evaluate", "origins_of", "spread_factors"]
+
+MOST = 48
+_LEAST = 8  # origins of each half of an honest report
+_PRIOR = 12.0  # origins that the factor one is worth
+_ROWS = 64  # rows of stacking come in multiples by two, models in eights: programs are shared
+_FAINT = 0.03  # weights below are dropped
+
+
+class Evaluation(NamedTuple):
+    """Held-out laws of all candidates, their weights, the factors of the spread, and the honest scores."""
+
+    names: tuple[str, ...]
+    law: Law  # (origins, steps, candidates)
+    actual: np.ndarray
+    weights: np.ndarray
+    factors: np.ndarray
+    log_scores: np.ndarray  # mean of each candidate
+    metrics: dict[str, Any]
+    num_origins: int
+
+
+def origins_of(z: np.ndarray, least: int, steps: int) -> np.ndarray:
+    """Places from which the held-out forecasts start; none where the series is too short."""
+    count = np.cumsum(~np.isnan(z))
+    first = max(int(np.searchsorted(count, least)) + 1, len(z) - max(len(z) // 3, min(steps + 5, len(z) // 2)))
+    at = np.arange(first, len(z))
+    return at if len(at) <= MOST else at[np.unique(np.linspace(0, len(at) - 1, MOST).round().astype(int))]
+
+
+def evaluate(fits: list[Any], z: np.ndarray, at: np.ndarray, steps: int, log: bool, season: int, level: float) -> Evaluation:
+    """Look ahead from every origin with every candidate; weigh, calibrate and score."""
+    steps = min(steps, len(z) - int(at[0]))
+    found = [fit.origins(z, at, steps) for fit in fits]
+    means, sds = (np.stack([pair[i] for pair in found], -1) for i in (0, 1))
+    degrees = np.array([np.inf if log else fit.df for fit in fits])
+    law = Law(means, sds, degrees, np.full(len(fits), 1 / len(fits)), log)
+    y = np.append(np.exp(z) if log else z, np.full(steps, np.nan))
+    actual = y[at[:, None] + np.arange(steps)]
+    logs = law.log_densities(actual)
+    weights = _stacked(logs, np.ones(len(at), bool))
+    factors = spread_factors(law._replace(weights=weights), actual, level)
+    scores = np.array([np.nanmean(logs[..., k]) for k in range(len(fits))])
+    metrics = _metrics(law, logs, actual, level, mase_scale(y[: at[0]], season))
+    return Evaluation(tuple(fit.name for fit in fits), law, actual, weights, factors, scores, metrics, len(at))
+
+
+def spread_factors(law: Law, actual: np.ndarray, level: float) -> np.ndarray:
+    """The factor of each step's spread that gives intervals their level on the held-out readings."""
+    from scipy.special import ndtri
+
+    target = ndtri(0.5 + level / 2)
+    sizes = np.abs(ndtri(np.clip(law.cdf(actual), 1e-12, 1 - 1e-12)))
+    ratios, counts = np.ones(sizes.shape[1]), np.zeros(sizes.shape[1])
+    for h in range(sizes.shape[1]):
+        seen = sizes[:, h][~np.isnan(sizes[:, h])]
+        counts[h] = len(seen) / (1 + h / 4)  # overlapping steps tell less
+        if len(seen):
+            rank = min(int(np.ceil((len(seen) + 1) * level)), len(seen)) - 1
+            ratios[h] = max(float(np.sort(seen)[rank]) / target, 0.2)
+    logs = np.log(ratios)
+    near = np.exp(-0.5 * (np.subtract.outer(np.arange(len(logs)), np.arange(len(logs))) / 2.0) ** 2) * counts
+    shared = near @ logs / np.maximum(near.sum(1), 1e-12)
+    return np.exp(shared * near.sum(1) / (near.sum(1) + _PRIOR * 3))
+
+
+def _stacked(logs: np.ndarray, use: np.ndarray) -> np.ndarray:
+    """Weights of the candidates; rows that say nothing about them fill up the shape."""
+    rows = logs[use].reshape(-1, logs.shape[-1])
+    rows = rows[np.isfinite(rows).all(1)]
+    if len(rows) < 2:
+        return np.full(logs.shape[-1], 1 / logs.shape[-1])
+    rows = rows[:: max(1, len(rows) // 512)]
+    size = _ROWS
+    while size < len(rows):
+        size *= 2
+    models = -(-rows.shape[1] // 8) * 8
+    table = np.full((size, models), -np.inf)
+    table[: len(rows), : rows.shape[1]] = rows - rows.max(1, keepdims=True)
+    table[len(rows) :, : rows.shape[1]] = 0.0
+    weights = np.asarray(stack(table, max_steps=2000, tol=1e-4).weights, float)[: rows.shape[1]]
+    weights = np.where(weights < _FAINT, 0.0, weights)
+    return weights / weights.sum()
+
+
+def _metrics(law: Law, logs: np.ndarray, actual: np.ndarray, level: float, scale: float) -> dict[str, Any]:
+    """Scores of the later origins with the weights and factors of the earlier ones (of all, where they are few)."""
+    count = len(actual)
+    honest = count >= 2 * _LEAST
+    early = np.arange(count) < (count // 2 if honest else count)
+    late = np.arange(count) >= (count // 2 if honest else 0)
+    weighted = law._replace(weights=_stacked(logs, early))
+    factors = spread_factors(_rows(weighted, early), actual[early], level)
+    judged, y = _rows(weighted, late).widened(factors), actual[late]
+    low, middle, high = (judged.quantile(q) for q in (0.5 - level / 2, 0.5, 0.5 + level / 2))
+    seen = ~np.isnan(y)
+    inside = np.where(seen, (y >= low) & (y <= high), np.nan)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        by_step = [float(np.nanmean(inside[:, h])) if seen[:, h].any() else float("nan") for h in range(y.shape[1])]
+        mase = float(np.nanmean(np.abs(y - middle))) / scale if scale > 0 else float("nan")
+    return {
+        "mase": mase, "crps": float(np.nanmean(judged.crps(y))), "log_score": float(np.nanmean(judged.log_density(y))),
+        "coverage": float(np.nanmean(inside)), "coverage_by_step": tuple(by_step), "held_out": honest,
+    }  # fmt: skip
+
+
+def _rows(law: Law, use: np.ndarray) -> Law:
+    return law._replace(mean=law.mean[use], sd=law.sd[use])

@@ -1,0 +1,254 @@
+r"""`forecast`: the next readings of a series, from candidates that were judged on readings they had not seen.
+
+Way.         Look (`seasons`), fit the candidates to the first part, judge them at rolling origins (`evaluation`), fit
+             those with weight to the whole series, and mix their laws with the measured factors of the spread.
+Law.         A mixture for each step; means, medians and intervals are its own. Readings that are never negative have
+             forecasts that are never negative: what the law puts below zero stands at zero.
+Paths.       Joint draws: a member by its weight, then its own path, spread by the factor of each step.
+Cost.        Fits of about seven small systems, on the host: nothing is compiled for a new length.
+References.  Hyndman and Athanasopoulos (2021); Yao, Vehtari, Simpson and Gelman (2018).
+"""
+
+from typing import Any
+
+import numpy as np
+
+from tractable.core.checks import check, check_count
+from tractable.core.module import HostResult, field
+from tractable.core.types import Values
+from tractable.core.verdict import Verdict
+from tractable.statespace.forecast.candidates import candidates
+from tractable.statespace.forecast.evaluation import Evaluation, evaluate, origins_of
+from tractable.statespace.forecast.events import Event, find_events
+from tractable.statespace.forecast.laws import Law
+from tractable.statespace.forecast.seasons import is_count, prefers_log, seasons_of
+from tractable.statespace.forecast.series import Series, as_series, with_rows
+
+__all__ = ["SeriesForecast", "forecast"]
+
+_LONGEST = 3000  # readings that are looked at: the last ones
+
+
+class SeriesForecast(HostResult):
+    """The forecast of one series: its law at each step, how it was chosen and how well that did before."""
+
+    winner: str = field(static=True)
+    seasons: tuple[int, ...] = field(static=True)
+    horizon: int = field(static=True)
+    level: float = field(static=True)
+    mean: Values = field(show=False)
+    median: Values = field(show=False)
+    lower: Values = field(show=False)
+    upper: Values = field(show=False)
+    series: Series = field(show=False)
+    law: Any = field(show=False)
+    factors: Values = field(show=False)
+    fits: Any = field(show=False)
+    evaluation: Any = field(show=False)
+    left_out: Any = field(show=False)
+    is_log: bool = field(static=True)
+    is_count: bool = field(static=True)
+    future: Any = field(show=False)
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """The weights of the models in the mixture, the largest first."""
+        pairs = zip((fit.name for fit in self.fits), self.law.weights)
+        return dict(sorted(((name, float(w)) for name, w in pairs), key=lambda pair: -pair[1]))
+
+    @property
+    def season(self) -> int | None:
+        """The shortest season, or None."""
+        return self.seasons[0] if self.seasons else None
+
+    @property
+    def times(self) -> np.ndarray:
+        """The times of the forecasts."""
+        return self.series.times(len(self.series), len(self.series) + self.horizon)
+
+    @property
+    def metrics(self) -> dict[str, Any]:
+        """Scores on held-out readings; NaN where the series was too short for any."""
+        if self.evaluation is None:
+            return {"mase": np.nan, "crps": np.nan, "log_score": np.nan, "coverage": np.nan, "held_out": False}
+        return self.evaluation.metrics
+
+    @property
+    def verdict(self) -> Verdict:
+        """What a reader must know before using the intervals."""
+        return _verdict(self)
+
+    def interval(self, level: float) -> tuple[np.ndarray, np.ndarray]:
+        """The central interval of each step at another level."""
+        check(0 < level < 1, "level", "between 0 and 1", level)
+        return self.quantile(0.5 - level / 2), self.quantile(0.5 + level / 2)
+
+    def quantile(self, level: float) -> np.ndarray:
+        """The quantile of each step."""
+        check(0 < level < 1, "level", "between 0 and 1", level)
+        return self._bounded(self.law.quantile(level))
+
+    def sample(self, count: int, seed: int = 0) -> np.ndarray:
+        """Joint paths of the next readings, `(count, horizon)`."""
+        rng = np.random.default_rng(seed)
+        z = _looked_at(self.series, self.is_log)
+        chosen = rng.multinomial(check_count("count", count), self.law.weights)
+        parts, middle = [], self.law.centre
+        for fit, own, df in zip(self.fits, chosen, self.law.df):
+            if own:
+                drawn = fit.paths(rng, z, self.horizon, int(own))
+                mean = fit.origins(z, np.array([len(z)]), self.horizon)[0]
+                heavy = 1.0 if np.isinf(df) else np.sqrt((df - 2) / rng.chisquare(df, (int(own), 1)))
+                parts.append(middle + self.factors * (mean - middle + heavy * (drawn - mean)))
+        paths = rng.permutation(np.concatenate(parts))
+        return self._bounded(np.exp(paths) if self.is_log else paths)
+
+    @property
+    def decomposition(self) -> Any:
+        """The components of the structural model with the largest weight, on its scale; None without one."""
+        fit = self._structural()
+        return None if fit is None else fit.decompose()
+
+    @property
+    def events(self) -> list[Event]:
+        """Outliers and level shifts; places count from the first time of the series."""
+        fit = self._structural()
+        shift = 0 if fit is None else len(self.series) - len(np.asarray(fit.series))
+        return [] if fit is None else [event._replace(place=event.place + shift) for event in find_events(fit)]
+
+    def _structural(self) -> Any:
+        held = [(w, i) for i, (fit, w) in enumerate(zip(self.fits, self.law.weights)) if hasattr(fit, "fit")]
+        return self.fits[max(held)[1]].fit if held else None
+
+    def _bounded(self, values: np.ndarray) -> np.ndarray:
+        return np.maximum(values, 0.0) if np.nanmin(self.series.values) >= 0 else values
+
+
+def forecast(
+    y: Any, horizon: int | None = None, *, times: Any = None, level: float = 0.9, seasons: Any = None,
+    log: bool | None = None, X: Any = None, future: Any = None,
+) -> SeriesForecast:  # fmt: skip
+    """The next `horizon` readings of a series: by default a season, or ten.
+
+    `seasons` and `log` are found unless given. Columns `X`, known at the readings' times, need their values
+    at the times of the forecast in `future`.
+
+    >>> walk = np.cumsum(np.random.default_rng(0).normal(size=60))
+    >>> forecast(walk, 3).mean.shape
+    (3,)
+    """
+    series = y if isinstance(y, Series) else as_series(y, times)
+    check(0 < level < 1, "level", "between 0 and 1", level)
+    _check_changes(np.asarray(series.values))
+    periods = seasons_of(series) if seasons is None else tuple(check_count("seasons", m, 2) for m in seasons)
+    steps = check_count("horizon", horizon if horizon is not None else max((10, *periods[:1])))
+    columns = _columns(series, X, future, steps)
+    logged = prefers_log(series.values, periods[0] if periods else 1) if log is None else log
+    if logged:
+        low = np.nanmin(series.values)
+        check(low > 0, "y", "positive for `log=True`", low)
+    z = _looked_at(series, logged)
+    columns = None if columns is None else columns[len(series) - len(z) :]
+    kept, judged, left_out = _judged(z, candidates(periods, columns), steps, logged, (periods or (1,))[0], level)
+    fits, weights = _whole(z, kept, judged, left_out)
+    law, factors = _law(fits, weights, z, steps, logged, judged)
+    made = [law.expectation(), *(law.quantile(q) for q in (0.5, 0.5 - level / 2, 0.5 + level / 2))]
+    if np.nanmin(series.values) >= 0:
+        made = [np.maximum(values, 0.0) for values in made]
+    winner = fits[int(np.argmax(weights))].name
+    return SeriesForecast(winner, periods, steps, float(level), *made, series, law, factors, fits, judged, left_out,
+                          bool(logged), is_count(series.values), future)  # fmt: skip
+
+
+def _looked_at(series: Series, log: bool) -> np.ndarray:
+    z = np.asarray(series.values)[-_LONGEST:]
+    return np.log(z) if log else z
+
+
+def _check_changes(values: np.ndarray) -> None:
+    seen = values[~np.isnan(values)]
+    check(np.ptp(seen) > 0, "y", "a series that changes", f"the constant {seen[0]:g}")
+
+
+def _columns(series: Series, X: Any, future: Any, steps: int) -> np.ndarray | None:
+    check((X is None) == (future is None), "future", "given with `X`, and only then", "one of the two")
+    if X is None:
+        return None
+    known, later = with_rows(series, X), np.asarray(future, float)
+    later = later[:, None] if later.ndim == 1 else later
+    check(later.shape == (steps, known.shape[1]), "future", f"of shape ({steps}, {known.shape[1]})", later.shape)
+    return np.concatenate([known, later])
+
+
+def _judged(z: np.ndarray, members: list[Any], steps: int, log: bool, season: int, level: float) -> Any:
+    """The members that could be fitted to the first part, and how they did after it."""
+    least = max(2 * season + 3, 6)
+    at = origins_of(z, least, steps)
+    count = int((~np.isnan(z[: at[0]])).sum()) if len(at) else 0
+    left_out: dict[str, str] = {}
+    if len(at) < 3 or count < 5:
+        return [(members[0], None)], None, left_out
+    kept, fits, near = [], [], None
+    for member in members:
+        fit = _fitted(member, z[: at[0]], left_out, near)
+        if fit is not None:
+            kept.append((member, fit))
+            fits.append(fit)
+            near = fit if hasattr(fit, "fit") else None
+    return kept, evaluate(fits, z, at, steps, log, season, level), left_out
+
+
+def _fitted(member: Any, z: np.ndarray, left_out: dict[str, str], near: Any = None) -> Any:
+    count = int((~np.isnan(z)).sum())
+    if count < member.least:
+        left_out[member.name] = f"{count} readings, {member.least} are needed"
+        return None
+    try:
+        fit = member.fit(z, near)
+        sds = fit.origins(z, np.array([len(z)]), 1)[1]
+    except (ValueError, np.linalg.LinAlgError) as error:
+        left_out[member.name] = str(error)
+        return None
+    if not (np.isfinite(sds).all() and sds.min() > 1e-9 * np.nanstd(z)):
+        left_out[member.name] = "it leaves no uncertainty"
+        return None
+    return fit
+
+
+def _whole(z: np.ndarray, kept: list[Any], judged: Evaluation | None, left_out: dict[str, str]) -> Any:
+    """The members with weight, fitted to the whole series; where none is left, the first that can be."""
+    weights = judged.weights if judged is not None else np.full(len(kept), 1 / len(kept))
+    pairs = [(_fitted(m, z, left_out, near), w) for (m, near), w in zip(kept, weights) if w > 0]
+    pairs = [(fit, w) for fit, w in pairs if fit is not None]
+    check(len(pairs) > 0, "y", "a series with uncertainty about its next reading", "none that a model can express")
+    shares = np.array([w for _, w in pairs])
+    return [fit for fit, _ in pairs], shares / shares.sum()
+
+
+def _law(fits: list[Any], weights: np.ndarray, z: np.ndarray, steps: int, log: bool, judged: Any) -> Any:
+    found = [fit.origins(z, np.array([len(z)]), steps) for fit in fits]
+    means, sds = (np.stack([pair[i][0] for pair in found], -1) for i in (0, 1))
+    degrees = np.array([np.inf if log else fit.df for fit in fits])
+    factors = np.ones(steps)
+    if judged is not None:
+        measured = judged.factors[:steps]
+        factors = np.append(measured, np.full(steps - len(measured), measured[-1]))
+    return Law(means, sds, degrees, weights, log).widened(factors), factors
+
+
+def _verdict(found: SeriesForecast) -> Verdict:
+    judged, metrics = found.evaluation, found.metrics
+    if judged is None:
+        return Verdict(False, "Too few readings to judge any model: the last reading, with the spread of past steps.")
+    coverage, mase = metrics["coverage"], metrics["mase"]
+    said = f"{found.winner} leads; held-out {found.level:.0%} intervals held {coverage:.0%} from {judged.num_origins} origins"
+    said += f", errors {mase:.2f} of a naive step" if np.isfinite(mase) else ""
+    # overlapping steps: about as many independent looks as origins
+    slack = 3 * np.sqrt(found.level * (1 - found.level) / max(judged.num_origins / 2, 1))
+    ok = bool(metrics["held_out"] and abs(coverage - found.level) <= slack)
+    if not metrics["held_out"]:
+        said += "; too few origins for scores apart from the fit"
+    elif not ok:
+        said += "; the intervals did not hold their level: use them with care"
+    said += ". The readings count things: intervals are of a continuous law" if found.is_count else ""
+    return Verdict(ok, said + ".", {"coverage": coverage, "mase": mase, "origins": judged.num_origins})

@@ -1,0 +1,96 @@
+r"""What a series looks like before any model: its seasons, whether it lives on a log scale, whether it counts.
+
+Season.      Of candidate periods (by the calendar; without one, the peaks of the autocorrelation) those at which the
+             autocorrelation $r_m$ of the changes is above Bartlett's bound $z\sqrt{(1 + 2\sum_{j<m} r_j^2)/n}$, with
+             $z$ raised for the number of periods tried (Bonferroni).
+Log scale.   Changes of $\log y$ and of $y$ as Gaussian, compared by likelihood with the Jacobian: $-\frac n2\log
+             s^2_{\log} - \sum_t\log y_t$ against $-\frac n2\log s^2$.
+Cost.        $O(T\log T)$.
+References.  Bartlett (1946); Box and Cox (1964).
+"""
+
+from typing import Any
+
+import numpy as np
+
+from tractable.statespace.forecast.series import Series
+
+__all__ = ["autocorrelation", "is_count", "prefers_log", "season_candidates", "seasons_of"]
+
+_CALENDAR = {
+    "quarter": (4,), "month": (12,), "week": (52,), "business day": (5,), "day": (7,), "hour": (24, 168),
+    "minute": (60,), "second": (60,),
+}  # fmt: skip
+_LONGEST = 400
+
+
+def autocorrelation(changes: np.ndarray) -> np.ndarray:
+    """The autocorrelations at lags 0, 1, ..., of a series with gaps (pairs that were both seen)."""
+    seen = ~np.isnan(changes)
+    centred = np.where(seen, changes - changes[seen].mean(), 0.0)
+    size = 2 * len(changes)
+    power, pairs = (np.fft.irfft(np.abs(np.fft.rfft(x, size)) ** 2, size)[: len(changes)] for x in (centred, seen))
+    pairs = np.round(pairs)
+    mean = np.where(pairs > 0, power / np.maximum(pairs, 1), 0.0)
+    # shrunk as a series without gaps is: n r_j = sum of products
+    return mean / mean[0] * pairs / pairs[0] if mean[0] > 0 else np.zeros(len(changes))
+
+
+def season_candidates(series: Series) -> tuple[int, ...]:
+    """The periods that the calendar suggests and the length allows: two whole periods and three readings more."""
+    found = _CALENDAR.get(series.unit, ()) if series.step == 1 else ()
+    return tuple(period for period in found if len(series) >= 2 * period + 3)
+
+
+def seasons_of(series: Series) -> tuple[int, ...]:
+    """The periods that are there, the shortest first; at most two."""
+    values = np.asarray(series.values)
+    changes = np.diff(values)
+    seen = changes[~np.isnan(changes)]
+    if len(seen) < 8 or np.ptp(seen) == 0:
+        return ()
+    r = autocorrelation(changes)
+    bound = np.sqrt((1 + 2 * np.concatenate([[0.0], np.cumsum(r[1:] ** 2)])) / len(seen))
+    if series.unit in _CALENDAR and series.step == 1:
+        periods, z = season_candidates(series), 1.645
+    else:
+        periods = _peaks(r, min(len(values) // 3, _LONGEST))
+        z = _bonferroni(max(min(len(values) // 3, _LONGEST) - 1, 1))
+    found = [m for m in periods if m < len(r) and r[m] > z * bound[m - 1]]
+    if series.unit in _CALENDAR:
+        return tuple(found[:2])
+    return (min(found, key=lambda m: -r[m]),) if found else ()
+
+
+def prefers_log(values: Any, season: int = 1) -> bool:
+    """Whether a positive series changes by factors rather than by amounts."""
+    y = np.asarray(values, float)
+    y = y[~np.isnan(y)]
+    if len(y) < 8 or (y <= 0).any() or y.max() < 1.5 * y.min():
+        return False
+
+    def spread(x: np.ndarray) -> float:
+        steps = np.diff(x[season:] - x[:-season]) if season > 1 and len(x) > 2 * season + 4 else np.diff(x)
+        return float(np.log(np.maximum(np.mean((steps - steps.mean()) ** 2), 1e-300)))
+
+    logged = -0.5 * len(y) * spread(np.log(y)) - np.log(y).sum()
+    return bool(logged > -0.5 * len(y) * spread(y) + 2.0)
+
+
+def is_count(values: Any) -> bool:
+    """Whether all readings are whole numbers from zero on, few enough that they are not a measure."""
+    y = np.asarray(values, float)
+    y = y[~np.isnan(y)]
+    return bool((y >= 0).all() and (y == np.floor(y)).all() and y.max() < 1000)
+
+
+def _peaks(r: np.ndarray, longest: int) -> tuple[int, ...]:
+    """Lags that are above both neighbours, and not multiples of an equally high one."""
+    lags = [m for m in range(2, longest + 1) if m + 1 < len(r) and r[m] > 0.1 and r[m] >= max(r[m - 1], r[m + 1])]
+    return tuple(m for m in lags if not any(m % j == 0 and r[j] > 0.8 * r[m] for j in lags if j < m))
+
+
+def _bonferroni(tried: int) -> float:
+    from scipy.special import ndtri
+
+    return float(ndtri(1 - 0.01 / tried))
