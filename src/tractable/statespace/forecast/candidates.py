@@ -44,7 +44,7 @@ class StructuralMember(NamedTuple):
     def fit(self, z: np.ndarray, near: Any = None) -> "StructuralMemberFit":
         """Parameters by the diffuse likelihood, and the weight of the tails; the search starts at those of `near`."""
         start = None if near is None else _start(self.model, near.fit)
-        found = StructuralMemberFit(self.name, self.model.fit(z, max_steps=_STEPS, tol=1e-5, start=start))
+        found = StructuralMemberFit(self.name, self.model.fit(z, max_steps=_STEPS, tol=1e-4, start=start))
         return found._replace(df=found.degrees(z))
 
 
@@ -121,7 +121,9 @@ def candidates(seasons: tuple[int, ...], columns: Any = None) -> list[Any]:
     shapes = [("level", (Level(),), True), ("damped trend", (Trend(damped=True),), True)]
     if waves:  # in case the season is none
         made += [StructuralMember(name, Structural((*parts, *extra), noise)) for name, parts, noise in shapes[:1]]
-    shapes = [shapes[0], ("trend", (Trend(),), True), shapes[1], ("level + AR(2)", (Level(), ARIMA(2, 0, 0)), False)]
+    order = 1 if waves else 2  # with seasons, searches are dear
+    echo = (f"level + AR({order})", (Level(), ARIMA(order, 0, 0)), False)
+    shapes = [shapes[0], ("trend", (Trend(),), True), shapes[1], echo]
     made += [StructuralMember(name + label, Structural((*parts, *waves, *extra), noise)) for name, parts, noise in shapes]
     return made
 

@@ -26,6 +26,7 @@ from tractable.statespace.forecast.series import Series, as_series, with_rows
 
 __all__ = ["SeriesForecast", "forecast"]
 
+_SHORT = 60  # readings: up to here every member is fitted again
 _LONGEST = 3000  # readings that are looked at: the last ones
 
 
@@ -216,13 +217,27 @@ def _fitted(member: Any, z: np.ndarray, left_out: dict[str, str], near: Any = No
 
 
 def _whole(z: np.ndarray, kept: list[Any], judged: Evaluation | None, left_out: dict[str, str]) -> Any:
-    """The members with weight, fitted to the whole series; where none is left, the first that can be."""
+    """The members with weight; the leading ones are fitted to the whole series, and so are all of short ones."""
     weights = judged.weights if judged is not None else np.full(len(kept), 1 / len(kept))
-    pairs = [(_fitted(m, z, left_out, near), w) for (m, near), w in zip(kept, weights) if w > 0]
-    pairs = [(fit, w) for fit, w in pairs if fit is not None]
+    pairs = []
+    for (member, fit), weight in zip(kept, weights):
+        if weight > 0:
+            again = weight == weights.max() or fit is None or len(z) <= _SHORT or not hasattr(fit, "fit")
+            renewed = _fitted(member, z, left_out, fit) if again else None
+            pairs.append((renewed if renewed is not None else _told(fit, z), weight))
+    pairs = [(fit, weight) for fit, weight in pairs if fit is not None]
     check(len(pairs) > 0, "y", "a series with uncertainty about its next reading", "none that a model can express")
-    shares = np.array([w for _, w in pairs])
+    shares = np.array([weight for _, weight in pairs])
     return [fit for fit, _ in pairs], shares / shares.sum()
+
+
+def _told(fit: Any, z: np.ndarray) -> Any:
+    """The fit to the first part, with the whole series to look at."""
+    if not hasattr(fit, "fit"):
+        return fit
+    own = fit.fit
+    told = type(own)(own.model, z[:, None], own.values, own.theta, own.unit, own.log_likelihood, own.names, own.status)
+    return fit._replace(fit=told)
 
 
 def _law(fits: list[Any], weights: np.ndarray, z: np.ndarray, steps: int, log: bool, judged: Any) -> Any:
