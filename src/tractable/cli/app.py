@@ -139,6 +139,32 @@ def cluster(
     run_cluster(found)
 
 
+@app.command()
+def forecast(
+    file: Annotated[Path, typer.Argument(help="A table: CSV, TSV or Parquet.", show_default=False)],
+    time: Annotated[str, typer.Option("--time", "-t", help="The column of times: dates or numbers.")],
+    target: Annotated[str, typer.Option("--target", "-y", help="The column of readings.")],
+    series: Annotated[str | None, typer.Option(help="The column that names the series, where several.")] = None,
+    horizon: Annotated[int | None, typer.Option(min=1, help="Steps; by default a season, or ten.")] = None,
+    level: Annotated[float, typer.Option(min=0.01, max=0.999, help="Probability inside each interval.")] = 0.9,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Where the forecasts go, in CSV.")] = None,
+    paths: Annotated[int, typer.Option(min=0, help="Joint sample paths, as columns of `--out`.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="The random seed of the paths.")] = 0,
+    report: Annotated[Path | None, typer.Option(help="Where a report with pictures goes, in HTML.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+) -> None:
+    """Forecast the series of a table: models judged on readings they had not seen, with honest intervals."""
+    existing("forecast", "file", file)
+    for name, path in (("out", out), ("report", report)):
+        if path is not None:
+            writable("forecast", name, path)
+    if paths and out is None:
+        stop("forecast", "`--paths` must come with `--out`, where the paths go; got no file.", 2)
+    from tractable.cli.forecast import Request, run_forecast
+
+    run_forecast(Request(file, time, target, series, horizon, level, out, paths, seed, report, as_json))
+
+
 def main() -> None:
     """Entry point of the console script."""
     app()

@@ -17,9 +17,9 @@ from tractable.cli.cluster_analysis import Analysis
 from tractable.distributions.soft_gaps import impute
 from tractable.plots.clusters import plot_members, plot_number_of_clusters, plot_profiles
 
-__all__ = ["write_report"]
+__all__ = ["STYLE", "html_table", "write_report"]
 
-_STYLE = """
+STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 60em; margin: 2em auto; padding: 0 1em; color: #222; }
 table { border-collapse: collapse; margin: 1em 0; }
 td, th { padding: .25em .8em; border-bottom: 1px solid #ddd; text-align: right; }
@@ -41,7 +41,7 @@ def write_report(path: Path, source: str, found: Analysis) -> None:
         *(_cluster(found, k) for k in range(len(found.clusters))),
         _pictures(found),
     ]
-    head = f"<meta charset='utf-8'><title>Clusters of {html.escape(source)}</title><style>{_STYLE}</style>"
+    head = f"<meta charset='utf-8'><title>Clusters of {html.escape(source)}</title><style>{STYLE}</style>"
     body = "\n".join(part for part in parts if part)
     path.write_text(
         f"<!doctype html><html lang='en'><head>{head}</head><body>{body}</body></html>\n", "utf-8"
@@ -70,7 +70,7 @@ def _numbers(found: Analysis) -> str:
     errors = [each.standard_error for each in found.candidates]
     picture = _picture(lambda ax: plot_number_of_clusters(numbers, heights, errors, ax=ax), (6, 3.4))
     head = ("clusters", "shape", "log-evidence", "behind the best", "probability")
-    return f"<h2>How many?</h2>{_table(head, rows)}{picture}"
+    return f"<h2>How many?</h2>{html_table(head, rows)}{picture}"
 
 
 def _cluster(found: Analysis, k: int) -> str:
@@ -82,7 +82,7 @@ def _cluster(found: Analysis, k: int) -> str:
     ]
     facts = f"{each.share:.1%} of the rows ({each.num_rows}), with certainty {each.certainty:.2f}"
     sentence = html.escape(each.sentence())
-    return f"<h3>Cluster {k + 1}: {sentence}</h3><p>{facts}.</p>{_table(('column', 'how', 'bits'), rows)}"
+    return f"<h3>Cluster {k + 1}: {sentence}</h3><p>{facts}.</p>{html_table(('column', 'how', 'bits'), rows)}"
 
 
 def _pictures(found: Analysis) -> str:
@@ -104,7 +104,8 @@ def _pictures(found: Analysis) -> str:
     )
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+def html_table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """A table of HTML; cells are written as they are."""
     top = "".join(f"<th>{name}</th>" for name in head)
     body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
     return f"<table><tr>{top}</tr>{body}</table>"

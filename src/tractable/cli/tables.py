@@ -17,7 +17,7 @@ import pandas as pd
 
 from tractable._hints import nearest
 
-__all__ = ["MOST_STATES", "Columns", "WrongTable", "read_columns"]
+__all__ = ["MOST_STATES", "Columns", "WrongTable", "read_columns", "read_frame"]
 
 MOST_STATES = 30
 _ENCODING = "utf-8-sig"  # spreadsheets put a mark before the first column
@@ -44,7 +44,7 @@ class Columns(NamedTuple):
 
 def read_columns(path: Path, wanted: Sequence[str] = (), ignored: Sequence[str] = ()) -> Columns:
     """The columns of a CSV, TSV or Parquet file: those `wanted`, or all but those `ignored`."""
-    frame: Any = _frame(path)
+    frame: Any = read_frame(path)
     for name in (*wanted, *ignored):
         if name not in frame.columns:
             said = nearest(name, list(frame.columns))
@@ -75,7 +75,8 @@ def read_columns(path: Path, wanted: Sequence[str] = (), ignored: Sequence[str] 
     )  # fmt: skip
 
 
-def _frame(path: Path) -> pd.DataFrame:
+def read_frame(path: Path) -> pd.DataFrame:
+    """The table of a CSV, TSV or Parquet file, as it is."""
     try:
         if path.suffix in (".parquet", ".pq"):
             frame = pd.read_parquet(path)

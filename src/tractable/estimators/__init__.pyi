@@ -20,6 +20,7 @@ from tractable.estimators.gaussian_process import GaussianProcessRegressor as Ga
 from tractable.estimators.gaussian_process_classifier import (
     GaussianProcessClassifier as GaussianProcessClassifier,
 )
+from tractable.estimators.forecaster import Forecaster as Forecaster
 from tractable.estimators.hidden_markov import CategoricalHMM as CategoricalHMM
 from tractable.estimators.hidden_markov import GaussianHMM as GaussianHMM
 from tractable.estimators.hierarchical import AgglomerativeClustering as AgglomerativeClustering

@@ -165,6 +165,14 @@ KINDS: dict[str, dict[str, str]] = {
     "statespace.kalman.structural:Decomposition": {"decomposition": "state_space:plot_decomposition"},
     "statespace.linear_systems.system:Response": {"response": "state_space:plot_response"},
     "statespace.pagerank:PageRank": {"scores": "markov_chain:plot_scores"},
+    "statespace.forecast.forecast:SeriesForecast": {
+        "fan": "forecast:plot_fan",
+        "decomposition": "forecast:plot_decomposition",
+    },
+    "estimators.forecaster:Forecaster": {
+        "fan": "forecast:plot_fan",
+        "decomposition": "forecast:plot_decomposition",
+    },
     "estimators.gaussian_process:GaussianProcessRegressor": {
         "process": "gaussian_process:ProcessDisplay.from_model"
     },
