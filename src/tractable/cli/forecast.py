@@ -20,7 +20,7 @@ from rich.table import Table
 from tractable._hints import nearest
 from tractable.cli.paths import stop
 from tractable.cli.tables import WrongTable, read_frame
-from tractable.statespace.forecast.forecast import SeriesForecast, forecast
+from tractable.statespace.forecast.forecast import SeriesForecast, forecast_series
 
 __all__ = ["Request", "as_json", "read_series", "run_forecast"]
 
@@ -109,7 +109,7 @@ def _each(table: dict[str, Any], request: Request) -> tuple[dict[str, SeriesFore
     found, refused = {}, {}
     for name, (times, readings) in table.items():
         try:
-            found[name] = forecast(readings, request.horizon, times=times, level=request.level)
+            found[name] = forecast_series(readings, request.horizon, times=times, level=request.level)
         except ValueError as error:  # a series that no model can be fitted to, said by the model
             refused[name] = str(error)
     return found, refused

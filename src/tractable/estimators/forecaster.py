@@ -8,7 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tractable.core.checks import check, check_count
 from tractable.core.verdict import Verdict
-from tractable.statespace.forecast.forecast import SeriesForecast, forecast
+from tractable.statespace.forecast.forecast import SeriesForecast, forecast_series
 from tractable.statespace.forecast.series import Series, as_series
 
 __all__ = ["Forecaster"]
@@ -81,7 +81,7 @@ class Forecaster(BaseEstimator):
         return held
 
     def _made(self, steps: int | None, future: Any) -> SeriesForecast:
-        found = forecast(
+        found = forecast_series(
             self.series_, steps, level=self.level, seasons=self.seasons, log=self.log, X=self._X, future=future
         )
         self.forecast_, self._future, self.verdict_ = found, future, found.verdict

@@ -1,6 +1,6 @@
 """Layer 6: models of sequences: Markov chains, hidden Markov models, Kalman filters, linear systems."""
 
-from tractable.statespace.forecast.forecast import forecast as forecast
+from tractable.statespace.forecast.forecast import forecast_series as forecast_series
 from tractable.statespace.hmm.gaussian_emissions import Gaussians as Gaussians
 from tractable.statespace.hmm.model import HiddenMarkov as HiddenMarkov
 from tractable.statespace.kalman.likelihood import fit_likelihood as fit_likelihood

@@ -1,4 +1,4 @@
-r"""`forecast`: the next readings of a series, from candidates that were judged on readings they had not seen.
+r"""`forecast_series`: the next readings of a series, from candidates that were judged on readings they had not seen.
 
 Way.         Look (`seasons`), fit the candidates to the first part, judge them at rolling origins (`evaluation`), fit
              those with weight to the whole series, and mix their laws with the measured factors of the spread.
@@ -24,7 +24,7 @@ from tractable.statespace.forecast.laws import Law
 from tractable.statespace.forecast.seasons import is_count, prefers_log, seasons_of
 from tractable.statespace.forecast.series import Series, as_series, with_rows
 
-__all__ = ["SeriesForecast", "forecast"]
+__all__ = ["SeriesForecast", "forecast_series"]
 
 _SHORT = 60  # readings: up to here every member is fitted again
 _LONGEST = 3000  # readings that are looked at: the last ones
@@ -125,7 +125,7 @@ class SeriesForecast(HostResult):
         return np.maximum(values, 0.0) if np.nanmin(self.series.values) >= 0 else values
 
 
-def forecast(
+def forecast_series(
     y: Any, horizon: int | None = None, *, times: Any = None, level: float = 0.9, seasons: Any = None,
     log: bool | None = None, X: Any = None, future: Any = None,
 ) -> SeriesForecast:  # fmt: skip
@@ -135,7 +135,7 @@ def forecast(
     at the times of the forecast in `future`.
 
     >>> walk = np.cumsum(np.random.default_rng(0).normal(size=60))
-    >>> forecast(walk, 3).mean.shape
+    >>> forecast_series(walk, 3).mean.shape
     (3,)
     """
     series = y if isinstance(y, Series) else as_series(y, times)

@@ -1,8 +1,8 @@
 r"""What a series looks like before any model: its seasons, whether it lives on a log scale, whether it counts.
 
-Season.      Of candidate periods (by the calendar; without one, the peaks of the autocorrelation) those at which the
-             autocorrelation $r_m$ of the changes is above Bartlett's bound $z\sqrt{(1 + 2\sum_{j<m} r_j^2)/n}$, with
-             $z$ raised for the number of periods tried (Bonferroni).
+Season.      By the calendar: the autocorrelation $r_m$ of the changes above Bartlett's bound $z\sqrt{(1 + 2\sum_{j<m}
+             r_j^2)/n}$. Without one: of the peaks of the autocorrelation that with the best BIC, where a mean for each
+             of its phases beats an autoregression of the changes alone, all lags tried being paid for.
 Log scale.   Changes of $\log y$ and of $y$ as Gaussian, compared by likelihood with the Jacobian: $-\frac n2\log
              s^2_{\log} - \sum_t\log y_t$ against $-\frac n2\log s^2$.
 Cost.        $O(T\log T)$.
@@ -22,6 +22,8 @@ _CALENDAR = {
     "minute": (60,), "second": (60,),
 }  # fmt: skip
 _LONGEST = 400
+_Z = 1.645  # one-sided, 5 %
+_PAST = 3  # lags of changes: enough for noise that was differenced
 
 
 def autocorrelation(changes: np.ndarray) -> np.ndarray:
@@ -50,16 +52,32 @@ def seasons_of(series: Series) -> tuple[int, ...]:
     if len(seen) < 8 or np.ptp(seen) == 0:
         return ()
     r = autocorrelation(changes)
+    if series.unit not in _CALENDAR or series.step != 1:
+        return _by_phases(changes, _peaks(r, min(len(values) // 3, _LONGEST)))
     bound = np.sqrt((1 + 2 * np.concatenate([[0.0], np.cumsum(r[1:] ** 2)])) / len(seen))
-    if series.unit in _CALENDAR and series.step == 1:
-        periods, z = season_candidates(series), 1.645
-    else:
-        periods = _peaks(r, min(len(values) // 3, _LONGEST))
-        z = _bonferroni(max(min(len(values) // 3, _LONGEST) - 1, 1))
-    found = [m for m in periods if m < len(r) and r[m] > z * bound[m - 1]]
-    if series.unit in _CALENDAR:
-        return tuple(found[:2])
-    return (min(found, key=lambda m: -r[m]),) if found else ()
+    return tuple(m for m in season_candidates(series) if m < len(r) and r[m] > _Z * bound[m - 1])[:2]
+
+
+def _by_phases(changes: np.ndarray, periods: tuple[int, ...]) -> tuple[int, ...]:
+    """The period whose phases explain the changes best beyond their own past, or none."""
+    past = np.column_stack([np.roll(changes, j) for j in range(1, _PAST + 1)])[_PAST:]
+    now, at = changes[_PAST:], np.arange(_PAST, len(changes))
+    use = ~np.isnan(past).any(1) & ~np.isnan(now)
+    past, now, at = past[use], now[use], at[use]
+
+    def criterion(columns: np.ndarray) -> float:
+        table = np.column_stack([past, columns])
+        rest = now - table @ np.linalg.lstsq(table, now, rcond=None)[0]
+        size = max(float(rest @ rest), 1e-12 * float(now @ now))
+        return len(now) * np.log(size / len(now)) + table.shape[1] * np.log(len(now))
+
+    best, found = criterion(np.ones((len(now), 1))) - 2 * np.log(len(changes)), ()
+    for m in periods:
+        if len(now) > 2 * m + _PAST:
+            value = criterion((at[:, None] % m == np.arange(m)).astype(float))
+            if value < best:
+                best, found = value, (m,)
+    return found
 
 
 def prefers_log(values: Any, season: int = 1) -> bool:
@@ -89,8 +107,3 @@ def _peaks(r: np.ndarray, longest: int) -> tuple[int, ...]:
     lags = [m for m in range(2, longest + 1) if m + 1 < len(r) and r[m] > 0.1 and r[m] >= max(r[m - 1], r[m + 1])]
     return tuple(m for m in lags if not any(m % j == 0 and r[j] > 0.8 * r[m] for j in lags if j < m))
 
-
-def _bonferroni(tried: int) -> float:
-    from scipy.special import ndtri
-
-    return float(ndtri(1 - 0.01 / tried))
