@@ -157,7 +157,7 @@ def test_the_better_model_gets_the_weight_and_the_spread_its_level():
     worse = Naive(2).fit(z)
     found = evaluate([narrow, worse], z, np.arange(100, 200, 2), 3, False, 1, 0.9)
     law = found.law._replace(weights=np.array([1.0, 0.0]))
-    factors = spread_factors(law, found.actual, 0.9)
+    factors = spread_factors(law, found.actual, 0.9, 200)
     assert np.all(factors > 1.3)  # four tenths of the truth, drawn to one
     assert found.log_scores[0] != found.log_scores[1]
     assert np.isclose(found.weights.sum(), 1)

@@ -1,0 +1,96 @@
+"""`tractable forecast`: forecasts that come back as they were made, several series, report, faults."""
+
+import csv
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from tractable.cli.app import app
+from tractable.cli.forecast import read_series
+from tractable.statespace import forecast_series
+
+RUNNER = CliRunner()
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    """Two series of quarters in long format, out of order, and one that never changes."""
+    rng = np.random.default_rng(3)
+    dates = pd.date_range("2010-01-01", periods=40, freq="QS").strftime("%Y-%m-%d")
+    parts = [
+        pd.DataFrame({"when": dates, "shop": shop, "sold": 50 + np.cumsum(rng.normal(size=40))}) for shop in "ab"
+    ]
+    parts.append(pd.DataFrame({"when": dates, "shop": "flat", "sold": 7.0}))
+    path = tmp_path_factory.mktemp("series") / "sold.csv"
+    pd.concat(parts).sample(frac=1, random_state=0).to_csv(path, index=False)
+    return path
+
+
+@pytest.fixture(scope="module")
+def answer(table):
+    out, report = table.with_suffix(".out.csv"), table.with_suffix(".html")
+    arguments = ["forecast", str(table), "--time", "when", "--target", "sold", "--series", "shop", "--horizon", "3"]
+    result = RUNNER.invoke(app, [*arguments, "--json", "--out", str(out), "--paths", "2", "--report", str(report)])
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout), out, report
+
+
+def test_forecasts_come_back_as_they_were_made(table, answer):
+    found, out, _ = answer
+    assert set(found) >= {"winner", "season", "metrics", "forecast"}
+    assert set(found["metrics"]) == {"mase", "crps", "coverage"}
+    with out.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert list(rows[0]) == ["series", "time", "mean", "median", "lower", "upper", "path_1", "path_2"]
+    assert [row["time"] for row in rows[:3]] == ["2020-01-01", "2020-04-01", "2020-07-01"]
+    times, readings = read_series(table, "when", "sold", "shop")["a"]
+    want = forecast_series(readings, 3, times=times)
+    own = [row for row in rows if row["series"] == "a"]
+    for name in ("mean", "median", "lower", "upper"):
+        assert np.allclose([float(row[name]) for row in own], getattr(want, name), rtol=1e-8)
+    assert len(found["forecast"]) == len(rows) == 6
+
+
+def test_a_series_that_cannot_be_forecast_is_named(answer):
+    found, _, report = answer
+    assert "the constant 7" in found["left_out"]["flat"]
+    page = report.read_text("utf-8")
+    assert page.count("<img") >= 2
+    assert "flat" in page
+
+
+def test_tables_on_the_screen(table, tmp_path):
+    alone = tmp_path / "alone.csv"
+    frame = pd.read_csv(table)
+    frame[frame["shop"] == "a"].to_csv(alone, index=False)
+    result = RUNNER.invoke(app, ["forecast", str(alone), "--time", "when", "--target", "sold", "--horizon", "2"])
+    assert result.exit_code == 0, result.output
+    for word in ("one per quarter", "log-score", "2020-04-01", "origins"):
+        assert word in result.stdout
+
+
+@pytest.mark.cheap
+@pytest.mark.parametrize(
+    ("text", "options", "code", "said"),
+    [
+        ("t,y\n1,1\n", ["--time", "tt"], 2, "there must be a column 'tt'"),
+        ("t,y\n1,1\n2,x\n", [], 2, "'y' must hold finite numbers; got 'x' in row 2"),
+        ("t,y\n1,1\n,2\n", [], 2, "a time in every row; got none in row 2"),
+        ("t,y\n2020-01-01,1\nsoon,2\n", [], 2, "dates or numbers; got 'soon' in row 2"),
+        ("t,y\n1,1\n1,2\n2,3\n3,4\n", [], 1, "different in every row"),
+        ("t,y\n1,1\n2,2\n", [], 1, "at least 4 readings"),
+        ("t,y\n1,1\n2,2\n", ["--paths", "3"], 2, "must come with `--out`"),
+        ("t,y\n1,1\n2,2\n", ["--out", "no/where.csv"], 2, "in a folder that is there"),
+    ],
+)
+def test_faults_are_one_line(tmp_path, text, options, code, said):
+    path = tmp_path / "table.csv"
+    path.write_text(text)
+    given = {"--time": "t", "--target": "y"} | dict(zip(options[::2], options[1::2]))
+    result = RUNNER.invoke(app, ["forecast", str(path), *(word for pair in given.items() for word in pair)])
+    assert result.exit_code == code, result.output
+    assert said in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
