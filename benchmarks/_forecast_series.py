@@ -25,7 +25,13 @@ def draw(family: str, seed: int, size: int = 120, horizon: int = 12) -> tuple[np
             y[i] = 0.7 * y[i - 1] + steps[i]
         y += 5
     elif family == "season":
-        y = 20 + np.cumsum(0.05 + 0.2 * steps) + 3 * np.sin(2 * np.pi * t / 12) + np.cos(4 * np.pi * t / 12) + 0.7 * noise
+        y = (
+            20
+            + np.cumsum(0.05 + 0.2 * steps)
+            + 3 * np.sin(2 * np.pi * t / 12)
+            + np.cos(4 * np.pi * t / 12)
+            + 0.7 * noise
+        )
     else:
         y = np.exp(4 + 0.012 * t + 0.2 * np.sin(2 * np.pi * t / 12) + np.cumsum(0.02 * steps) + 0.04 * noise)
     return y[:size], y[size:]

@@ -66,9 +66,13 @@ def main(options: Sequence[str]) -> None:
             rows = [(y, after, *make(y, after)) for y, after in drawn]
             spent = (time.process_time() - began) / len(rows)
             held = [(after >= low) & (after <= high) for _, after, _, low, high, _ in rows]
-            mase = np.mean([np.abs(after - middle).mean() / mase_scale(y, 12) for y, after, middle, *_ in rows])
+            mase = np.mean(
+                [np.abs(after - middle).mean() / mase_scale(y, 12) for y, after, middle, *_ in rows]
+            )
             crps = np.mean([row[-1].mean() for row in rows])
-            print(f"{family:<16}{name:<16}{mase:8.3f}{crps:9.3f}{np.mean(held):10.3f}{spent:9.2f}", flush=True)
+            print(
+                f"{family:<16}{name:<16}{mase:8.3f}{crps:9.3f}{np.mean(held):10.3f}{spent:9.2f}", flush=True
+            )
             inside[name] += held
     for name, held in inside.items():
         shares = np.mean(held, 1)

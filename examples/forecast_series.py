@@ -23,5 +23,7 @@ print(f"{inside.sum()} of 12 readings to come are inside the 90 % intervals")
 
 assert found.season == 12
 assert any(event.kind == "outlier" and event.place == 40 for event in found.events)
-assert np.abs(after - found.median).mean() < np.abs(after - readings[84:96]).mean()  # better than the last season
+assert (
+    np.abs(after - found.median).mean() < np.abs(after - readings[84:96]).mean()
+)  # better than the last season
 assert inside.sum() >= 8

@@ -21,7 +21,8 @@ def table(tmp_path_factory):
     rng = np.random.default_rng(3)
     dates = pd.date_range("2010-01-01", periods=40, freq="QS").strftime("%Y-%m-%d")
     parts = [
-        pd.DataFrame({"when": dates, "shop": shop, "sold": 50 + np.cumsum(rng.normal(size=40))}) for shop in "ab"
+        pd.DataFrame({"when": dates, "shop": shop, "sold": 50 + np.cumsum(rng.normal(size=40))})
+        for shop in "ab"
     ]
     parts.append(pd.DataFrame({"when": dates, "shop": "flat", "sold": 7.0}))
     path = tmp_path_factory.mktemp("series") / "sold.csv"
@@ -32,8 +33,21 @@ def table(tmp_path_factory):
 @pytest.fixture(scope="module")
 def answer(table):
     out, report = table.with_suffix(".out.csv"), table.with_suffix(".html")
-    arguments = ["forecast", str(table), "--time", "when", "--target", "sold", "--series", "shop", "--horizon", "3"]
-    result = RUNNER.invoke(app, [*arguments, "--json", "--out", str(out), "--paths", "2", "--report", str(report)])
+    arguments = [
+        "forecast",
+        str(table),
+        "--time",
+        "when",
+        "--target",
+        "sold",
+        "--series",
+        "shop",
+        "--horizon",
+        "3",
+    ]
+    result = RUNNER.invoke(
+        app, [*arguments, "--json", "--out", str(out), "--paths", "2", "--report", str(report)]
+    )
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout), out, report
 
@@ -66,7 +80,9 @@ def test_tables_on_the_screen(table, tmp_path):
     alone = tmp_path / "alone.csv"
     frame = pd.read_csv(table)
     frame[frame["shop"] == "a"].to_csv(alone, index=False)
-    result = RUNNER.invoke(app, ["forecast", str(alone), "--time", "when", "--target", "sold", "--horizon", "2"])
+    result = RUNNER.invoke(
+        app, ["forecast", str(alone), "--time", "when", "--target", "sold", "--horizon", "2"]
+    )
     assert result.exit_code == 0, result.output
     for word in ("one per quarter", "log-score", "2020-04-01", "origins"):
         assert word in result.stdout

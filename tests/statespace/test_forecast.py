@@ -20,7 +20,11 @@ from tractable.statespace.kalman.structural import Structural
 RNG = np.random.default_rng(5)
 WALK = np.cumsum(RNG.normal(size=80))
 MONTHS = np.datetime64("2015-01", "M") + np.arange(96)
-WAVE = 3 * np.sin(2 * np.pi * np.arange(96) / 12) + np.cumsum(0.2 * RNG.normal(size=96)) + RNG.normal(size=96) * 0.5
+WAVE = (
+    3 * np.sin(2 * np.pi * np.arange(96) / 12)
+    + np.cumsum(0.2 * RNG.normal(size=96))
+    + RNG.normal(size=96) * 0.5
+)
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +99,10 @@ def test_scores_of_mixtures_and_of_logarithms_by_quadrature():
         return 0.3 * norm.cdf(x, 0, 0.5) + 0.7 * heavy.cdf(x)
 
     y = 0.4
-    want = quad(lambda x: cdf(x) ** 2, -60, y, limit=200)[0] + quad(lambda x: (1 - cdf(x)) ** 2, y, 60, limit=200)[0]
+    want = (
+        quad(lambda x: cdf(x) ** 2, -60, y, limit=200)[0]
+        + quad(lambda x: (1 - cdf(x)) ** 2, y, 60, limit=200)[0]
+    )
     assert np.isclose(law.crps(y), want, rtol=1e-5)
     assert np.isclose(law.cdf(y), cdf(y), rtol=1e-12)
     density = np.log(0.3 * norm.pdf(y, 0, 0.5) + 0.7 * heavy.pdf(y))
@@ -195,7 +202,12 @@ def test_scales_and_counts():
 @pytest.mark.cheap
 @pytest.mark.parametrize(
     ("start", "unit", "frequency"),
-    [("2020-01", "M", "month"), ("2020-01-06", "W", "week"), ("2020-01-01", "D", "day"), ("2020-01-01T00", "h", "hour")],
+    [
+        ("2020-01", "M", "month"),
+        ("2020-01-06", "W", "week"),
+        ("2020-01-01", "D", "day"),
+        ("2020-01-01T00", "h", "hour"),
+    ],
 )
 def test_frequencies_and_their_future(start, unit, frequency):
     times = np.datetime64(start, unit) + np.arange(30)
@@ -225,7 +237,11 @@ def test_month_ends_quarters_business_days_and_gaps():
 @pytest.mark.parametrize(
     ("y", "times", "said"),
     [
-        ([1.0, 2, 3, 4], [0, 1, 1, 2], "`times` must be different in every row; got 1 twice, in rows 1 and 2"),
+        (
+            [1.0, 2, 3, 4],
+            [0, 1, 1, 2],
+            "`times` must be different in every row; got 1 twice, in rows 1 and 2",
+        ),
         ([1.0, 2, 3, 4], [0, 2, 1, 3], "`times` must be in order; got 1 after 2 in row 2"),
         ([1.0, 2, 3, 4], [0, 1, np.pi, 7], "grid of equal steps"),
         ([1.0, 2, 3, np.inf], None, "inf in row 3"),

@@ -144,9 +144,13 @@ def forecast(
     file: Annotated[Path, typer.Argument(help="A table: CSV, TSV or Parquet.", show_default=False)],
     time: Annotated[str, typer.Option("--time", "-t", help="The column of times: dates or numbers.")],
     target: Annotated[str, typer.Option("--target", "-y", help="The column of readings.")],
-    series: Annotated[str | None, typer.Option(help="The column that names the series, where several.")] = None,
+    series: Annotated[
+        str | None, typer.Option(help="The column that names the series, where several.")
+    ] = None,
     horizon: Annotated[int | None, typer.Option(min=1, help="Steps; by default a season, or ten.")] = None,
-    level: Annotated[float, typer.Option(min=0.01, max=0.999, help="Probability inside each interval.")] = 0.9,
+    level: Annotated[
+        float, typer.Option(min=0.01, max=0.999, help="Probability inside each interval.")
+    ] = 0.9,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Where the forecasts go, in CSV.")] = None,
     paths: Annotated[int, typer.Option(min=0, help="Joint sample paths, as columns of `--out`.")] = 0,
     seed: Annotated[int, typer.Option(min=0, help="The random seed of the paths.")] = 0,

@@ -66,7 +66,9 @@ def run_forecast(request: Request) -> None:
         _print(found, refused, request)
 
 
-def read_series(path: Path, time: str, target: str, series: str | None) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+def read_series(
+    path: Path, time: str, target: str, series: str | None
+) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Times (sorted) and readings of each series by name; one series has the name of the target."""
     frame: Any = read_frame(path)
     for name in (time, target, *(() if series is None else (series,))):
@@ -74,7 +76,9 @@ def read_series(path: Path, time: str, target: str, series: str | None) -> dict[
             said = nearest(name, list(frame.columns))
             raise WrongTable(f"{path}: there must be a column {name!r}; got {list(frame.columns)}. {said}")
     readings = pd.to_numeric(frame[target], errors="coerce")
-    wrong = np.flatnonzero((readings.isna() & frame[target].notna()).to_numpy() | np.isinf(readings.to_numpy(float)))
+    wrong = np.flatnonzero(
+        (readings.isna() & frame[target].notna()).to_numpy() | np.isinf(readings.to_numpy(float))
+    )
     if len(wrong):
         value, row = frame[target].iloc[wrong[0]], wrong[0] + 1
         raise WrongTable(f"{path}: {target!r} must hold finite numbers; got {value!r} in row {row}.")
@@ -97,11 +101,17 @@ def _times(path: Path, name: str, column: Any) -> np.ndarray:
     # a year and a month, or a quarter, are dates too
     quarters = column.astype(str).str.fullmatch(r"\d{4}-?Q[1-4]")
     if quarters.all():
-        return pd.PeriodIndex(column.astype(str).str.replace("-", ""), freq="Q").to_timestamp().to_numpy("datetime64[s]")
+        return (
+            pd.PeriodIndex(column.astype(str).str.replace("-", ""), freq="Q")
+            .to_timestamp()
+            .to_numpy("datetime64[s]")
+        )
     stamps = pd.to_datetime(column, errors="coerce", format="mixed", utc=True).dt.tz_localize(None)
     if stamps.isna().any():
         row = int(np.argmax(stamps.isna()))
-        raise WrongTable(f"{path}: {name!r} must hold dates or numbers; got {column.iloc[row]!r} in row {row + 1}.")
+        raise WrongTable(
+            f"{path}: {name!r} must hold dates or numbers; got {column.iloc[row]!r} in row {row + 1}."
+        )
     return stamps.to_numpy("datetime64[s]")
 
 
@@ -154,7 +164,9 @@ def write_forecasts(path: Path, found: dict[str, SeriesForecast], paths: int, se
     """A row for each future time of each series; joint paths are columns."""
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["series", "time", "mean", "median", "lower", "upper", *(f"path_{k + 1}" for k in range(paths))])
+        writer.writerow(
+            ["series", "time", "mean", "median", "lower", "upper", *(f"path_{k + 1}" for k in range(paths))]
+        )
         for name, each in found.items():
             drawn = each.sample(paths, seed).T if paths else np.zeros((each.horizon, 0))
             for (time, *numbers), row in zip(_rows(each), drawn):

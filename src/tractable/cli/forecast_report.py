@@ -27,7 +27,9 @@ def write_report(path: Path, source: str, found: dict[str, SeriesForecast], refu
     parts += [f"<p>Left out: {html.escape(name)} ({html.escape(why)}).</p>" for name, why in refused.items()]
     head = f"<meta charset='utf-8'><title>{title}</title><style>{STYLE}</style>"
     body = "\n".join(parts)
-    path.write_text(f"<!doctype html><html lang='en'><head>{head}</head><body>{body}</body></html>\n", "utf-8")
+    path.write_text(
+        f"<!doctype html><html lang='en'><head>{head}</head><body>{body}</body></html>\n", "utf-8"
+    )
 
 
 def _section(name: str, each: SeriesForecast) -> str:
@@ -39,7 +41,12 @@ def _section(name: str, each: SeriesForecast) -> str:
         for time, *numbers in zip(each.times, each.mean, each.median, each.lower, each.upper)
     ]
     events = [
-        (event.kind, each.series.times(event.place, event.place + 1)[0], f"{event.size:+.3g}", f"{event.statistic:.1f}")
+        (
+            event.kind,
+            each.series.times(event.place, event.place + 1)[0],
+            f"{event.size:+.3g}",
+            f"{event.statistic:.1f}",
+        )
         for event in each.events
     ]
     pictures = _picture(plot_fan(each))

@@ -56,13 +56,17 @@ class Forecaster(BaseEstimator):
         """The means of the next readings."""
         return self._asked(horizon, X).mean[: self._steps(horizon)]
 
-    def predict_interval(self, horizon: int | None = None, level: float | None = None, X: Any = None) -> np.ndarray:
+    def predict_interval(
+        self, horizon: int | None = None, level: float | None = None, X: Any = None
+    ) -> np.ndarray:
         """The central intervals of the next readings, `(horizon, 2)`."""
         found = self._asked(horizon, X)
         ends = found.interval(self.level if level is None else level)
         return np.stack(ends, 1)[: self._steps(horizon)]
 
-    def sample(self, n_samples: int = 1, horizon: int | None = None, X: Any = None, random_state: int = 0) -> np.ndarray:
+    def sample(
+        self, n_samples: int = 1, horizon: int | None = None, X: Any = None, random_state: int = 0
+    ) -> np.ndarray:
         """Joint paths of the next readings, `(n_samples, horizon)`."""
         return self._asked(horizon, X).sample(n_samples, random_state)[:, : self._steps(horizon)]
 
@@ -72,7 +76,9 @@ class Forecaster(BaseEstimator):
     def _asked(self, horizon: int | None, X: Any) -> SeriesForecast:
         """The forecast at hand where it reaches far enough, or a longer one."""
         check_is_fitted(self, "series_")
-        check((X is None) == (self._X is None), "X", "given where `fit` had it, and only then", "one of the two")
+        check(
+            (X is None) == (self._X is None), "X", "given where `fit` had it, and only then", "one of the two"
+        )
         steps = horizon if horizon is not None else self.horizon
         held = self.forecast_
         same = X is None or (self._future is not None and np.array_equal(X, self._future))
@@ -82,7 +88,13 @@ class Forecaster(BaseEstimator):
 
     def _made(self, steps: int | None, future: Any) -> SeriesForecast:
         found = forecast_series(
-            self.series_, steps, level=self.level, seasons=self.seasons, log=self.log, X=self._X, future=future
+            self.series_,
+            steps,
+            level=self.level,
+            seasons=self.seasons,
+            log=self.log,
+            X=self._X,
+            future=future,
         )
         self.forecast_, self._future, self.verdict_ = found, future, found.verdict
         self.winner_, self.seasons_, self.metrics_ = found.winner, found.seasons, found.metrics

@@ -19,7 +19,9 @@ def plot_fan(result: Any, *, last: int | None = None, ax: Axes | None = None) ->
     start = max(0, len(series) - (last or max(5 * found.horizon, 60)))
     ax = axes_of(ax, 8, 3.5)
     before, after = series.times(start, len(series)), found.times
-    ax.plot(before, np.asarray(series.values)[start:], color="black", lw=1, marker="." if len(before) < 80 else "")
+    ax.plot(
+        before, np.asarray(series.values)[start:], color="black", lw=1, marker="." if len(before) < 80 else ""
+    )
     for level, shade in ((found.level, 0.15), (0.8, 0.2), (0.5, 0.3)):
         low, high = found.interval(level)
         ax.fill_between(after, low, high, color="tab:blue", alpha=shade, lw=0, label=f"{level:.0%}")

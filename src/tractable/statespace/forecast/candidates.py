@@ -97,7 +97,12 @@ class StructuralMemberFit(NamedTuple):
         if len(at) < 20:
             return np.inf
         means, sds = self.origins(z, at, 1)
-        law = Law(np.repeat(means, len(_DEGREES), 1), np.repeat(sds, len(_DEGREES), 1), np.array(_DEGREES), np.ones(1))
+        law = Law(
+            np.repeat(means, len(_DEGREES), 1),
+            np.repeat(sds, len(_DEGREES), 1),
+            np.array(_DEGREES),
+            np.ones(1),
+        )
         totals = law.log_densities(z[at]).sum(0)
         best = int(np.argmax(totals))
         return _DEGREES[best] if totals[best] > totals[0] + 2 else np.inf
@@ -106,7 +111,9 @@ class StructuralMemberFit(NamedTuple):
 def _start(model: Structural, near: StructuralFit) -> Any:
     """The parameters that two models share, by name, and small ones for the others; None where kinds differ."""
     known = dict(zip(near.names, np.asarray(near.theta)))
-    strange = [name for name, kind in model.kinds if name not in known and (kind == "partial" or "season" in name)]
+    strange = [
+        name for name, kind in model.kinds if name not in known and (kind == "partial" or "season" in name)
+    ]
     if not strange:
         return np.array([known.get(name, _SMALL_START[kind]) for name, kind in model.kinds])
     return None
@@ -120,11 +127,16 @@ def candidates(seasons: tuple[int, ...], columns: Any = None) -> list[Any]:
     made: list[Any] = [Naive(), Naive(drift=True)] + [Naive(m) for m in seasons[:1]]
     shapes = [("level", (Level(),), True), ("damped trend", (Trend(damped=True),), True)]
     if waves:  # in case the season is none
-        made += [StructuralMember(name, Structural((*parts, *extra), noise)) for name, parts, noise in shapes[:1]]
+        made += [
+            StructuralMember(name, Structural((*parts, *extra), noise)) for name, parts, noise in shapes[:1]
+        ]
     order = 1 if waves else 2  # with seasons, searches are dear
     echo = (f"level + AR({order})", (Level(), ARIMA(order, 0, 0)), False)
     shapes = [shapes[0], ("trend", (Trend(),), True), shapes[1], echo]
-    made += [StructuralMember(name + label, Structural((*parts, *waves, *extra), noise)) for name, parts, noise in shapes]
+    made += [
+        StructuralMember(name + label, Structural((*parts, *waves, *extra), noise))
+        for name, parts, noise in shapes
+    ]
     return made
 
 

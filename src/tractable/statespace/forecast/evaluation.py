@@ -43,12 +43,16 @@ class Evaluation(NamedTuple):
 def origins_of(z: np.ndarray, least: int, steps: int) -> np.ndarray:
     """Places from which the held-out forecasts start; none where the series is too short."""
     count = np.cumsum(~np.isnan(z))
-    first = max(int(np.searchsorted(count, least)) + 1, len(z) - max(len(z) // 3, min(steps + 5, len(z) // 2)))
+    first = max(
+        int(np.searchsorted(count, least)) + 1, len(z) - max(len(z) // 3, min(steps + 5, len(z) // 2))
+    )
     at = np.arange(first, len(z))
     return at if len(at) <= MOST else at[np.unique(np.linspace(0, len(at) - 1, MOST).round().astype(int))]
 
 
-def evaluate(fits: list[Any], z: np.ndarray, at: np.ndarray, steps: int, log: bool, season: int, level: float) -> Evaluation:
+def evaluate(
+    fits: list[Any], z: np.ndarray, at: np.ndarray, steps: int, log: bool, season: int, level: float
+) -> Evaluation:
     """Look ahead from every origin with every candidate; weigh, calibrate and score."""
     steps = min(steps, len(z) - int(at[0]))
     found = [fit.origins(z, at, steps) for fit in fits]
@@ -63,7 +67,9 @@ def evaluate(fits: list[Any], z: np.ndarray, at: np.ndarray, steps: int, log: bo
     factors = spread_factors(law._replace(weights=weights), actual, level, count)
     scores = np.array([np.nanmean(logs[..., k]) for k in range(len(fits))])
     metrics = _metrics(law, logs, actual, level, mase_scale(y[: at[0]], season), count)
-    return Evaluation(tuple(fit.name for fit in fits), law, actual, weights, factors, scores, metrics, len(at))
+    return Evaluation(
+        tuple(fit.name for fit in fits), law, actual, weights, factors, scores, metrics, len(at)
+    )
 
 
 def spread_factors(law: Law, actual: np.ndarray, level: float, readings: int) -> np.ndarray:
@@ -118,7 +124,9 @@ def _metrics(
     seen = ~np.isnan(y)
     inside = np.where(seen, (y >= low) & (y <= high), np.nan)
     with np.errstate(invalid="ignore", divide="ignore"):
-        by_step = [float(np.nanmean(inside[:, h])) if seen[:, h].any() else float("nan") for h in range(y.shape[1])]
+        by_step = [
+            float(np.nanmean(inside[:, h])) if seen[:, h].any() else float("nan") for h in range(y.shape[1])
+        ]
         mase = float(np.nanmean(np.abs(y - middle))) / scale if scale > 0 else float("nan")
     return {
         "mase": mase, "crps": float(np.nanmean(judged.crps(y))), "log_score": float(np.nanmean(judged.log_density(y))),

@@ -61,10 +61,16 @@ def _suspects(fit: StructuralFit, series: np.ndarray, found: list[Event]) -> lis
     jumps = np.abs(np.diff(smooth) - np.median(np.diff(smooth)))
     second = np.abs(2 * cleared[1:-1] - cleared[:-2] - cleared[2:]) if noise == 0 else np.zeros(0)
     taken = {(event.kind, event.place) for event in found}
-    listed = [("outlier", int(t)) for t in _largest(alone)] + [("level shift", int(t) + 1) for t in _largest(jumps)]
+    listed = [("outlier", int(t)) for t in _largest(alone)] + [
+        ("level shift", int(t) + 1) for t in _largest(jumps)
+    ]
     listed += [("outlier", int(t) + 1) for t in _largest(second)]
     # a step at the first or second reading is a pulse
-    return [(kind, t) for kind, t in listed if (kind, t) not in taken and (kind == "outlier" or 2 <= t < len(series) - 2)]
+    return [
+        (kind, t)
+        for kind, t in listed
+        if (kind, t) not in taken and (kind == "outlier" or 2 <= t < len(series) - 2)
+    ]
 
 
 def _largest(sizes: np.ndarray) -> np.ndarray:

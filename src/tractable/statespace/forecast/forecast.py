@@ -71,7 +71,13 @@ class SeriesForecast(HostResult):
     def metrics(self) -> dict[str, Any]:
         """Scores on held-out readings; NaN where the series was too short for any."""
         if self.evaluation is None:
-            return {"mase": np.nan, "crps": np.nan, "log_score": np.nan, "coverage": np.nan, "held_out": False}
+            return {
+                "mase": np.nan,
+                "crps": np.nan,
+                "log_score": np.nan,
+                "coverage": np.nan,
+                "held_out": False,
+            }
         return self.evaluation.metrics
 
     @property
@@ -115,7 +121,9 @@ class SeriesForecast(HostResult):
         """Outliers and level shifts; places count from the first time of the series."""
         fit = self._structural()
         shift = 0 if fit is None else len(self.series) - len(np.asarray(fit.series))
-        return [] if fit is None else [event._replace(place=event.place + shift) for event in find_events(fit)]
+        return (
+            [] if fit is None else [event._replace(place=event.place + shift) for event in find_events(fit)]
+        )
 
     def _structural(self) -> Any:
         held = [(w, i) for i, (fit, w) in enumerate(zip(self.fits, self.law.weights)) if hasattr(fit, "fit")]
@@ -150,7 +158,9 @@ def forecast_series(
         check(low > 0, "y", "positive for `log=True`", low)
     z = _looked_at(series, logged)
     columns = None if columns is None else columns[len(series) - len(z) :]
-    kept, judged, left_out = _judged(z, candidates(periods, columns), steps, logged, (periods or (1,))[0], level)
+    kept, judged, left_out = _judged(
+        z, candidates(periods, columns), steps, logged, (periods or (1,))[0], level
+    )
     fits, weights = _whole(z, kept, judged, left_out)
     law, factors = _law(fits, weights, z, steps, logged, judged)
     made = [law.expectation(), *(law.quantile(q) for q in (0.5, 0.5 - level / 2, 0.5 + level / 2))]
@@ -177,7 +187,9 @@ def _columns(series: Series, X: Any, future: Any, steps: int) -> np.ndarray | No
         return None
     known, later = with_rows(series, X), np.asarray(future, float)
     later = later[:, None] if later.ndim == 1 else later
-    check(later.shape == (steps, known.shape[1]), "future", f"of shape ({steps}, {known.shape[1]})", later.shape)
+    check(
+        later.shape == (steps, known.shape[1]), "future", f"of shape ({steps}, {known.shape[1]})", later.shape
+    )
     return np.concatenate([known, later])
 
 
@@ -226,7 +238,12 @@ def _whole(z: np.ndarray, kept: list[Any], judged: Evaluation | None, left_out: 
             renewed = _fitted(member, z, left_out, fit) if again else None
             pairs.append((renewed if renewed is not None else _told(fit, z), weight))
     pairs = [(fit, weight) for fit, weight in pairs if fit is not None]
-    check(len(pairs) > 0, "y", "a series with uncertainty about its next reading", "none that a model can express")
+    check(
+        len(pairs) > 0,
+        "y",
+        "a series with uncertainty about its next reading",
+        "none that a model can express",
+    )
     shares = np.array([weight for _, weight in pairs])
     return [fit for fit, _ in pairs], shares / shares.sum()
 
@@ -236,7 +253,9 @@ def _told(fit: Any, z: np.ndarray) -> Any:
     if not hasattr(fit, "fit"):
         return fit
     own = fit.fit
-    told = type(own)(own.model, z[:, None], own.values, own.theta, own.unit, own.log_likelihood, own.names, own.status)
+    told = type(own)(
+        own.model, z[:, None], own.values, own.theta, own.unit, own.log_likelihood, own.names, own.status
+    )
     return fit._replace(fit=told)
 
 
@@ -254,7 +273,9 @@ def _law(fits: list[Any], weights: np.ndarray, z: np.ndarray, steps: int, log: b
 def _verdict(found: SeriesForecast) -> Verdict:
     judged, metrics = found.evaluation, found.metrics
     if judged is None:
-        return Verdict(False, "Too few readings to judge any model: the last reading, with the spread of past steps.")
+        return Verdict(
+            False, "Too few readings to judge any model: the last reading, with the spread of past steps."
+        )
     coverage, mase = metrics["coverage"], metrics["mase"]
     said = f"{found.winner} leads; held-out {found.level:.0%} intervals held {coverage:.0%} from {judged.num_origins} origins"
     said += f", errors {mase:.2f} of a naive step" if np.isfinite(mase) else ""

@@ -42,7 +42,9 @@ class Law(NamedTuple):
         """The distribution function on the scale of the model."""
         parts = [
             w * (ndtr(u) if np.isinf(v) else stdtr(v, u * np.sqrt(v / (v - 2))))
-            for w, v, u in zip(self.weights, self.df, np.moveaxis((z[..., None] - self.mean) / self.sd, -1, 0))
+            for w, v, u in zip(
+                self.weights, self.df, np.moveaxis((z[..., None] - self.mean) / self.sd, -1, 0)
+            )
             if w > 0
         ]
         return np.sum(parts, 0)
@@ -68,7 +70,10 @@ class Law(NamedTuple):
         """The reading that is not exceeded with probability `level`: bisection between those of the members."""
         level = np.asarray(level, float)
         edges = np.stack(
-            [self.mean[..., k] + self.sd[..., k] * _unit_quantile(level, float(self.df[k])) for k in np.flatnonzero(self.weights)]
+            [
+                self.mean[..., k] + self.sd[..., k] * _unit_quantile(level, float(self.df[k]))
+                for k in np.flatnonzero(self.weights)
+            ]
         )
         low, high = np.broadcast_arrays(*(edges.min(0), edges.max(0)))
         low, high = low.copy(), high.copy()

@@ -71,7 +71,9 @@ class NaiveFit(NamedTuple):
         """The last reading of each step's season, how many walks away it is, the slope and its variance."""
         m, seen = self.model.season, ~np.isnan(z)
         where = len(z) + np.arange(steps)
-        last = np.array([np.max(np.flatnonzero(seen & (np.arange(len(z)) % m == w % m)), initial=-1) for w in where[:m]])
+        last = np.array(
+            [np.max(np.flatnonzero(seen & (np.arange(len(z)) % m == w % m)), initial=-1) for w in where[:m]]
+        )
         last = np.where(last < 0, np.flatnonzero(seen)[-1], last)[np.arange(steps) % m]
         away = np.maximum(-(-(where - last) // m), 1).astype(float)
         if not self.model.drift:

@@ -31,7 +31,9 @@ def autocorrelation(changes: np.ndarray) -> np.ndarray:
     seen = ~np.isnan(changes)
     centred = np.where(seen, changes - changes[seen].mean(), 0.0)
     size = 2 * len(changes)
-    power, pairs = (np.fft.irfft(np.abs(np.fft.rfft(x, size)) ** 2, size)[: len(changes)] for x in (centred, seen))
+    power, pairs = (
+        np.fft.irfft(np.abs(np.fft.rfft(x, size)) ** 2, size)[: len(changes)] for x in (centred, seen)
+    )
     pairs = np.round(pairs)
     mean = np.where(pairs > 0, power / np.maximum(pairs, 1), 0.0)
     # shrunk as a series without gaps is: n r_j = sum of products
@@ -104,6 +106,7 @@ def is_count(values: Any) -> bool:
 
 def _peaks(r: np.ndarray, longest: int) -> tuple[int, ...]:
     """Lags that are above both neighbours, and not multiples of an equally high one."""
-    lags = [m for m in range(2, longest + 1) if m + 1 < len(r) and r[m] > 0.1 and r[m] >= max(r[m - 1], r[m + 1])]
+    lags = [
+        m for m in range(2, longest + 1) if m + 1 < len(r) and r[m] > 0.1 and r[m] >= max(r[m - 1], r[m + 1])
+    ]
     return tuple(m for m in lags if not any(m % j == 0 and r[j] > 0.8 * r[m] for j in lags if j < m))
-

@@ -57,7 +57,9 @@ class Series(HostResult):
         months = month + (at * size * int(self.step)).astype("timedelta64[M]")
         if self.month_end:
             return (months + 1).astype("datetime64[D]") - 1
-        return months.astype("datetime64[D]") + (self.origin.astype("datetime64[D]") - month.astype("datetime64[D]"))
+        return months.astype("datetime64[D]") + (
+            self.origin.astype("datetime64[D]") - month.astype("datetime64[D]")
+        )
 
 
 def as_series(y: Any, times: Any = None) -> Series:
@@ -82,9 +84,13 @@ def as_series(y: Any, times: Any = None) -> Series:
     dated = stamps.dtype.kind == "M"
     check(dated or stamps.dtype.kind in "iuf", "times", "numbers or dates (datetime64)", f"{stamps.dtype}")
     missing = np.flatnonzero(np.isnat(stamps) if dated else ~np.isfinite(stamps.astype(float)))
-    check(not len(missing), "times", "known for every row", f"none in row {missing[0] if len(missing) else 0}")
+    check(
+        not len(missing), "times", "known for every row", f"none in row {missing[0] if len(missing) else 0}"
+    )
     _check_order(stamps)
-    return _dated(values, stamps) if dated else _on_grid(values, stamps.astype(float), "number", stamps[0], 1.0)
+    return (
+        _dated(values, stamps) if dated else _on_grid(values, stamps.astype(float), "number", stamps[0], 1.0)
+    )
 
 
 def with_rows(series: Series, rows: Any, name: str = "X") -> np.ndarray:
@@ -92,7 +98,12 @@ def with_rows(series: Series, rows: Any, name: str = "X") -> np.ndarray:
     table = np.asarray(rows, float)
     table = table[:, None] if table.ndim == 1 else table
     places = np.asarray(series.places)
-    check(table.ndim == 2 and len(table) == len(places), name, f"a table of {len(places)} rows", f"shape {table.shape}")
+    check(
+        table.ndim == 2 and len(table) == len(places),
+        name,
+        f"a table of {len(places)} rows",
+        f"shape {table.shape}",
+    )
     check(bool(np.isfinite(table).all()), name, "finite", "NaN or inf")
     return table[np.searchsorted(places, np.arange(len(series)), side="right") - 1]
 
@@ -103,9 +114,21 @@ def _check_order(stamps: np.ndarray) -> None:
     same, back = np.flatnonzero(steps == zero), np.flatnonzero(steps < zero)
     fix = "Several series in one table have a column that names them: give each alone, or `--series`."
     row = int(same[0]) + 1 if len(same) else 0
-    check(not len(same), "times", "different in every row", f"{stamps[row]} twice, in rows {row - 1} and {row}", fix)
+    check(
+        not len(same),
+        "times",
+        "different in every row",
+        f"{stamps[row]} twice, in rows {row - 1} and {row}",
+        fix,
+    )
     row = int(back[0]) + 1 if len(back) else 0
-    check(not len(back), "times", "in order", f"{stamps[row]} after {stamps[row - 1]} in row {row}", "Sort the rows.")
+    check(
+        not len(back),
+        "times",
+        "in order",
+        f"{stamps[row]} after {stamps[row - 1]} in row {row}",
+        "Sort the rows.",
+    )
 
 
 def _dated(values: np.ndarray, stamps: np.ndarray) -> Series:
@@ -144,10 +167,14 @@ def _on_grid(values: np.ndarray, stamps: np.ndarray, unit: str, origin: Any, siz
             return _placed(values, np.round(at).astype(int), unit, apart / parts / size, float(origin))
     fix = "Average the readings over equal spans first."
     row = int(np.argmax(np.abs(at - np.round(at))))
-    raise ValueError(f"`times` must lie on a grid of equal steps, with gaps; got {stamps[row]} in row {row}. {fix}")
+    raise ValueError(
+        f"`times` must lie on a grid of equal steps, with gaps; got {stamps[row]} in row {row}. {fix}"
+    )
 
 
-def _placed(values: np.ndarray, at: np.ndarray, unit: str, step: float, origin: Any, ends: bool = False) -> Series:
+def _placed(
+    values: np.ndarray, at: np.ndarray, unit: str, step: float, origin: Any, ends: bool = False
+) -> Series:
     size = int(at[-1]) + 1
     fix = "Average the readings over equal spans first."
     check(size <= _SPARSE * len(at) + 10, "times", f"on a grid with at most {_SPARSE} times for each reading",
