@@ -1,8 +1,8 @@
 """`python -m benchmarks forecast [--seeds N] [--only FAMILY ...]`: do forecasts hold what they promise?
 
-Series with known truth (`_forecast_series`) of 120 months and the 12 that follow: MASE, CRPS and the coverage of
-90 % intervals by step, beside the seasonal naive forecast and, where they are installed, AutoETS and AutoARIMA of
-statsforecast. CRPS of a peer is that of the Gaussian law with its mean and 90 % interval.
+Series with known truth (`_forecast_series`) of 120 months and the 12 that follow: MASE, CRPS and the coverage
+of 90 % intervals by step, beside the seasonal naive forecast and, where they are installed, AutoETS and
+AutoARIMA of statsforecast. CRPS of a peer is that of the Gaussian law with its mean and 90 % interval.
 """
 
 import argparse

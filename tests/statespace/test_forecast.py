@@ -1,4 +1,4 @@
-"""Forecasts: closed forms, scores against quadrature, the filter from every origin, seasons, events, bad input."""
+"""Forecasts: closed forms, scores by quadrature, the filter from every origin, seasons, events, bad input."""
 
 import numpy as np
 import pytest

@@ -1,9 +1,10 @@
 """`tractable forecast`: the next readings of the series in a table, with intervals of measured coverage.
 
-Output.      Tables of the models and of the forecasts, and the verdict; with `--out` the forecasts in CSV (and joint
-             paths as columns), with `--report` a page of HTML with pictures, with `--json` all of it as JSON.
-Series.      A table in long format has a column that names the series; one that cannot be forecast is named with the
-             reason, and the others are.
+Output.      Tables of the models and of the forecasts, and the verdict; with `--out` the forecasts in CSV
+             (and joint paths as columns), with `--report` a page of HTML with pictures, with `--json` all of
+             it as JSON.
+Series.      A table in long format has a column that names the series; one that cannot be forecast is named
+             with the reason, and the others are.
 """
 
 import csv
@@ -154,7 +155,8 @@ def _described(each: SeriesForecast) -> dict[str, Any]:
         for e in each.events
     ]  # fmt: skip
     return {
-        "frequency": each.series.frequency, "log": each.is_log, "counts": each.is_count, "weights": each.weights,
+        "frequency": each.series.frequency, "log": each.is_log, "counts": each.is_count,
+        "weights": each.weights,
         "coverage_by_step": [_finite(c) for c in each.metrics.get("coverage_by_step", ())], "events": events,
         "verdict": {"ok": each.verdict.ok, "sentence": each.verdict.sentence},
     }  # fmt: skip

@@ -13,7 +13,7 @@ __all__ = ["plot_decomposition", "plot_fan"]
 
 
 def plot_fan(result: Any, *, last: int | None = None, ax: Axes | None = None) -> Axes:
-    """The series (its `last` readings), the medians of what follows, and intervals of 50 %, 80 % and the level."""
+    """The series (its `last` readings), medians of what follows, intervals of 50 %, 80 % and the level."""
     found = _forecast_of(result)
     series = found.series
     start = max(0, len(series) - (last or max(5 * found.horizon, 60)))

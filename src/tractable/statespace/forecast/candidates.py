@@ -1,10 +1,13 @@
 r"""The models that a forecast chooses among, and structural models seen from every origin in one pass.
 
-Members.     Walks without a fit (`naive`); level, trend, damped trend and level with an autoregression, each with the
-             seasons that are there; the level without them too. Each search starts where a kindred one ended.
-Origins.     Parameters from the readings before the first origin; then one pass of the filter, which holds the state
-             $p(x_o \mid y_{<o})$ of every later origin $o$, and $h$ steps of the system from all of them at once.
-Tails.       Student laws where one-step errors are heavy: degrees of freedom by likelihood on a grid, two nats asked.
+Members.     Walks without a fit (`naive`); level, trend, damped trend and level with an autoregression, each
+             with the seasons that are there; the level without them too. Each search starts where a kindred
+             one ended.
+Origins.     Parameters from the readings before the first origin; then one pass of the filter, which holds
+             the state $p(x_o \mid y_{<o})$ of every later origin $o$, and $h$ steps of the system from all of
+             them at once.
+Tails.       Student laws where one-step errors are heavy: degrees of freedom by likelihood on a grid, two
+             nats asked.
 Cost.        A fit, a pass, and $O(OHd^3)$ for $O$ origins and $H$ steps.
 References.  Harvey (1989); Durbin and Koopman (2012).
 """
@@ -42,7 +45,7 @@ class StructuralMember(NamedTuple):
         return int(self.model.flat.sum()) + len(self.model.kinds) + 4
 
     def fit(self, z: np.ndarray, near: Any = None) -> "StructuralMemberFit":
-        """Parameters by the diffuse likelihood, and the weight of the tails; the search starts at those of `near`."""
+        """Parameters by the diffuse likelihood, from those of `near`, and the weight of the tails."""
         start = None if near is None else _start(self.model, near.fit)
         found = StructuralMemberFit(self.name, self.model.fit(z, max_steps=_STEPS, tol=1e-4, start=start))
         return found._replace(df=found.degrees(z))
@@ -56,7 +59,7 @@ class StructuralMemberFit(NamedTuple):
     df: float = np.inf
 
     def origins(self, z: np.ndarray, at: np.ndarray, steps: int) -> tuple[np.ndarray, np.ndarray]:
-        """Means and deviations of the `steps` readings from each of the places `at` on, from those before it."""
+        """Means and deviations of the `steps` readings from each place of `at` on, given those before it."""
         chain, mean, cov = self._states(z, np.asarray(at), steps)
         A, Q, R = chain.A[0], chain.Q[0], chain.R[0, 0, 0]
         means, variances = np.empty((len(at), steps)), np.empty((len(at), steps))
@@ -109,7 +112,7 @@ class StructuralMemberFit(NamedTuple):
 
 
 def _start(model: Structural, near: StructuralFit) -> Any:
-    """The parameters that two models share, by name, and small ones for the others; None where kinds differ."""
+    """Parameters that two models share, by name, and small ones for the others; None where kinds differ."""
     known = dict(zip(near.names, np.asarray(near.theta)))
     strange = [
         name for name, kind in model.kinds if name not in known and (kind == "partial" or "season" in name)

@@ -2,11 +2,13 @@ r"""Rolling origins: what each candidate said about readings that it had not see
 
 Origins.     The last third of the series (at most `MOST` places); parameters come from before the first.
 Weights.     Stacking of the log-scores of all pairs of origin and step (`inference.evidence.stacking`).
-Spread.      With $u = \Phi^{-1}(F(y))$, the factor of step $h$ is the conformal quantile of $|u|$ over the Gaussian
-             one; steps borrow from each other, few independent origins draw the factor to one, and what would
-             narrow counts less: the weights have seen these readings. Parameters are taken as known, for which
-             $1 + 8/n$ makes allowance; its size was measured on generated series (`benchmarks forecast`).
-Honest.      The reported scores are of the later half of the origins, with weights and factors of the earlier half.
+Spread.      With $u = \Phi^{-1}(F(y))$, the factor of step $h$ is the conformal quantile of $|u|$ over the
+             Gaussian one; steps borrow from each other, few independent origins draw the factor to one, and
+             what would narrow counts less: the weights have seen these readings. Parameters are taken as
+             known, for which $1 + 8/n$ makes allowance; its size was measured on generated series
+             (`benchmarks forecast`).
+Honest.      The reported scores are of the later half of the origins, with weights and factors of the earlier
+             half.
 References.  Yao, Vehtari, Simpson and Gelman (2018); Vovk, Gammerman and Shafer (2005).
 """
 
@@ -112,7 +114,7 @@ def _stacked(logs: np.ndarray, use: np.ndarray) -> np.ndarray:
 def _metrics(
     law: Law, logs: np.ndarray, actual: np.ndarray, level: float, scale: float, readings: int
 ) -> dict[str, Any]:
-    """Scores of the later origins with the weights and factors of the earlier ones (of all, where they are few)."""
+    """Scores of the later origins with the weights and factors of the earlier ones (of all where few)."""
     count = len(actual)
     honest = count >= 2 * _LEAST
     early = np.arange(count) < (count // 2 if honest else count)
@@ -129,7 +131,8 @@ def _metrics(
         ]
         mase = float(np.nanmean(np.abs(y - middle))) / scale if scale > 0 else float("nan")
     return {
-        "mase": mase, "crps": float(np.nanmean(judged.crps(y))), "log_score": float(np.nanmean(judged.log_density(y))),
+        "mase": mase, "crps": float(np.nanmean(judged.crps(y))),
+        "log_score": float(np.nanmean(judged.log_density(y))),
         "coverage": float(np.nanmean(inside)), "coverage_by_step": tuple(by_step), "held_out": honest,
     }  # fmt: skip
 

@@ -1,10 +1,11 @@
 r"""Outliers and level shifts: where the smoother is surprised, tested as a regression at fixed parameters.
 
-Suspects.    Times with the largest auxiliary residuals: of the readings, $y_t - E[s_t \mid y]$ over its deviation
-             $\sqrt{\sigma^2 - \mathrm{var}(s_t \mid y)}$; of the level, steps of the smoothed signal without seasons.
-Test.        A column with a pulse (or a step) at the suspect joins the model; its coefficient over its posterior
-             deviation is the exact generalised least-squares statistic. Reported where it is above 4; one after the
-             other, each given those found before.
+Suspects.    Times with the largest auxiliary residuals: of the readings, $y_t - E[s_t \mid y]$ over its
+             deviation $\sqrt{\sigma^2 - \mathrm{var}(s_t \mid y)}$; of the level, steps of the smoothed
+             signal without seasons.
+Test.        A column with a pulse (or a step) at the suspect joins the model; its coefficient over its
+             posterior deviation is the exact generalised least-squares statistic. Reported where it is above
+             4; one after the other, each given those found before.
 Cost.        A pass for each suspect.
 References.  Harvey and Koopman (1992); de Jong and Penzer (1998).
 """
@@ -17,7 +18,7 @@ from tractable.statespace.kalman.components import Regression
 from tractable.statespace.kalman.diffuse import ahead, started
 from tractable.statespace.kalman.structural import StructuralFit
 
-__all__ = ["Event", "find_events"]
+__all__ = ["Event", "find_events", "looking_at"]
 
 _CLEAR = 4.0
 _SUSPECTS = 3  # of each kind in each round
@@ -50,8 +51,7 @@ def _suspects(fit: StructuralFit, series: np.ndarray, found: list[Event]) -> lis
     cleared = series.copy()
     for event in found:
         cleared -= event.size * _column(event.kind, event.place, len(series))
-    decomposed = type(fit)(fit.model, cleared[:, None], fit.values, fit.theta, fit.unit, fit.log_likelihood, fit.names,
-                           fit.status).decompose()  # fmt: skip
+    decomposed = looking_at(fit, cleared).decompose()
     noise = fit.parameters.get("noise", 0.0)
     room = noise - np.asarray(decomposed.signal_deviation) ** 2
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -71,6 +71,13 @@ def _suspects(fit: StructuralFit, series: np.ndarray, found: list[Event]) -> lis
         for kind, t in listed
         if (kind, t) not in taken and (kind == "outlier" or 2 <= t < len(series) - 2)
     ]
+
+
+def looking_at(fit: StructuralFit, series: np.ndarray) -> StructuralFit:
+    """The same parameters with another series to look at."""
+    return StructuralFit(
+        fit.model, series[:, None], fit.values, fit.theta, fit.unit, fit.log_likelihood, fit.names, fit.status
+    )
 
 
 def _largest(sizes: np.ndarray) -> np.ndarray:

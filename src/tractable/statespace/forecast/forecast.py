@@ -1,9 +1,10 @@
-r"""`forecast_series`: the next readings of a series, from candidates that were judged on readings they had not seen.
+r"""`forecast_series`: the next readings, from candidates that were judged on readings they had not seen.
 
-Way.         Look (`seasons`), fit the candidates to the first part, judge them at rolling origins (`evaluation`), fit
-             those with weight to the whole series, and mix their laws with the measured factors of the spread.
-Law.         A mixture for each step; means, medians and intervals are its own. Readings that are never negative have
-             forecasts that are never negative: what the law puts below zero stands at zero.
+Way.         Look (`seasons`), fit the candidates to the first part, judge them at rolling origins
+             (`evaluation`), fit those with weight to the whole series, and mix their laws with the measured
+             factors of the spread.
+Law.         A mixture for each step; means, medians and intervals are its own. Readings that are never
+             negative have forecasts that are never negative: what the law puts below zero stands at zero.
 Paths.       Joint draws: a member by its weight, then its own path, spread by the factor of each step.
 Cost.        Fits of about seven small systems, on the host: nothing is compiled for a new length.
 References.  Hyndman and Athanasopoulos (2021); Yao, Vehtari, Simpson and Gelman (2018).
@@ -19,7 +20,7 @@ from tractable.core.types import Values
 from tractable.core.verdict import Verdict
 from tractable.statespace.forecast.candidates import candidates
 from tractable.statespace.forecast.evaluation import Evaluation, evaluate, origins_of
-from tractable.statespace.forecast.events import Event, find_events
+from tractable.statespace.forecast.events import Event, find_events, looking_at
 from tractable.statespace.forecast.laws import Law
 from tractable.statespace.forecast.seasons import is_count, prefers_log, seasons_of
 from tractable.statespace.forecast.series import Series, as_series, with_rows
@@ -167,8 +168,10 @@ def forecast_series(
     if np.nanmin(series.values) >= 0:
         made = [np.maximum(values, 0.0) for values in made]
     winner = fits[int(np.argmax(weights))].name
-    return SeriesForecast(winner, periods, steps, float(level), *made, series, law, factors, fits, judged, left_out,
-                          bool(logged), is_count(series.values), future)  # fmt: skip
+    return SeriesForecast(
+        winner, periods, steps, float(level), *made, series, law, factors, fits, judged, left_out,
+        bool(logged), is_count(series.values), future,
+    )  # fmt: skip
 
 
 def _looked_at(series: Series, log: bool) -> np.ndarray:
@@ -229,7 +232,7 @@ def _fitted(member: Any, z: np.ndarray, left_out: dict[str, str], near: Any = No
 
 
 def _whole(z: np.ndarray, kept: list[Any], judged: Evaluation | None, left_out: dict[str, str]) -> Any:
-    """The members with weight; the leading ones are fitted to the whole series, and so are all of short ones."""
+    """The members with weight; the leading one (of short series, all) is fitted to the whole series."""
     weights = judged.weights if judged is not None else np.full(len(kept), 1 / len(kept))
     pairs = []
     for (member, fit), weight in zip(kept, weights):
@@ -250,13 +253,7 @@ def _whole(z: np.ndarray, kept: list[Any], judged: Evaluation | None, left_out: 
 
 def _told(fit: Any, z: np.ndarray) -> Any:
     """The fit to the first part, with the whole series to look at."""
-    if not hasattr(fit, "fit"):
-        return fit
-    own = fit.fit
-    told = type(own)(
-        own.model, z[:, None], own.values, own.theta, own.unit, own.log_likelihood, own.names, own.status
-    )
-    return fit._replace(fit=told)
+    return fit._replace(fit=looking_at(fit.fit, z)) if hasattr(fit, "fit") else fit
 
 
 def _law(fits: list[Any], weights: np.ndarray, z: np.ndarray, steps: int, log: bool, judged: Any) -> Any:
@@ -277,7 +274,8 @@ def _verdict(found: SeriesForecast) -> Verdict:
             False, "Too few readings to judge any model: the last reading, with the spread of past steps."
         )
     coverage, mase = metrics["coverage"], metrics["mase"]
-    said = f"{found.winner} leads; held-out {found.level:.0%} intervals held {coverage:.0%} from {judged.num_origins} origins"
+    said = f"{found.winner} leads; held-out {found.level:.0%} intervals held {coverage:.0%}"
+    said += f" from {judged.num_origins} origins"
     said += f", errors {mase:.2f} of a naive step" if np.isfinite(mase) else ""
     # overlapping steps: about as many independent looks as origins
     slack = 3 * np.sqrt(found.level * (1 - found.level) / max(judged.num_origins / 2, 1))

@@ -1,9 +1,11 @@
-r"""Predictive laws: mixtures of Gaussian and Student laws, on the scale of the readings or of their logarithms.
+r"""Predictive laws: mixtures of Gaussian and Student laws of the readings or of their logarithms.
 
-Model.       $F(y) = \sum_k w_k F_k((g(y) - \mu_k)/\sigma_k)$, $g$ the identity or the logarithm; Student laws are
-             scaled so that $\sigma_k$ is the standard deviation. The log-density has the Jacobian $\log g'(y)$.
-Score.       $\mathrm{CRPS}(F, y) = \int (F(x) - 1[x \ge y])^2\,dx$, split at $y$, each part by Gauss-Legendre in
-             $u$ with $g(x) = g(y) \pm s\sinh u$; of one Gaussian, $\sigma(z(2\Phi(z) - 1) + 2\phi(z) - \pi^{-1/2})$.
+Model.       $F(y) = \sum_k w_k F_k((g(y) - \mu_k)/\sigma_k)$, $g$ the identity or the logarithm; Student laws
+             are scaled so that $\sigma_k$ is the standard deviation. The log-density has the Jacobian $\log
+             g'(y)$.
+Score.       $\mathrm{CRPS}(F, y) = \int (F(x) - 1[x \ge y])^2\,dx$, split at $y$, each part by Gauss-Legendre
+             in $u$ with $g(x) = g(y) \pm s\sinh u$; of one Gaussian, $\sigma(z(2\Phi(z) - 1) + 2\phi(z) -
+             \pi^{-1/2})$.
 Spread.      `widened(c)` stretches the law about its centre by the factor $c$.
 Cost.        $O(nK)$ with 128 points for each score.
 References.  Gneiting and Raftery (2007); Hyndman and Koehler (2006).
@@ -67,7 +69,7 @@ class Law(NamedTuple):
         return np.stack(parts, -1) - (z[..., None] if self.log else 0.0)
 
     def quantile(self, level: Any) -> np.ndarray:
-        """The reading that is not exceeded with probability `level`: bisection between those of the members."""
+        """The reading not exceeded with probability `level`: bisection between those of the members."""
         level = np.asarray(level, float)
         edges = np.stack(
             [

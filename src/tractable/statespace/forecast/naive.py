@@ -1,4 +1,4 @@
-r"""Forecasts without a fit: the last reading, the last season, the last reading with drift; with closed-form spread.
+r"""Forecasts without a fit: the last reading, the last season, drift; with closed-form spread.
 
 Naive.       A random walk: $y_{T+h} \sim N(y_T, h\sigma^2)$.
 Seasonal.    A random walk of each season: $y_{T+h} \sim N(y_{T+h-mk}, k\sigma^2)$, $k = \lceil h/m\rceil$.
@@ -59,7 +59,7 @@ class NaiveFit(NamedTuple):
         return self.model.name
 
     def origins(self, z: np.ndarray, at: np.ndarray, steps: int) -> tuple[np.ndarray, np.ndarray]:
-        """Means and deviations of the `steps` readings from each of the places `at` on, from those before it."""
+        """Means and deviations of the `steps` readings from each place of `at` on, given those before it."""
         found = [self._ahead(z[:o], steps) for o in at]
         return np.stack([mean for mean, _ in found]), np.stack([sd for _, sd in found])
 

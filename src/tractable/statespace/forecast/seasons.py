@@ -1,10 +1,11 @@
-r"""What a series looks like before any model: its seasons, whether it lives on a log scale, whether it counts.
+r"""What a series looks like before any model: its seasons, whether it grows by factors, whether it counts.
 
-Season.      By the calendar: the autocorrelation $r_m$ of the changes above Bartlett's bound $z\sqrt{(1 + 2\sum_{j<m}
-             r_j^2)/n}$. Without one: of the peaks of the autocorrelation that with the best BIC, where a mean for each
-             of its phases beats an autoregression of the changes alone, all lags tried being paid for.
-Log scale.   Changes of $\log y$ and of $y$ as Gaussian, compared by likelihood with the Jacobian: $-\frac n2\log
-             s^2_{\log} - \sum_t\log y_t$ against $-\frac n2\log s^2$.
+Season.      By the calendar: the autocorrelation $r_m$ of the changes above Bartlett's bound $z\sqrt{(1 +
+             2\sum_{j<m} r_j^2)/n}$. Without one: of the peaks of the autocorrelation that with the best BIC,
+             where a mean for each of its phases beats an autoregression of the changes alone, all lags tried
+             being paid for.
+Log scale.   Changes of $\log y$ and of $y$ as Gaussian, compared by likelihood with the Jacobian: $-\frac
+             n2\log s^2_{\log} - \sum_t\log y_t$ against $-\frac n2\log s^2$.
 Cost.        $O(T\log T)$.
 References.  Bartlett (1946); Box and Cox (1964).
 """
@@ -41,7 +42,7 @@ def autocorrelation(changes: np.ndarray) -> np.ndarray:
 
 
 def season_candidates(series: Series) -> tuple[int, ...]:
-    """The periods that the calendar suggests and the length allows: two whole periods and three readings more."""
+    """The periods of the calendar that the length allows: two whole periods and three readings more."""
     found = _CALENDAR.get(series.unit, ()) if series.step == 1 else ()
     return tuple(period for period in found if len(series) >= 2 * period + 3)
 

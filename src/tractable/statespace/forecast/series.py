@@ -1,7 +1,8 @@
 r"""A series on a regular grid: times checked, the frequency found, gaps as NaN.
 
-Calendar.    Dates that are months apart lie on a grid of months (quarters, years); of days without weekends on one
-             of business days; all others on a grid of the largest step of which every distance is a multiple.
+Calendar.    Dates that are months apart lie on a grid of months (quarters, years); of days without weekends
+             on one of business days; all others on a grid of the largest step of which every distance is a
+             multiple.
 Gaps.        Times of the grid without a reading hold NaN, and are integrated out by whoever looks.
 Refused.     Times that repeat, are not in order or lie on no grid; readings that are infinite.
 Cost.        $O(T)$.
@@ -23,7 +24,7 @@ _SPARSE = 20  # grid points for each reading, at most
 
 
 class Series(HostResult):
-    """Readings on a grid that starts at `origin` with `step`s of `unit`; `places` are the grid points of the readings."""
+    """Readings on a grid from `origin` on with `step`s of `unit`; `places` are the grid points with a row."""
 
     values: Values = field(show=False)
     places: Values = field(show=False)
@@ -94,7 +95,7 @@ def as_series(y: Any, times: Any = None) -> Series:
 
 
 def with_rows(series: Series, rows: Any, name: str = "X") -> np.ndarray:
-    """A finite table `(len(series), k)` of columns given at the readings' times; a gap has the row before it."""
+    """A finite table `(len(series), k)` of columns known at the rows; a gap has the row before it."""
     table = np.asarray(rows, float)
     table = table[:, None] if table.ndim == 1 else table
     places = np.asarray(series.places)
@@ -137,9 +138,9 @@ def _dated(values: np.ndarray, stamps: np.ndarray) -> Series:
     whole = bool((days.astype("datetime64[s]") == seconds).all())
     within = (days - months.astype("datetime64[D]")).astype(int)
     ends = bool((days + 1 == (months + 1).astype("datetime64[D]")).all())
-    if whole and (ends or (within == within[0]).all()):
-        if (within[0] < 28 or ends) and (np.diff(months).astype(int) > 0).all():
-            return _monthly(values, months, days[0], ends)
+    same = ends or (within[0] < 28 and bool((within == within[0]).all()))
+    if whole and same and (np.diff(months).astype(int) > 0).all():
+        return _monthly(values, months, days[0], ends)
     if whole and np.is_busday(days).all() and len(days) > 10:
         at = np.busday_count(days[0], days)
         if np.gcd.reduce(np.diff(at)) == 1 and (np.diff(days).astype(int) == 3).any():
