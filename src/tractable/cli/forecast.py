@@ -76,7 +76,7 @@ def read_series(
         if name not in frame.columns:
             said = nearest(name, list(frame.columns))
             raise WrongTable(f"{path}: there must be a column {name!r}; got {list(frame.columns)}. {said}")
-    readings = pd.to_numeric(frame[target], errors="coerce")
+    readings: Any = pd.to_numeric(frame[target], errors="coerce")
     wrong = np.flatnonzero(
         (readings.isna() & frame[target].notna()).to_numpy() | np.isinf(readings.to_numpy(float))
     )
@@ -84,7 +84,7 @@ def read_series(
         value, row = frame[target].iloc[wrong[0]], wrong[0] + 1
         raise WrongTable(f"{path}: {target!r} must hold finite numbers; got {value!r} in row {row}.")
     times = _times(path, time, frame[time])
-    names = frame[series].astype(str) if series is not None else pd.Series([target] * len(frame))
+    names: Any = frame[series].astype(str) if series is not None else pd.Series([target] * len(frame))
     found = {}
     for name in dict.fromkeys(names):
         own = np.flatnonzero((names == name).to_numpy())

@@ -50,7 +50,6 @@ class SeriesForecast(HostResult):
     left_out: Any = field(show=False)
     is_log: bool = field(static=True)
     is_count: bool = field(static=True)
-    future: Any = field(show=False)
 
     @property
     def weights(self) -> dict[str, float]:
@@ -165,12 +164,12 @@ def forecast_series(
     fits, weights = _whole(z, kept, judged, left_out)
     law, factors = _law(fits, weights, z, steps, logged, judged)
     made = [law.expectation(), *(law.quantile(q) for q in (0.5, 0.5 - level / 2, 0.5 + level / 2))]
-    if np.nanmin(series.values) >= 0:
-        made = [np.maximum(values, 0.0) for values in made]
+    floor = 0.0 if np.nanmin(series.values) >= 0 else -np.inf
+    mean, median, lower, upper = (np.maximum(values, floor) for values in made)
     winner = fits[int(np.argmax(weights))].name
     return SeriesForecast(
-        winner, periods, steps, float(level), *made, series, law, factors, fits, judged, left_out,
-        bool(logged), is_count(series.values), future,
+        winner, periods, steps, float(level), mean, median, lower, upper, series, law, factors, fits, judged, left_out,
+        bool(logged), is_count(series.values),
     )  # fmt: skip
 
 

@@ -31,7 +31,7 @@ class Law(NamedTuple):
     log: bool = False
 
     @property
-    def centre(self) -> np.ndarray:
+    def centre(self) -> Any:
         """The mean on the scale of the model."""
         return self.mean @ self.weights
 
@@ -40,7 +40,7 @@ class Law(NamedTuple):
         middle, c = self.centre[..., None], np.asarray(factor)[..., None]
         return self._replace(mean=middle + c * (self.mean - middle), sd=c * self.sd)
 
-    def _cdf(self, z: np.ndarray) -> np.ndarray:
+    def _cdf(self, z: Any) -> Any:
         """The distribution function on the scale of the model."""
         parts = [
             w * (ndtr(u) if np.isinf(v) else stdtr(v, u * np.sqrt(v / (v - 2))))
@@ -51,16 +51,16 @@ class Law(NamedTuple):
         ]
         return np.sum(parts, 0)
 
-    def cdf(self, y: Any) -> np.ndarray:
+    def cdf(self, y: Any) -> Any:
         """The probability of at most `y`."""
         return self._cdf(self._model_scale(y))
 
-    def log_density(self, y: Any) -> np.ndarray:
+    def log_density(self, y: Any) -> Any:
         """Of readings."""
         with np.errstate(divide="ignore"):
             return logsumexp(np.log(self.weights) + self.log_densities(y), axis=-1)
 
-    def log_densities(self, y: Any) -> np.ndarray:
+    def log_densities(self, y: Any) -> Any:
         """Of readings under each member, `(..., K)`."""
         z = self._model_scale(y)
         u, parts = (z[..., None] - self.mean) / self.sd, []
@@ -68,7 +68,7 @@ class Law(NamedTuple):
             parts.append(_log_density(u[..., k], float(v)) - np.log(self.sd[..., k]))
         return np.stack(parts, -1) - (z[..., None] if self.log else 0.0)
 
-    def quantile(self, level: Any) -> np.ndarray:
+    def quantile(self, level: Any) -> Any:
         """The reading not exceeded with probability `level`: bisection between those of the members."""
         level = np.asarray(level, float)
         edges = np.stack(
@@ -86,11 +86,11 @@ class Law(NamedTuple):
         found = 0.5 * (low + high)
         return np.exp(found) if self.log else found
 
-    def expectation(self) -> np.ndarray:
+    def expectation(self) -> Any:
         """The mean of the readings (members are Gaussian on the log scale)."""
         return np.exp(self.mean + 0.5 * self.sd**2) @ self.weights if self.log else self.centre
 
-    def crps(self, y: Any) -> np.ndarray:
+    def crps(self, y: Any) -> Any:
         """The continuous ranked probability score; smaller is better, in units of the readings."""
         z = self._model_scale(y)
         use = self.weights > 0
@@ -108,11 +108,11 @@ class Law(NamedTuple):
                 total = total + weight * 0.5 * top * unit * np.cosh(u) * part**2 * slope
         return total
 
-    def _model_scale(self, y: Any) -> np.ndarray:
+    def _model_scale(self, y: Any) -> Any:
         return np.log(np.asarray(y, float)) if self.log else np.asarray(y, float)
 
 
-def crps_normal(mean: Any, sd: Any, y: Any) -> np.ndarray:
+def crps_normal(mean: Any, sd: Any, y: Any) -> Any:
     """The score of one Gaussian in closed form.
 
     >>> round(float(crps_normal(0.0, 1.0, 0.0)), 6)
@@ -134,7 +134,7 @@ def mase_scale(values: Any, season: int = 1) -> float:
     return float(changes.mean()) if len(changes) else float("nan")
 
 
-def _log_density(u: np.ndarray, df: float) -> np.ndarray:
+def _log_density(u: Any, df: float) -> Any:
     if np.isinf(df):
         return -0.5 * u**2 - 0.5 * np.log(2 * np.pi)
     from math import lgamma
@@ -143,7 +143,7 @@ def _log_density(u: np.ndarray, df: float) -> np.ndarray:
     return front - 0.5 * (df + 1) * np.log1p(u**2 / (df - 2))
 
 
-def _unit_quantile(level: np.ndarray, df: float) -> np.ndarray:
+def _unit_quantile(level: Any, df: float) -> Any:
     from scipy.special import ndtri
 
     return ndtri(level) if np.isinf(df) else stdtrit(df, level) * np.sqrt((df - 2) / df)
