@@ -5,7 +5,7 @@ Weights.     Stacking of the log-scores of all pairs of origin and step (`infere
 Spread.      With $u = \Phi^{-1}(F(y))$, the factor of step $h$ is the conformal quantile of $|u|$ over the
              Gaussian one; steps borrow from each other, few independent origins draw the factor to one, and
              what would narrow counts less: the weights have seen these readings. Parameters are taken as
-             known, for which $1 + 8/n$ makes allowance; its size was measured on generated series
+             known, for which $1 + 6/n$ makes allowance; its size was measured on generated series
              (`benchmarks forecast`).
 Honest.      The reported scores are of the later half of the origins, with weights and factors of the earlier
              half.
@@ -24,7 +24,7 @@ __all__ = ["Evaluation", "evaluate", "origins_of", "spread_factors"]
 MOST = 48
 _LEAST = 8  # origins of each half of an honest report
 _PRIOR = 60.0  # looks that the factor one is worth
-_NARROW, _UNKNOWN = 0.3, 8.0
+_NARROW, _UNKNOWN = 0.3, 6.0
 _ROWS = 64  # rows of stacking come in multiples by two, models in eights: programs are shared
 _FAINT = 0.03  # weights below are dropped
 

@@ -168,8 +168,8 @@ def forecast_series(
     mean, median, lower, upper = (np.maximum(values, floor) for values in made)
     winner = fits[int(np.argmax(weights))].name
     return SeriesForecast(
-        winner, periods, steps, float(level), mean, median, lower, upper, series, law, factors, fits, judged, left_out,
-        bool(logged), is_count(series.values),
+        winner, periods, steps, float(level), mean, median, lower, upper, series, law, factors, fits,
+        judged, left_out, bool(logged), is_count(series.values),
     )  # fmt: skip
 
 
