@@ -298,6 +298,19 @@ def test_short_series_say_so():
     assert np.all(np.isfinite(found.upper))
 
 
+@pytest.mark.cheap
+@pytest.mark.parametrize("kind", ["many", "last"])
+def test_gaps_inside_and_at_the_end(kind):
+    y = WALK.copy()
+    if kind == "many":
+        y[np.random.default_rng(0).random(80) < 0.6] = np.nan
+    else:
+        y[70:] = np.nan
+    found = forecast_series(y, 4)
+    assert np.all(np.isfinite(found.upper - found.lower))
+    assert np.isfinite(found.metrics["crps"])
+
+
 def test_known_columns_move_the_forecast():
     x = np.sin(np.arange(70) * 1.7)
     y = 5 * x[:60] + np.cumsum(0.1 * np.random.default_rng(2).normal(size=60))

@@ -43,12 +43,11 @@ class Evaluation(NamedTuple):
 
 
 def origins_of(z: np.ndarray, least: int, steps: int) -> np.ndarray:
-    """Places from which the held-out forecasts start; none where the series is too short."""
-    count = np.cumsum(~np.isnan(z))
-    first = max(
-        int(np.searchsorted(count, least)) + 1, len(z) - max(len(z) // 3, min(steps + 5, len(z) // 2))
-    )
-    at = np.arange(first, len(z))
+    """Places of readings from which held-out forecasts start; none where the series is too short."""
+    count, end = np.cumsum(~np.isnan(z)), int(np.flatnonzero(~np.isnan(z))[-1]) + 1
+    told = int(np.searchsorted(count, least)) + 1
+    at = np.arange(max(told, end - max(end // 3, min(steps + 5, end // 2))), end)
+    at = at[~np.isnan(z[at])]  # the first step of each is a reading
     return at if len(at) <= MOST else at[np.unique(np.linspace(0, len(at) - 1, MOST).round().astype(int))]
 
 

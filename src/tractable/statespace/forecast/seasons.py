@@ -67,6 +67,8 @@ def _by_phases(changes: np.ndarray, periods: tuple[int, ...]) -> tuple[int, ...]
     now, at = changes[_PAST:], np.arange(_PAST, len(changes))
     use = ~np.isnan(past).any(1) & ~np.isnan(now)
     past, now, at = past[use], now[use], at[use]
+    if len(now) < 4 * _PAST:
+        return ()
 
     def criterion(columns: np.ndarray) -> float:
         table = np.column_stack([past, columns])
