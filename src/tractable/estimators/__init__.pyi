@@ -12,6 +12,7 @@ from tractable.estimators.factor import PCA as PCA
 from tractable.estimators.factor import FactorAnalysis as FactorAnalysis
 from tractable.estimators.factor_relatives import IndependentComponents as IndependentComponents
 from tractable.estimators.factor_relatives import KernelPCA as KernelPCA
+from tractable.estimators.forecaster import Forecaster as Forecaster
 from tractable.estimators.forests import AdaBoostClassifier as AdaBoostClassifier
 from tractable.estimators.forests import ForestClassifier as ForestClassifier
 from tractable.estimators.forests import ForestRegressor as ForestRegressor
@@ -20,7 +21,6 @@ from tractable.estimators.gaussian_process import GaussianProcessRegressor as Ga
 from tractable.estimators.gaussian_process_classifier import (
     GaussianProcessClassifier as GaussianProcessClassifier,
 )
-from tractable.estimators.forecaster import Forecaster as Forecaster
 from tractable.estimators.hidden_markov import CategoricalHMM as CategoricalHMM
 from tractable.estimators.hidden_markov import GaussianHMM as GaussianHMM
 from tractable.estimators.hierarchical import AgglomerativeClustering as AgglomerativeClustering

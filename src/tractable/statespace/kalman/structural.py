@@ -74,7 +74,7 @@ class Structural(Module):
         ).log_likelihood
 
     def fit(self, y: Any, *, max_steps: int = 200, tol: float = 1e-7, start: Any = None) -> "StructuralFit":
-        """Maximise the diffuse likelihood of one series, with gaps as NaN, from the `theta` of another fit."""
+        """Maximise the diffuse likelihood of a series (gaps are NaN), from the `theta` of another fit."""
         series = _series(y)
         search = _Search(self, series)
         least = int(search.flat.sum()) + 1
