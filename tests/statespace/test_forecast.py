@@ -344,6 +344,7 @@ def test_candidates_name_what_they_are():
     assert len(set(names)) == len(names)
 
 
+@pytest.mark.plain
 @pytest.mark.thorough
 def test_intervals_hold_their_level_on_series_with_known_truth():
     inside = []

@@ -66,10 +66,10 @@ class Series(HostResult):
 def as_series(y: Any, times: Any = None) -> Series:
     """A checked series; without `times` the grid is 0, 1, 2, ...
 
-    >>> months = np.array(["2024-01", "2024-02", "2024-04"], "datetime64[M]")
-    >>> series = as_series([1.0, 2.0, 4.0], months)
+    >>> months = np.array(["2024-01", "2024-02", "2024-04", "2024-05"], "datetime64[M]")
+    >>> series = as_series([1.0, 2.0, 4.0, 5.0], months)
     >>> series.frequency, series.values
-    ('month', array([ 1.,  2., nan,  4.]))
+    ('month', array([ 1.,  2., nan,  4.,  5.]))
     """
     values = np.asarray(y, float)
     values = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
