@@ -217,7 +217,7 @@ SLIPS = [
         "passes",
         lambda: M.forward_backward(None, method="fast"),
         ValueError,
-        "'scan', 'parallel'; got 'fast'",
+        "'scan', 'parallel', 'loop'; got 'fast'",
     ),
     # --- kernels and processes
     Slip("RBF(sigma)", lambda: K.RBF(sigma=1.0), TypeError, "got 'sigma'. Write `length_scale`"),
