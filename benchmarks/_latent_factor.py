@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks._latent_child import Workload
+from benchmarks._children import Workload
 
 
 def table(num_rows: int, dim: int, rank: int, noise: float = 0.5) -> Callable[[], np.ndarray]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks._latent_child import Workload
+from benchmarks._children import Workload
 
 SIZE = 1_000_000
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from benchmarks._latent_child import Workload
+from benchmarks._children import Workload
 
 ROWS, COLUMNS, COMPONENTS, STEPS = 100_000, 20, 20, 10
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks._latent_child import Workload
+from benchmarks._children import Workload
 
 NUM_DOCUMENTS, NUM_TOPICS, NUM_WORDS = 20_000, 100, 5_000
 ALPHA, ETA = 0.1, 0.01

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks._latent_child import Workload
+from benchmarks._children import Workload
 
 Fit = Callable[[Any], float]
 

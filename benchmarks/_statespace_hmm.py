@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks._latent_child import Workload
+from benchmarks._children import Workload
 
 STEPS = 20
 

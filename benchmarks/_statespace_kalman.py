@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks._latent_child import Workload
+from benchmarks._children import Workload
 
 
 def system(size: int) -> tuple[np.ndarray, ...]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array, csr_matrix
 
-from benchmarks._latent_child import Workload
+from benchmarks._children import Workload
 
 TELEPORT = 0.15
 

@@ -2,6 +2,7 @@
 in `statespace.hmm`."""
 
 import warnings
+from abc import abstractmethod
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -100,11 +101,13 @@ class _HiddenMarkov(Clusterer):
         table = self._features(X, reset=reset, ensure_min_samples=2 if reset else 1)
         return as_sequences(table.X if lengths is None else (table.X, np.asarray(lengths)), 1)
 
+    @abstractmethod
     def _start(self, key: Any, sequences: Sequences) -> HiddenMarkov:
-        raise NotImplementedError
+        """A model to begin with."""
 
+    @abstractmethod
     def _fitted(self, model: Any) -> None:
-        raise NotImplementedError
+        """Set the attributes that hmmlearn's users know."""
 
 
 class GaussianHMM(_HiddenMarkov):

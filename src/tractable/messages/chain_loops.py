@@ -8,15 +8,14 @@ Loss.        A possible state never falls below `TINY`: it is raised to it, and 
              entry. Where the bound reaches the digits of a sum, the chain is left to log space.
 Zeros.       What is impossible stays exactly zero, so a sum of zero means that no path is possible.
 Loops.       Sums and products in a fixed order, no libraries: interpreted or compiled they give the same
-             bits. So short chains are interpreted, and compiling (a second or two, once per machine) waits
-             until it pays.
+             bits. Short chains are interpreted, and others compiled (a second or two, once per machine).
 Cost.        $O(nK^2)$; about $K^2/2$ nanoseconds per position.
 References.  Rabiner (1989).
 """
 
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any, no_type_check
+from functools import lru_cache
+from typing import no_type_check
 
 import numba
 import numpy as np
@@ -27,32 +26,17 @@ __all__ = ["LOST", "TINY", "backward", "best", "draw", "forward", "loop"]
 TINY = 1e-200
 LOST = 1e-14  # a part of a sum that may be wrong; more, and the chain goes to log space
 _NEGLIGIBLE = 1e-30
-_PAYS = 1_000_000  # products whose interpretation takes about as long as to compile them
-_LOADS = 20_000  # and as long as to load what this machine has compiled before
-
-_compiled: dict[str, Callable] = {}
-_waiting: dict[str, Any] = {}
-_interpreted = [0]
+_PAYS = 20_000  # products: to interpret them takes a fiftieth of a second, and a fit does so often
 
 
 def loop(function: Callable, work: int) -> Callable:
-    """The loop compiled, where `work` products and those before them pay for it; otherwise as it is."""
-    name = function.__name__
-    if name not in _compiled:
-        _interpreted[0] += work
-        if _interpreted[0] < _LOADS:
-            return function
-        made = _waiting.setdefault(name, numba.njit(nogil=True, cache=True, error_model="numpy")(function))
-        if _interpreted[0] < _PAYS and not _is_stored(made, name):
-            return function
-        _compiled[name] = made
-    return _compiled[name]
+    """The loop compiled, where `work` products pay for it; otherwise as it is."""
+    return function if work < _PAYS else _compiled(function)
 
 
-def _is_stored(made: Any, name: str) -> bool:
-    """Whether this machine holds a compiled form (perhaps of an older source, which costs seconds)."""
-    place = Path(made._cache.cache_path)
-    return any(place.glob(f"chain_loops.{name}-*.nbc"))
+@lru_cache
+def _compiled(function: Callable) -> Callable:
+    return numba.njit(nogil=True, cache=True, error_model="numpy")(function)
 
 
 # `no_type_check` keeps run-time type checkers from wrapping what numba has to read

@@ -77,6 +77,7 @@ def spread_factors(law: Law, actual: np.ndarray, level: float, readings: int) ->
     """The factor of each step's spread, from how far held-out readings fell from the middle of their law."""
     from scipy.special import ndtri
 
+    # a reading that the law rules out by rounding lies seven deviations away, not infinitely many
     sizes = np.abs(ndtri(np.clip(law.cdf(actual), 1e-12, 1 - 1e-12)))
     steps = np.arange(sizes.shape[1])
     logs, counts = np.zeros(len(steps)), np.zeros(len(steps))

@@ -81,8 +81,8 @@ def looking_at(fit: StructuralFit, series: np.ndarray) -> StructuralFit:
 
 
 def _largest(sizes: np.ndarray) -> np.ndarray:
-    order = np.argsort(-np.nan_to_num(sizes, nan=-1.0))[:_SUSPECTS]
-    return order[np.nan_to_num(sizes[order], nan=0.0) > 0]
+    known = np.flatnonzero(sizes > 0)  # beside a gap there is no number
+    return known[np.argsort(-sizes[known], kind="stable")][:_SUSPECTS]
 
 
 def _tested(fit: StructuralFit, series: np.ndarray, kind: str, place: int, found: list[Event]) -> Event:

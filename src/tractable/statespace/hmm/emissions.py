@@ -11,6 +11,7 @@ Cost.        $O(nK)$.
 References.  Rabiner (1989).
 """
 
+from abc import abstractmethod
 from typing import Any, ClassVar
 
 import jax
@@ -37,32 +38,35 @@ class Emissions(Module):
     row_ndim: ClassVar[int] = 0
 
     @property
+    @abstractmethod
     def num_states(self) -> int:
-        raise NotImplementedError
+        """The number of states."""
 
+    @abstractmethod
     def log_prob(self, sequences: Sequences) -> Values:
         r"""$\log p(x_t \mid z_t = k)$, (n, k)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def stats(self, sequences: Sequences, shares: np.ndarray) -> Any:
         """Sums over rows of which each state owns the given share, (n, k)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def from_stats(self, stats: Any) -> "Emissions":
         """The emissions of highest expected log-likelihood; a state that owns nothing stays as it is."""
-        raise NotImplementedError
+
+    @abstractmethod
+    def draw(self, generator: np.random.Generator, states: np.ndarray, inputs: Any = None) -> np.ndarray:
+        """One row for each state of one sequence."""
 
     def expected_log_prob(self, stats: Any) -> Any:
         r"""$\sum_{tk}\gamma_t(k)\log p(x_t \mid k)$ from statistics."""
-        raise NotImplementedError
-
-    def draw(self, generator: np.random.Generator, states: np.ndarray, inputs: Any = None) -> np.ndarray:
-        """One row for each state of one sequence."""
-        raise NotImplementedError
+        must, fix = "a kind whose expected log-density is known", "Fit without a prior, or take Gaussians."
+        raise TypeError(f"`emissions` must be {must}; got {type(self).__name__}. {fix}")
 
     def moments(self) -> tuple[np.ndarray, np.ndarray]:
         """The mean and the variance of each state's rows, (k, ...)."""
-        raise NotImplementedError
+        must, fix = "a kind with moments, to forecast rows", "`predict` gives the states to come."
+        raise TypeError(f"`emissions` must be {must}; got {type(self).__name__}. {fix}")
 
 
 class Symbols(Emissions):

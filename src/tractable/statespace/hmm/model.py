@@ -200,9 +200,9 @@ class HiddenMarkov(Module):
         sequences = as_sequences(data, self.emissions.row_ndim, weights=weights)
         found = smooth_rows(self._rows(sequences), sequences.weights)
         _refuse_impossible(np.where(sequences.weights > 0, found.impossible, -1))
-        shares = found.beliefs
-        if (found.impossible >= 0).any() or (sequences.weights != 1).any():  # each pass over all rows costs
-            shares = sequences.row_weights[:, None] * np.nan_to_num(shares)
+        shares, often = found.beliefs, sequences.row_weights[:, None]
+        if (sequences.weights != 1).any():  # an absent sequence may be impossible: it counts nothing
+            shares = np.where(often > 0, often * shares, 0.0)
         return self._sums(sequences, shares, found.counts), _weigh(sequences.weights, found.log_totals)
 
     def hard_e_step(self, data: Any, weights: Any) -> tuple[MarkovSums, Any]:

@@ -66,7 +66,7 @@ def uncorrelated(chain: HostChain, noise: np.ndarray, ys: np.ndarray) -> HostCha
         left = chain.Q[min(t, len(chain.Q) - 1)] - gain[:, here] @ noise[:, here].T
         Q.append(0.5 * (left + left.T))
         gains.append(gain)
-    centred = np.nan_to_num(ys - chain.c)[:-1]
+    centred = np.where(np.isnan(ys), 0.0, ys - chain.c)[:-1]  # what is missing moves nothing
     b = chain.b + centred @ np.swapaxes(np.stack(gains), 1, 2)
     return chain._replace(A=np.stack(A), Q=np.stack(Q), b=b)
 

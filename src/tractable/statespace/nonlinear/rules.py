@@ -14,6 +14,7 @@ References.  Julier and Uhlmann (1997); Arasaratnam and Haykin (2009); Sarkka (2
              Garcia-Fernandez et al. (2015), posterior linearisation.
 """
 
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -66,9 +67,9 @@ class Taylor(Module):
 class SigmaPoints(Module):
     """Weighted points that stand for a standard normal vector: what the rules below have in common."""
 
+    @abstractmethod
     def points(self, dim: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The points, (n, d), their weights for means, and those for covariances."""
-        raise NotImplementedError
 
     def __call__(self, function: Callable[[Array], Array], mean: Array, cov: Array) -> Affine:
         z, weights, spread_weights = (jnp.asarray(part, mean.dtype) for part in self.points(mean.size))
