@@ -8,7 +8,7 @@ Cost.        None: a `try` while a function is traced.
 import linecache
 import re
 from collections.abc import Callable
-from types import TracebackType
+from types import FrameType
 from typing import Any
 
 from jax.errors import (
@@ -18,7 +18,7 @@ from jax.errors import (
     TracerIntegerConversionError,
 )
 
-__all__ = ["TRACED", "call_user", "traced_words", "user_line"]
+__all__ = ["TRACED", "call_user", "is_library", "traced_words", "user_line"]
 
 TRACED = (TracerArrayConversionError, TracerIntegerConversionError, ConcretizationTypeError)
 
@@ -61,7 +61,7 @@ def user_line(error: BaseException) -> str:
     """The last line outside the libraries that the error passed through: `file:line, code`, or nothing."""
     found, trace = "", error.__traceback__
     while trace is not None:
-        if not _is_library(trace):
+        if not is_library(trace.tb_frame):
             file, number = trace.tb_frame.f_code.co_filename, trace.tb_lineno
             code = linecache.getline(file, number).strip()
             found = f"{file}:{number}" + (f", `{code}`" if code else "")
@@ -69,5 +69,6 @@ def user_line(error: BaseException) -> str:
     return found
 
 
-def _is_library(trace: TracebackType) -> bool:
-    return str(trace.tb_frame.f_globals.get("__name__", "")).split(".")[0] in _LIBRARIES
+def is_library(frame: FrameType) -> bool:
+    """Whether a frame runs code of this or of a numerical library, not of the user."""
+    return str(frame.f_globals.get("__name__", "")).split(".")[0] in _LIBRARIES

@@ -26,7 +26,7 @@ from tractable.core.types import Array, Key, Shape
 
 __all__ = [
     "at_points", "draws_of", "ends_of", "flatten_units", "log_prob", "map_fields", "num_bucketed", "quantile",
-    "tail", "units",
+    "tail", "unit_log_probs", "units",
 ]  # fmt: skip
 
 _MOST = 1 << 17  # points: beyond, computing them costs more than compiling for them
@@ -78,6 +78,22 @@ def log_prob(distribution: Any, x: Array) -> Array:
         return jax.vmap(unit, (None, 0))(distribution, flat[:, 0]).reshape(lead)
     each = flatten_units(distribution, leading)
     return jax.vmap(jax.vmap(unit), (None, 0))(each, flat).sum(-1).reshape(lead)
+
+
+@jax.jit
+def unit_log_probs(distribution: Any, x: Array) -> Array:
+    """The log-density of each unit at one point `x`, whose shape is that of the distribution: `log_prob`
+    before its sum."""
+    leading = plates(distribution)
+    point = jnp.broadcast_to(jnp.asarray(x, float), distribution.shape)
+    if distribution.elementwise:
+        each = distribution._aligned(point.ndim)
+        return _guarded(each, each._log_prob, point)
+    if leading == ():
+        return _guarded(distribution, distribution._log_prob, point)
+    flat = point.reshape((math.prod(leading), *distribution.unit_shape))
+    each = flatten_units(distribution, leading)
+    return jax.vmap(lambda d, one: _guarded(d, d._log_prob, one))(each, flat).reshape(leading)
 
 
 def _guarded(distribution: Any, log_prob, x: Array) -> Array:

@@ -1,0 +1,278 @@
+r"""One run of a model: what each `sample` gives back, and the record of every site.
+
+Model.       $p(x) = \prod_s p(x_s \mid x_{<s})$ over the sites $s$ in the order in which the function names
+             them, times its factors; a site with `obs` is observed, the others are latent.
+Values.      A latent takes its value from `values`, or from noise ($x = \mu + L z$ for a normal site, so that
+             the run is affine in $z$), or is drawn from its distribution by a stream of its own name.
+Plates.      Inside `plate(name, n)` every site has $n$ independent units along a leading axis; nested plates
+             are leading axes from the outermost in.
+Cost.        That of the model itself; a scan runs as one `lax.scan`, whose step is traced once more to learn
+             its sites.
+"""
+
+import contextlib
+import sys
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+
+from tractable.core.checks import check, check_count, check_entries, is_concrete
+from tractable.core.linalg import psd_factor
+from tractable.core.module import Module, field, plates
+from tractable.core.types import Array, Key, PyTree
+from tractable.core.user_code import is_library
+from tractable.distributions.base import Distribution
+from tractable.distributions.continuous import Normal
+from tractable.distributions.gaussian import Gaussian
+from tractable.distributions.leading_axes import unit_log_probs
+
+__all__ = ["Plate", "Run", "Site", "current", "recording"]
+
+
+class Plate(NamedTuple):
+    """Independent units: their name, how many there are, and the labels of their places."""
+
+    name: str
+    size: int
+    labels: tuple | None = None
+
+
+class Site(Module):
+    """What one call of the language gave: `log_probs` holds one number for each unit along `plates`.
+
+    `kind` is "latent", "observed", "fixed" (by `do`), "deterministic", "factor" or "param".
+    """
+
+    value: Any
+    log_probs: Any
+    distribution: Any
+    name: str = field(static=True)
+    kind: str = field(static=True)
+    plates: tuple[Plate, ...] = field(static=True)
+    line: str = field(static=True)
+
+
+_running: ContextVar["Run | None"] = ContextVar("run", default=None)
+
+
+class Run:
+    """The state of one run; `values`, `noises` and `fixed` are by name, a `key` draws the rest."""
+
+    def __init__(
+        self,
+        values: Mapping[str, Any] | None = None,
+        *,
+        key: Key | None = None,
+        observed: Mapping[str, Any] | None = None,
+        fixed: Mapping[str, Any] | None = None,
+        noises: Mapping[str, Any] | None = None,
+    ):
+        self.values, self.noises = dict(values or {}), dict(noises or {})
+        self.observed, self.fixed = dict(observed or {}), dict(fixed or {})
+        self.key, self.plates, self.sites = key, [], {}
+
+    # --- the words ---------------------------------------------------------------------------------
+
+    def sample(self, name: str, distribution: Distribution, obs: Any) -> Array:
+        self._check_new(name)
+        must = "a distribution of `tractable.distributions`"
+        given = type(distribution).__name__
+        check(isinstance(distribution, Distribution), name, must, given, f"At {_here()}.", TypeError)
+        spread = self._in_plates(name, distribution)
+        obs = self.observed.get(name, obs)
+        if name in self.fixed:
+            return self._keep(name, "fixed", jnp.asarray(self.fixed[name]), None, spread)
+        if obs is not None:
+            value = self._observed(name, spread, obs)
+            return self._keep(name, "observed", value, unit_log_probs(spread, value), spread)
+        value, log_probs = self._latent(name, spread)
+        return self._keep(name, "latent", value, log_probs, spread)
+
+    def deterministic(self, name: str, value: Any) -> Any:
+        self._check_new(name)
+        return self._keep(name, "deterministic", value, None, None)
+
+    def factor(self, name: str, log_factor: Any) -> None:
+        self._check_new(name)
+        self._keep(name, "factor", None, jnp.asarray(log_factor), None)
+
+    def param(self, name: str, start: Any, support: Any) -> Array:
+        self._check_new(name)
+        value = jnp.asarray(self.values.get(name, start), float)
+        return self._keep(name, "param", value, None, support)
+
+    @contextlib.contextmanager
+    def plate(self, name: str, size: int | Sequence) -> Iterator[np.ndarray]:
+        labels = None if np.ndim(size) == 0 else tuple(np.asarray(size).tolist())
+        count = check_count(f"size of plate {name!r}", size if labels is None else len(labels))
+        inside = [plate.name for plate in self.plates]
+        check(name not in inside, "plate", "a name that no plate around it has", repr(name), f"At {_here()}.")
+        self.plates.append(Plate(name, count, labels))
+        try:
+            yield np.arange(count)
+        finally:
+            self.plates.pop()
+
+    def scan(self, name: str, step: Callable, start: PyTree, xs: PyTree, length: int | None) -> Any:
+        count = _length(name, xs, length)
+        check(not self.plates, "scan", "outside of plates", f"scan {name!r} in plate {self.plates}")
+        around = Plate(name, count)
+
+        def stepped(carry: PyTree, inputs: tuple) -> tuple:
+            x, values, noises, key = inputs
+            inner = Run(values, key=key, fixed={}, noises=noises)
+            with recording(inner):
+                carry, out = step(carry, x)
+            return carry, (out, inner.sites)
+
+        names = self._names_in(stepped, start, xs)
+        keys = None if self.key is None else jr.split(self._stream(name), count)
+        chosen = ({n: part[n] for n in names if n in part} for part in (self.values, self.noises))
+        last, (outs, sites) = jax.lax.scan(stepped, start, (xs, *chosen, keys), length=count)
+        for site in sites.values():
+            self._check_new(site.name)
+            self.sites[site.name] = _within(site, around)
+        return last, outs
+
+    # --- parts -------------------------------------------------------------------------------------
+
+    def _latent(self, name: str, distribution: Distribution) -> tuple[Array, Array]:
+        if name in self.noises:
+            noise = jnp.asarray(self.noises[name])
+            return _moved(name, distribution, noise), unit_log_probs(_standard(distribution), noise)
+        if name in self.values:
+            value = jnp.asarray(self.values[name])
+            _check_shape(name, distribution, value)
+        else:
+            fix = f"The site has no value: pass a key, as in `key=jax.random.key(0)`. At {_here()}."
+            check(self.key is not None, "key", f"given: {name!r} is drawn", None, fix)
+            value = distribution.sample(self._stream(name))
+        return value, unit_log_probs(distribution, value)
+
+    def _observed(self, name: str, distribution: Distribution, obs: Any) -> Array:
+        if is_concrete(obs):
+            obs = np.asarray(obs)
+            fix = f"It is observed at {_here()}; leave such entries out."
+            if _is_known(distribution.support):
+                support = distribution.support
+                check_entries(name, obs, lambda v: np.asarray(support.contains(v)), support.words, fix)
+        value = jnp.asarray(obs)
+        _check_shape(name, distribution, value)
+        return value
+
+    def _in_plates(self, name: str, distribution: Distribution) -> Distribution:
+        """The distribution with one unit for each place of the plates around it."""
+        sizes, own = tuple(plate.size for plate in self.plates), plates(distribution)
+        if own == () and sizes:
+            return distribution.expand(sizes)
+        fits = len(own) >= len(sizes) and all(a in (1, b) for a, b in zip(own, sizes))
+        around = ", ".join(f"{plate.name} of {plate.size}" for plate in self.plates)
+        must = f"one distribution, or one for each place of its plates ({around})"
+        fix = f"At {_here()}. Put its axes in the order of the plates, as in `a[:, None]` or `b[None, :]`."
+        check(fits, name, must, f"leading axes {own}", fix)
+        return distribution.expand(sizes + own[len(sizes) :])
+
+    def _keep(self, name: str, kind: str, value: Any, log_probs: Any, distribution: Any) -> Any:
+        self.sites[name] = Site(value, log_probs, distribution, name, kind, tuple(self.plates), _here())
+        return value
+
+    def _check_new(self, name: str) -> None:
+        fix = f"The other is at {self.sites[name].line}; this one at {_here()}." if name in self.sites else ""
+        check(isinstance(name, str), "name", "a string", repr(name), f"At {_here()}.", TypeError)
+        check(name not in self.sites, "name", "used once in a model", repr(name), fix)
+
+    def _stream(self, name: str) -> Key:
+        """Random numbers of a site, whatever other sites there are."""
+        assert self.key is not None
+        return jr.fold_in(self.key, zlib.crc32(name.encode()))
+
+    def _names_in(self, stepped: Callable, start: PyTree, xs: PyTree) -> list[str]:
+        """The sites of a step, by tracing it without values."""
+        first = jax.tree.map(lambda leaf: leaf[0], xs)
+        found: list[str] = []
+
+        def look(carry: PyTree, x: PyTree, key: Key) -> None:
+            found.extend(stepped(carry, (x, {}, {}, key))[1][1])
+
+        jax.eval_shape(look, start, first, jr.key(0))
+        return found
+
+
+def current(word: str) -> Run:
+    """The run that is under way."""
+    run = _running.get()
+    fix = "Call it in a function under `@tractable.model`, and give that to `infer`."
+    check(run is not None, word, "called while a model runs", "a call outside", fix, RuntimeError)
+    assert run is not None
+    return run
+
+
+@contextlib.contextmanager
+def recording(run: Run) -> Iterator[Run]:
+    """Words go to `run` inside."""
+    token = _running.set(run)
+    try:
+        yield run
+    finally:
+        _running.reset(token)
+
+
+def _moved(name: str, distribution: Distribution, noise: Array) -> Array:
+    r"""$\mu + L z$."""
+    if isinstance(distribution, Normal):
+        return distribution.loc + distribution.scale * noise
+    check(isinstance(distribution, Gaussian), name, "normal where it is made of noise", type(distribution))
+    return distribution.mean + jnp.einsum("...ij,...j->...i", _root(distribution.cov), noise)
+
+
+def _root(cov: Array) -> Array:
+    factor = psd_factor
+    for _ in range(cov.ndim - 2):
+        factor = jax.vmap(factor)
+    return factor(cov).lower
+
+
+def _standard(distribution: Distribution) -> Distribution:
+    """The distribution of the noise."""
+    if isinstance(distribution, Normal):
+        return Normal(jnp.zeros_like(distribution.loc), jnp.ones_like(distribution.scale))
+    return Normal(jnp.zeros(distribution.shape), jnp.ones(distribution.shape))
+
+
+def _within(site: Site, around: Plate) -> Site:
+    """A site of a step, with all steps along its first axis."""
+    return Site(
+        site.value, site.log_probs, site.distribution, site.name, site.kind, (around, *site.plates), site.line
+    )
+
+
+def _length(name: str, xs: PyTree, length: int | None) -> int:
+    sizes = {np.shape(leaf)[0] for leaf in jax.tree.leaves(xs)} | (set() if length is None else {length})
+    fix = "Give `length=`, or arrays in `xs` whose first axis is the steps."
+    check(len(sizes) == 1, f"scan {name!r}", "of one length", sorted(sizes) or "none", fix)
+    return check_count("length", sizes.pop())
+
+
+def _check_shape(name: str, distribution: Distribution, value: Array) -> None:
+    fix = f"At {_here()}."
+    check(
+        value.shape == distribution.shape, name, f"of shape {distribution.shape}", f"shape {value.shape}", fix
+    )
+
+
+def _is_known(tree: Any) -> bool:
+    return all(is_concrete(leaf) for leaf in jax.tree.leaves(tree))
+
+
+def _here() -> str:
+    """The line of the user's code that is being run."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and is_library(frame):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"

@@ -1,0 +1,132 @@
+r"""A model with its arguments, and what can be asked of it without inference: draws, densities, rows.
+
+Trace.       The record of one run: every site with its distribution, its value, and the log-density of each
+             of its units.
+Identity.    $\log p(x, y) = \sum_s \sum_u \log p(x_{su} \mid x_{<s})$ over sites and their units, plus the
+             factors: the log-joint is the sum of what a trace holds, and the pointwise log-likelihood is the
+             observed part of it before the sum.
+Data.        Arrays among the arguments are data: other arrays of the same shapes use the same programs.
+             Whole numbers, strings and functions belong to the model.
+Cost.        One run of the function each.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+
+from tractable.core.checks import check, to_device
+from tractable.core.keys import takes_key
+from tractable.core.module import Module, field
+from tractable.core.programs import program
+from tractable.core.types import Array, Key, PyTree, Scalar
+from tractable.core.user_code import TRACED, traced_words
+from tractable.programs.language import Model
+from tractable.programs.run import Site
+
+__all__ = ["Program", "Trace", "bind"]
+
+
+class Trace(Module):
+    """The sites of one run by name, in the order in which they were named."""
+
+    sites: dict[str, Site]
+
+    def __getitem__(self, name: str) -> Any:
+        """The value of a site."""
+        return self.sites[name].value
+
+    @property
+    def log_joint(self) -> Scalar:
+        r"""$\log p(x, y)$ of all latent and observed values, with the factors."""
+        terms = [site.log_probs.sum() for site in self.sites.values() if site.log_probs is not None]
+        return sum(terms, start=jnp.zeros(()))
+
+    def of_kind(self, *kinds: str) -> dict[str, Any]:
+        """The values of the sites of these kinds."""
+        return {name: site.value for name, site in self.sites.items() if site.kind in kinds}
+
+    @property
+    def log_likelihoods(self) -> dict[str, Array]:
+        """The log-density of each unit of each observed site."""
+        return {name: site.log_probs for name, site in self.sites.items() if site.kind == "observed"}
+
+
+class Program(Module):
+    """A model with its arguments."""
+
+    model: Model
+    args: tuple
+    options: dict[str, Any]
+    names: tuple[str, ...] = field(static=True, default=())
+
+    def trace(self, values: Mapping[str, Any] | None = None, **how: Any) -> Trace:
+        """One run with these values of latent sites; with a `key`, others are drawn."""
+        try:
+            run = self.model.run(self.args, self.options, values=values, **how)
+        except TRACED as error:
+            said = traced_words("model", error)
+            if said is None:
+                raise
+            raise TypeError(said) from error
+        unknown = [name for name in (values or {}) if name not in run.sites]
+        must = f"of sites of the model ({', '.join(run.sites)})"
+        check(not unknown, "values", must, ", ".join(unknown))
+        # without the lines: a program is the same wherever its words are written
+        return Trace(run.sites)
+
+    def log_joint(self, values: Mapping[str, Any]) -> Scalar:
+        r"""$\log p(x, y)$ at these values of all latent sites."""
+        return self.trace(values).log_joint
+
+    @takes_key
+    def sample(self, key: Key, num_draws: int, *, values: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Draws `(num_draws, ...)` of all sites of the model, observed ones as they are given."""
+        return _drawn(self, jr.split(key, num_draws), dict(values or {}))
+
+
+def bind(model: Model, args: tuple = (), options: Mapping[str, Any] | None = None) -> Program:
+    """The model with its arguments, whose arrays become data."""
+    fix = "Put `@tractable.model` above the function."
+    check(
+        isinstance(model, Model), "model", "a function under `@model`", type(model).__name__, fix, TypeError
+    )
+    given = (model.observed, model.fixed)
+    model = Model(model.function, *(_as_data(part) for part in given))
+    return Program(model, _as_data(tuple(args)), _as_data(dict(options or {})))
+
+
+@program
+def _drawn(bound: Program, keys: Key, values: PyTree) -> dict[str, Any]:
+    def one(key: Key) -> dict[str, Any]:
+        found = bound.trace(values, key=key)
+        return found.of_kind("latent", "observed", "fixed", "deterministic", "param")
+
+    return jax.vmap(one)(keys)
+
+
+def _as_data(tree: PyTree) -> PyTree:
+    """Numbers with a fraction, arrays and columns of tables as arrays; all else as it is."""
+
+    def one(leaf: Any) -> Any:
+        if isinstance(leaf, jax.Array) or leaf is None or isinstance(leaf, int | str | bool):
+            return leaf
+        if isinstance(leaf, float | np.ndarray | np.generic) or hasattr(leaf, "to_numpy"):
+            array = np.asarray(leaf)
+            numeric = np.issubdtype(array.dtype, np.number) or array.dtype == bool
+            return to_device(array) if numeric else leaf
+        if isinstance(leaf, list):
+            return to_device(np.asarray(leaf))
+        return leaf
+
+    return jax.tree.map(one, tree, is_leaf=_is_column)
+
+
+def _is_column(leaf: Any) -> bool:
+    """Whether it is one thing: a list of numbers, a column of a table."""
+    if isinstance(leaf, list):
+        return len(leaf) > 0 and all(isinstance(each, int | float | np.number) for each in leaf)
+    return leaf is None or hasattr(leaf, "to_numpy")
