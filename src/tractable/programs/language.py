@@ -25,7 +25,7 @@ __all__ = ["Model", "deterministic", "factor", "model", "param", "plate", "sampl
 
 
 def sample(name: str, distribution: Distribution, obs: ArrayLike | None = None) -> Array:
-    """An unknown of this distribution, or with `obs` something observed; inside plates, one for each place."""
+    """An unknown, or with `obs` something observed; inside plates, one for each place."""
     return current("sample").sample(name, distribution, obs)
 
 
