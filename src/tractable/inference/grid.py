@@ -19,9 +19,8 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from tractable.core.checks import as_float, check, check_count, check_finite
+from tractable.core.checks import as_float, check, check_count, check_finite, to_device
 from tractable.core.estimate import Estimate
-from tractable.core.iterate import run
 from tractable.core.numerics import logsumexp
 from tractable.core.programs import as_data, program
 from tractable.core.quadrature import panels
@@ -30,10 +29,12 @@ from tractable.core.verdict import Verdict
 from tractable.distributions.inverse import Tabulated
 from tractable.inference.posterior import Posterior, as_one_chain
 
-__all__ = ["GridPosterior", "grid_posterior"]
+__all__ = ["GridPosterior", "grid_posterior", "values_at"]
 
 _ORDER, _CHECK = 12, 9  # nodes per panel, and nodes of the rule that it is checked against
 _DRAWS = 4000  # that stand for the posterior where draws are asked for
+_BATCH = (128, 1024, 4096)  # points that are evaluated together, by dimension
+_WINDOW = (65, 25, 9, 5)  # points along an axis of a window about the mode
 _FINE = 1024  # pieces per panel in which a marginal is tabulated: quantiles to a millionth of a panel
 
 
@@ -137,21 +138,45 @@ def grid_posterior(
     check(dim <= 4, "low", "of at most four dimensions", dim, "Use `importance`, `vi` or a chain.")
     box = list(zip(np.asarray(lows).reshape(-1).tolist(), np.asarray(highs).reshape(-1).tolist()))
     edges = tuple(panels(a, b, parts=num_panels) for a, b in box)
-    scalar = lows.ndim == 0
+    scalar, args = lows.ndim == 0, as_data(args)
+
+    def values(points: np.ndarray) -> np.ndarray:
+        return values_at(log_density, points, args, scalar)
+
     points, weights = _product(edges, _ORDER)
-    args = as_data(args)
-    log_p, log_z = _evaluate(log_density, points, weights, args, scalar)
-    check(not bool(jnp.isnan(log_p).any()), "log_density", "a number or minus infinity in the box", "NaN")
-    check(bool(log_z > -jnp.inf), "log_density", "above minus infinity somewhere in the box", "nowhere")
-    other = _evaluate(log_density, *_product(edges, _CHECK), args, scalar)[1]
-    rim = _rim(edges)
+    log_p = values(points)
+    check(not np.isnan(log_p).any(), "log_density", "a number or minus infinity in the box", "NaN")
+    log_z = _total(log_p, weights)
+    check(log_z > -np.inf, "log_density", "above minus infinity somewhere in the box", "nowhere")
+    others, other_weights = _product(edges, _CHECK)
+    error = abs(log_z - _total(values(others), other_weights))
+    edge = np.exp(min(values(_rim(edges)).max() - log_p.max(), 0.0))
+    mode = _climbed(values, points[log_p.argmax()], edges)
+    found = Estimate(to_device(log_z), to_device(error), method="quadrature")
+    arrays = (points, log_p + np.log(weights) - log_z, log_p - log_z)
+    return GridPosterior(*map(to_device, arrays), found, to_device(mode), to_device(edge), edges)
+
+
+def values_at(
+    log_density: Callable, points: np.ndarray, args: tuple = (), scalar: bool = False
+) -> np.ndarray:
+    """The density at each of the points, in batches of one size: one program for any number of them."""
+    count, dim = points.shape
+    size = _BATCH[min(dim, len(_BATCH)) - 1]
+    parts = [points[start : start + size] for start in range(0, count, size)]
+    found = [_at_batch(log_density, _padded(part, size), args, scalar) for part in parts]
+    return np.concatenate([np.asarray(part) for part in found])[:count]
+
+
+def _padded(points: np.ndarray, size: int) -> np.ndarray:
+    return np.concatenate([points, np.broadcast_to(points[-1:], (size - len(points), points.shape[1]))])
+
+
+def _total(log_p: np.ndarray, weights: np.ndarray) -> np.floating:
+    r"""$\log \sum_i w_i p_i$."""
     top = log_p.max()
-    on_rim = _evaluate(log_density, rim, jnp.ones(rim.shape[0]), args, scalar)[0].max()
-    edge = jnp.exp(jnp.minimum(on_rim - top, 0.0))
-    mode = _climb(log_density, points[jnp.argmax(log_p)], edges, args, scalar)
-    log_masses = log_p + jnp.log(weights) - log_z
-    found = Estimate(log_z, jnp.abs(log_z - other), method="quadrature")
-    return GridPosterior(points, log_masses, log_p - log_z, found, mode, edge, edges)
+    with np.errstate(divide="ignore"):
+        return top if top == -np.inf else top + np.log(weights @ np.exp(log_p - top))
 
 
 def _axis(edges: np.ndarray, order: int) -> tuple[np.ndarray, np.ndarray]:
@@ -161,21 +186,21 @@ def _axis(edges: np.ndarray, order: int) -> tuple[np.ndarray, np.ndarray]:
     return (middle + half * nodes).ravel(), (half * weights).ravel()
 
 
-def _product(edges: tuple[np.ndarray, ...], order: int) -> tuple[Array, Array]:
+def _product(edges: tuple[np.ndarray, ...], order: int) -> tuple[np.ndarray, np.ndarray]:
     axes = [_axis(edge, order) for edge in edges]
     points = np.stack(np.meshgrid(*(nodes for nodes, _ in axes), indexing="ij"), -1)
     weights = np.stack(np.meshgrid(*(weight for _, weight in axes), indexing="ij")).prod(0)
-    return jnp.asarray(points.reshape((-1, len(edges)))), jnp.asarray(weights.reshape(-1))
+    return points.reshape((-1, len(edges))), weights.reshape(-1)
 
 
-def _rim(edges: tuple[np.ndarray, ...]) -> Array:
+def _rim(edges: tuple[np.ndarray, ...]) -> np.ndarray:
     """Points near the faces of the box: the outermost nodes of one axis, all nodes of the others."""
     nodes = [_axis(edge, 3)[0] for edge in edges]
     faces = []
     for axis in range(len(edges)):
         pinned = [line[[0, -1]] if i == axis else line for i, line in enumerate(nodes)]
         faces.append(np.stack(np.meshgrid(*pinned, indexing="ij"), -1).reshape((-1, len(edges))))
-    return jnp.asarray(np.concatenate(faces))
+    return np.concatenate(faces)
 
 
 def _at(log_density: Callable, point: Array, args: tuple, scalar: bool) -> Array:
@@ -183,38 +208,25 @@ def _at(log_density: Callable, point: Array, args: tuple, scalar: bool) -> Array
 
 
 @program
-def _evaluate(
-    log_density: Callable, points: Array, weights: Array, args: tuple, scalar: bool
-) -> tuple[Array, Array]:
+def _at_batch(log_density: Callable, points: Array, args: tuple, scalar: bool) -> Array:
     log_p = jax.vmap(lambda point: _at(log_density, point, args, scalar))(points)
     check(log_p.ndim == 1, "log_density", "one number per point", f"shape {log_p.shape[1:]}")
-    return log_p, logsumexp(log_p + jnp.log(weights))
+    return log_p
 
 
-def _climb(
-    log_density: Callable, start: Array, edges: tuple[np.ndarray, ...], args: tuple, scalar: bool
-) -> Array:
-    """The mode: from the best node upwards by halving windows of nodes, which needs no gradient."""
-    width = jnp.asarray([np.diff(edge).max() for edge in edges])
-    low, high = (jnp.asarray([edge[i] for edge in edges]) for i in (0, -1))
-    return _zoom(log_density, start, width, low, high, args, scalar)
-
-
-@program
-def _zoom(
-    log_density: Callable, start: Array, width: Array, low: Array, high: Array, args: tuple, scalar: bool
-) -> Array:
-    dim = start.size
-    cube = np.stack(np.meshgrid(*[np.linspace(-1, 1, 5)] * dim, indexing="ij"), -1).reshape((-1, dim))
-
-    def shrink(state, _):
-        centre, width = state
-        points = jnp.clip(centre[None] + jnp.asarray(cube) * width[None], low[None], high[None])
-        values = jax.vmap(lambda point: _at(log_density, point, args, scalar))(points)
-        return (points[jnp.argmax(values)], width * 0.7), None
-
-    # 0.7^80 of a panel: far below the rounding of a smooth maximum, which is the root of the precision
-    return run(shrink, (start, width), num_steps=80).state[0]
+def _climbed(values: Callable, start: np.ndarray, edges: tuple[np.ndarray, ...]) -> np.ndarray:
+    """The mode: from the best node upwards by narrowing windows of points, which needs no gradient."""
+    dim, num = len(edges), _WINDOW[len(edges) - 1]
+    width = np.array([np.diff(edge).max() for edge in edges])
+    low, high = (np.array([edge[i] for edge in edges]) for i in (0, -1))
+    axis = np.linspace(-1, 1, num)
+    cube = np.stack(np.meshgrid(*[axis] * dim, indexing="ij"), -1).reshape((-1, dim))
+    centre, share = start, 1.0
+    while share > 1e-12:  # of a panel: far below the rounding of a smooth maximum, the root of the precision
+        points = np.clip(centre + cube * width * share, low, high)
+        centre = points[values(points).argmax()]
+        share *= 3 / (num - 1)
+    return centre
 
 
 @program

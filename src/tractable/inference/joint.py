@@ -29,7 +29,7 @@ from tractable.core.user_code import call_user
 from tractable.distributions.base import Distribution
 from tractable.distributions.expfam import per_unit
 
-__all__ = ["Independent", "LogPrior", "Pointwise", "Statement", "as_prior", "as_stated", "state"]
+__all__ = ["Independent", "LogPrior", "Pointwise", "Statement", "as_prior", "as_stated", "centre", "state"]
 
 _CENTRED = 101  # draws of the prior whose median is the start
 
@@ -151,7 +151,7 @@ def state(
     fix = "Without a prior every value is as likely as any other, and a run needs a point to begin at."
     check(prior is not None or start is not None, "start", "given where there is no `prior`", None, fix)
     if start is None:
-        start = _centre(prior, supports)
+        start = centre(prior, supports)
     data = args if observed is None else (*args, observed)
     return Statement(prior, Pointwise(likelihood, observed is not None), basis), start, data, supports
 
@@ -171,7 +171,8 @@ def as_prior(prior: Any, supports: Any) -> tuple[Any, Any]:
 
 
 @program
-def _centre(prior: Any, supports: Any) -> PyTree:
+def centre(prior: Any, supports: Any) -> PyTree:
+    """The median of draws of a prior, coordinate by coordinate in free numbers: where a run begins."""
     draws = prior.sample(jr.key(0), (_CENTRED,))
     rebuild = unconstrain(jax.tree.map(lambda leaf: leaf[0], draws), supports)[1]
     free = jax.vmap(lambda x: unconstrain(x, supports)[0])(draws)

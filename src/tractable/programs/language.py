@@ -41,7 +41,7 @@ def factor(name: str, log_factor: ArrayLike) -> None:
 
 def param(name: str, start: ArrayLike, support: Support | str = real) -> Array:
     """A number without a prior, which inference sets to its most plausible value, beginning at `start`."""
-    return current("param").param(name, start, as_support(support))
+    return current("param").param(name, start, as_support("support", support))
 
 
 def plate(name: str, size: int | Sequence) -> AbstractContextManager[np.ndarray]:

@@ -62,7 +62,10 @@ _running: ContextVar["Run | None"] = ContextVar("run", default=None)
 
 
 class Run:
-    """The state of one run; `values`, `noises` and `fixed` are by name, a `key` draws the rest."""
+    """The state of one run; `values`, `noises` and `fixed` are by name, a `key` draws the rest.
+
+    `hints` are values of latents, taken where their shapes fit; with `anew`, observed sites are drawn.
+    """
 
     def __init__(
         self,
@@ -72,9 +75,12 @@ class Run:
         observed: Mapping[str, Any] | None = None,
         fixed: Mapping[str, Any] | None = None,
         noises: Mapping[str, Any] | None = None,
+        hints: Mapping[str, Any] | None = None,
+        anew: bool = False,
     ):
         self.values, self.noises = dict(values or {}), dict(noises or {})
         self.observed, self.fixed = dict(observed or {}), dict(fixed or {})
+        self.hints, self.anew = dict(hints or {}), anew
         self.key, self.plates, self.sites = key, [], {}
 
     # --- the words ---------------------------------------------------------------------------------
@@ -88,6 +94,8 @@ class Run:
         obs = self.observed.get(name, obs)
         if name in self.fixed:
             return self._keep(name, "fixed", jnp.asarray(self.fixed[name]), None, spread)
+        if self.anew and (obs is not None or name not in self.hints):
+            return self._keep(name, "observed", spread.sample(self._stream(name)), None, spread)
         if obs is not None:
             value = self._observed(name, spread, obs)
             return self._keep(name, "observed", value, unit_log_probs(spread, value), spread)
@@ -125,15 +133,16 @@ class Run:
         around = Plate(name, count)
 
         def stepped(carry: PyTree, inputs: tuple) -> tuple:
-            x, values, noises, key = inputs
-            inner = Run(values, key=key, fixed={}, noises=noises)
+            x, values, noises, hints, key = inputs
+            inner = Run(values, key=key, noises=noises, hints=hints, anew=self.anew)
             with recording(inner):
                 carry, out = step(carry, x)
             return carry, (out, inner.sites)
 
         names = self._names_in(stepped, start, xs)
         keys = None if self.key is None else jr.split(self._stream(name), count)
-        chosen = ({n: part[n] for n in names if n in part} for part in (self.values, self.noises))
+        hints = {n: part for n, part in self.hints.items() if np.shape(part)[:1] == (count,)}
+        chosen = ({n: part[n] for n in names if n in part} for part in (self.values, self.noises, hints))
         last, (outs, sites) = jax.lax.scan(stepped, start, (xs, *chosen, keys), length=count)
         for site in sites.values():
             self._check_new(site.name)
@@ -149,6 +158,8 @@ class Run:
         if name in self.values:
             value = jnp.asarray(self.values[name])
             _check_shape(name, distribution, value)
+        elif name in self.hints and np.shape(self.hints[name]) == distribution.shape:
+            value = jnp.asarray(self.hints[name])
         else:
             fix = f"The site has no value: pass a key, as in `key=jax.random.key(0)`. At {_here()}."
             check(self.key is not None, "key", f"given: {name!r} is drawn", None, fix)
@@ -198,7 +209,7 @@ class Run:
         found: list[str] = []
 
         def look(carry: PyTree, x: PyTree, key: Key) -> None:
-            found.extend(stepped(carry, (x, {}, {}, key))[1][1])
+            found.extend(stepped(carry, (x, {}, {}, {}, key))[1][1])
 
         jax.eval_shape(look, start, first, jr.key(0))
         return found

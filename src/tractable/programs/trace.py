@@ -10,7 +10,7 @@ Data.        Arrays among the arguments are data: other arrays of the same shape
 Cost.        One run of the function each.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -77,6 +77,19 @@ class Program(Module):
         check(not unknown, "values", must, ", ".join(unknown))
         # without the lines: a program is the same wherever its words are written
         return Trace(run.sites)
+
+    def divided(self) -> tuple[list, Callable[[list], "Program"]]:
+        """The arrays among the arguments, and the way back from them."""
+        leaves, tree = jax.tree.flatten(self)
+        places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, jax.Array | np.ndarray)]
+
+        def rebuilt(arrays: list) -> Program:
+            filled = list(leaves)
+            for place, array in zip(places, arrays):
+                filled[place] = array
+            return jax.tree.unflatten(tree, filled)
+
+        return [leaves[i] for i in places], rebuilt
 
     def log_joint(self, values: Mapping[str, Any]) -> Scalar:
         r"""$\log p(x, y)$ at these values of all latent sites."""

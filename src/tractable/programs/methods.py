@@ -1,0 +1,123 @@
+r"""The methods that `infer` can use on what is left of a program after elimination.
+
+Contract.    `method(reduced, start, supports, key, num_draws, options) -> Answer`: draws `(chains, draws,
+             ...)` of the remaining latents by name, the log-evidence of the whole, and the verdict.
+Cost.        That of the method.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tractable.core.checks import to_device
+from tractable.core.estimate import Estimate
+from tractable.core.host_random import generator
+from tractable.core.programs import program
+from tractable.core.types import Array, Key, PyTree
+from tractable.core.verdict import Verdict
+from tractable.inference.posterior import Posterior
+from tractable.inference.target import FlatTarget, rebuilt
+from tractable.programs.reduced import Reduced
+
+__all__ = ["METHODS", "Answer"]
+
+_DRAWS = 4000  # that stand for a posterior which is known by its density
+
+
+class Answer(NamedTuple):
+    """What a method found of the remaining latents."""
+
+    draws: PyTree
+    shape: tuple[int, int]
+    evidence: Any
+    verdict: Verdict
+    inner: Posterior | None = None
+
+
+def _exact(
+    reduced: Reduced, start: PyTree, supports: Any, key: Key, num_draws: int | None, options: Mapping
+) -> Answer:
+    found = _value(reduced)
+    count = num_draws or _DRAWS
+    said = "Exact: every latent was summed over or integrated in closed form."
+    return Answer({}, (1, count), Estimate(found, jnp.zeros(()), method="closed_form"), Verdict(True, said))
+
+
+@program
+def _value(reduced: Reduced) -> Array:
+    return reduced({})
+
+
+def _quadrature(
+    reduced: Reduced, start: PyTree, supports: Any, key: Key, num_draws: int | None, options: Mapping
+) -> Answer:
+    from tractable.inference.box import found_box_posterior
+
+    free, target = FlatTarget.of(reduced, start, supports=supports)
+    grid, placed = found_box_posterior(target, free)
+    found = grid.log_evidence
+    value = to_device(np.asarray(found.value) + placed.log_det)
+    evidence = Estimate(value, found.standard_error, method="quadrature")
+    count = num_draws or _DRAWS
+    chosen = _nodes(np.exp(np.asarray(grid.log_masses)), count, key)
+    points = np.asarray(placed.centre) + np.asarray(grid.points)[chosen] @ np.asarray(placed.root).T
+    draws = jax.tree.map(lambda leaf: np.asarray(leaf)[None], rebuilt(target.rebuild, points))
+    return Answer(draws, (1, count), evidence, grid.verdict, None)
+
+
+def _nodes(masses: np.ndarray, count: int, key: Key) -> np.ndarray:
+    """Nodes by their masses, one for each of `count` equal shares, in random order."""
+    random = generator(key)
+    shares = (np.arange(count) + random.random(count)) / count
+    return random.permutation(
+        np.searchsorted(np.cumsum(masses / masses.sum()), shares).clip(0, masses.size - 1)
+    )
+
+
+def _chains(sampler: Callable[[], Any]) -> Callable[..., Answer]:
+    def method(
+        reduced: Reduced, start: PyTree, supports: Any, key: Key, num_draws: int | None, options: Mapping
+    ) -> Answer:
+        from tractable.inference.chains.mcmc import mcmc
+
+        count = {} if num_draws is None else {"num_draws": num_draws}
+        post = mcmc(reduced, start, sampler(), supports=supports, key=key, **count, **options)
+        return _of_posterior(post)
+
+    return method
+
+
+def _of_posterior(post: Posterior) -> Answer:
+    draws = post._drawn()
+    shape = np.shape(jax.tree.leaves(draws)[0])[:2]
+    return Answer(draws, (shape[0], shape[1]), None, post.verdict, post)
+
+
+def _nuts() -> Any:
+    from tractable.inference.samplers.nuts import NUTS
+
+    return NUTS()
+
+
+def _mams() -> Any:
+    from tractable.inference.samplers.mams import MAMS
+
+    return MAMS()
+
+
+def _metropolis() -> Any:
+    from tractable.inference.samplers.adaptive_metropolis import AdaptiveMetropolis
+
+    return AdaptiveMetropolis()
+
+
+METHODS: dict[str, Callable[..., Answer]] = {
+    "exact": _exact,
+    "quadrature": _quadrature,
+    "nuts": _chains(_nuts),
+    "mams": _chains(_mams),
+    "metropolis": _chains(_metropolis),
+}

@@ -1,0 +1,79 @@
+r"""The density of a program with its exact parts integrated out, and the way back from it.
+
+Density.     $\log p(\phi, y) = \log \sum_z \int p(\phi, x, z, y)\,dx$ of the remaining latents $\phi$:
+             sites that touch no eliminated latent count as they are, those that touch discrete latents go
+             through `discrete_block`, those that touch Gaussian ones through `gaussian_block`.
+Way back.    Given $\phi$, exact draws of $z$ and of $x$ from their conditional distributions, and then all
+             that the program computes of them.
+Cost.        A few runs of the program per evaluation; linear in the length of chains and the size of
+             plates.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax.numpy as jnp
+import jax.random as jr
+
+from tractable.core.module import Module, field
+from tractable.core.types import Array, Key, Scalar
+from tractable.programs.structure import Structure, touched
+from tractable.programs.survey import Facts
+from tractable.programs.trace import Program
+
+__all__ = ["Reduced", "reduce"]
+
+
+class Reduced(Module):
+    """The log-density of the remaining latents by name; the data of the program are its leaves."""
+
+    bound: Program
+    discrete: Any  # a `DiscretePart`, or None
+    gaussian: Any  # a `GaussianPart`, or None
+    plain: tuple[str, ...] = field(static=True)
+
+    def __call__(self, remaining: Mapping[str, Array]) -> Scalar:
+        total = self._of_plain(remaining)
+        if self.discrete is not None:
+            total = total + self.discrete.log_evidence(self.bound, remaining)
+        if self.gaussian is not None:
+            total = total + self.gaussian.log_evidence(self.bound, remaining)
+        return total
+
+    def restored(self, key: Key, remaining: Mapping[str, Array]) -> dict[str, Any]:
+        """All latents and all that is computed of them, with exact draws of the eliminated ones."""
+        values = dict(remaining)
+        for part, own in zip((self.discrete, self.gaussian), jr.split(key)):
+            if part is not None:
+                values |= part.draw(own, self.bound, remaining)
+        return self.bound.trace(values).of_kind("latent", "deterministic")
+
+    def _of_plain(self, remaining: Mapping[str, Array]) -> Scalar:
+        if not self.plain:
+            return jnp.zeros(())
+        sites = self.bound.trace(self.filled(remaining)).sites
+        return sum((sites[name].log_probs.sum() for name in self.plain), start=jnp.zeros(()))
+
+    def filled(self, remaining: Mapping[str, Array]) -> dict[str, Any]:
+        """The remaining latents, with some value of those that were eliminated: nobody looks at them."""
+        parts = [part.placeholders for part in (self.discrete, self.gaussian) if part is not None]
+        return {**remaining, **{name: value for part in parts for name, value in part.items()}}
+
+
+def reduce(bound: Program, facts: Facts, structure: Structure, start: Mapping[str, Array]) -> Reduced:
+    """The density of the remaining latents, after planning how to integrate the others; `start` has some
+    value of each."""
+    shapes = {name: facts.sites[name].shape for name in facts.latents}
+    given = (bound, facts, structure, shapes, start)
+    discrete = gaussian = None
+    if structure.discrete:
+        from tractable.programs.discrete_part import discrete_part
+
+        discrete = discrete_part(*given)
+    if structure.gaussian:
+        from tractable.programs.gaussian_part import gaussian_part
+
+        gaussian = gaussian_part(*given)
+    apart = {*touched(facts, structure.eliminated)}
+    known = [s.name for s in facts.of_kind("latent", "observed", "factor")]
+    return Reduced(bound, discrete, gaussian, tuple(name for name in known if name not in apart))

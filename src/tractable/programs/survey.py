@@ -1,0 +1,152 @@
+r"""What one trace of a program tells: its sites, and how each depends on the latents.
+
+Trace.       The function is run once with tracers for all latents and all data. Its sites give names, shapes,
+             supports and kinds; its jaxpr says which log-density and which parameter depends on which latent,
+             and whether it does so affinely.
+Checks.      Observed values are looked at here, where they are known: one outside the support of its site is
+             refused by name and line.
+Cost.        Two traces of the function, nothing compiled.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+
+from tractable.core.checks import check, is_concrete
+from tractable.core.support import IntegerRange, Support
+from tractable.core.types import Shape
+from tractable.distributions.base import Distribution
+from tractable.programs.dependence import depends_on
+from tractable.programs.forms import Form, forms
+from tractable.programs.run import Plate, Site
+from tractable.programs.trace import Program
+
+__all__ = ["Facts", "Seen", "survey"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Seen:
+    """What is known of a site without values. `ends` are the least and greatest values of a finite latent."""
+
+    name: str
+    kind: str
+    family: type | None
+    shape: Shape
+    support: Support | None
+    ends: tuple[int, int] | None
+    plates: tuple[Plate, ...]
+    line: str
+
+    @property
+    def size(self) -> int:
+        return int(np.prod(self.shape))
+
+    @property
+    def is_discrete(self) -> bool:
+        return self.support is not None and self.support.discrete
+
+
+@dataclasses.dataclass(frozen=True)
+class Facts:
+    """The sites of a program, and the jaxpr of their densities and parameters as functions of the latents.
+
+    `outputs` names what the jaxpr returns: pairs of a site and a field of its distribution, or "log_probs".
+    """
+
+    sites: dict[str, Seen]
+    closed: Any
+    latents: tuple[str, ...]
+    outputs: tuple[tuple[str, str], ...]
+    needs: dict[tuple[str, str], frozenset[str]]
+
+    def of_kind(self, *kinds: str) -> list[Seen]:
+        return [site for site in self.sites.values() if site.kind in kinds]
+
+    def depends(self, name: str) -> frozenset[str]:
+        """The latents on which the density of a site depends; itself among them."""
+        return self.needs.get((name, "log_probs"), frozenset())
+
+    def forms_in(self, chosen: Sequence[str]) -> dict[tuple[str, str], Form]:
+        """The joint form of every output in the `chosen` latents."""
+        count = len(self.closed.jaxpr.invars)
+        marks = [self.latents[i] in chosen if i < len(self.latents) else False for i in range(count)]
+        return dict(zip(self.outputs, forms(self.closed, marks)))
+
+
+def survey(bound: Program) -> Facts:
+    """Run the program once without values."""
+    sites = _seen(bound)
+    examples = {s.name: _example(s) for s in sites.values() if s.kind == "latent"}
+    outputs: list[tuple[str, str]] = []
+
+    def outcome(latents: Mapping[str, Any], bound: Program) -> list[Any]:
+        outputs.clear()
+        found = []
+        for name, site in bound.trace(latents).sites.items():
+            for label, value in _parts(site):
+                outputs.append((name, label))
+                found.append(value)
+        return found
+
+    latents = tuple(sorted(examples))  # the order in which a dict is flattened
+    closed = _jaxpr(outcome, examples, bound)
+    count = len(closed.jaxpr.invars)
+    moving = [i < len(latents) for i in range(count)]
+    needs = [frozenset(latents[i] for i in each if i < len(latents)) for each in depends_on(closed, moving)]
+    return Facts(sites, closed, latents, tuple(outputs), dict(zip(outputs, needs)))
+
+
+def _jaxpr(function: Callable, examples: dict, bound: Program) -> Any:
+    arrays, rebuilt = bound.divided()
+    return jax.make_jaxpr(lambda latents, data: function(latents, rebuilt(data)))(examples, arrays)
+
+
+def _seen(bound: Program) -> dict[str, Seen]:
+    """The sites, from a run with the data as they are and draws that are never made."""
+    found: dict[str, Seen] = {}
+
+    def look(key: Any) -> None:
+        found.update({name: _of(site) for name, site in bound.trace(key=key).sites.items()})
+
+    jax.eval_shape(look, jr.key(0))
+    check(bool(found), "model", "one with sites", "a function without any", "Call `sample` in it.")
+    return found
+
+
+def _of(site: Site) -> Seen:
+    law = site.distribution if isinstance(site.distribution, Distribution) else None
+    support = law.support if law is not None else site.distribution
+    shape = tuple(np.shape(site.value)) if site.value is not None else ()
+    known = support is not None and all(is_concrete(leaf) for leaf in jax.tree.leaves(support))
+    ends = _ends(support) if known else None
+    family = None if law is None else type(law)
+    return Seen(site.name, site.kind, family, shape, support if known else None, ends, site.plates, site.line)
+
+
+def _ends(support: Any) -> tuple[int, int] | None:
+    if not isinstance(support, IntegerRange):
+        return None
+    low, high = np.min(support.low), np.max(support.high)
+    return (int(low), int(high)) if np.isfinite(low) and np.isfinite(high) else None
+
+
+def _example(site: Seen) -> Any:
+    """A value of the latent, for its shape and kind of number."""
+    if site.is_discrete:
+        return jnp.zeros(site.shape, int)
+    return jnp.zeros(site.shape)
+
+
+def _parts(site: Site) -> list[tuple[str, Any]]:
+    """The arrays of a site whose dependence matters: its log-densities and its parameters."""
+    parts = [] if site.log_probs is None else [("log_probs", site.log_probs)]
+    if isinstance(site.distribution, Distribution) and site.kind in ("latent", "observed"):
+        fields = site.distribution.__dataclass_fields__
+        names = [name for name, each in fields.items() if "rank" in each.metadata]
+        parts += [(name, getattr(site.distribution, name)) for name in names]
+    return parts
