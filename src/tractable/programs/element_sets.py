@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-__all__ = ["ElementSets"]
+__all__ = ["ElementSets", "ascending"]
 
 LIMIT = 2**23
 
@@ -84,14 +84,14 @@ class ElementSets:
 
     def everything(self, arrays: Sequence[np.ndarray | None]) -> np.ndarray | None:
         """One number without axes: the union of all entries of all arrays."""
-        parts = [np.unique(each) for each in arrays if each is not None]
+        parts = [ascending(each.ravel()) for each in arrays if each is not None]
         return self.reduce(np.concatenate(parts), (0,)) if parts else None
 
     def unite(self, owners: np.ndarray, numbers: np.ndarray, num_owners: int) -> np.ndarray:
         """For each owner the number of the union of its `numbers`; the pairs come in any order."""
         result = np.zeros(num_owners, np.int64)
         held = numbers > 0
-        pairs = np.unique(owners[held] * self.num_sets + numbers[held])
+        pairs = ascending(owners[held] * self.num_sets + numbers[held])
         if not pairs.size:
             return result
         owners, numbers = np.divmod(pairs, self.num_sets)
@@ -108,9 +108,9 @@ class ElementSets:
         """The unions of the numbers of each group (ascending, none empty), new where they are new."""
         lengths = self.ends[numbers] - self.ends[numbers - 1]
         if lengths.sum() > self.limit:
-            return np.full(count, self._together(np.unique(numbers)))
+            return np.full(count, self._together(ascending(numbers)))
         elements, _ = self.members(numbers)
-        keys = np.unique(np.repeat(groups, lengths) * self.num_elements + elements)
+        keys = ascending(np.repeat(groups, lengths) * self.num_elements + elements)
         owner, elements = np.divmod(keys, self.num_elements)
         sizes = np.bincount(owner, minlength=count)
         starts = np.flatnonzero(np.diff(groups, prepend=-1))
@@ -145,6 +145,12 @@ class ElementSets:
         starts = np.concatenate([[0], np.cumsum(lengths)])
         shape = (numbers.size, self.num_elements)
         return csr_array((np.ones(len(elements), bool), elements, starts), shape=shape)
+
+
+def ascending(values: np.ndarray) -> np.ndarray:
+    """Each value once, in order: by sorting, which here is several times faster than the hashing of `np.unique`."""
+    values = np.sort(values)
+    return values[np.concatenate([[True], values[1:] != values[:-1]])] if values.size else values
 
 
 def _room(array: np.ndarray, used: int, more: int) -> np.ndarray:

@@ -6,7 +6,7 @@ Cost.        Linear in the equations; nothing is traced. `evaluate` compiles one
 """
 
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ import jax
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 
-__all__ = ["Step", "Tape", "evaluate", "reached", "record"]
+__all__ = ["Step", "Tape", "evaluate", "reached", "record", "runner", "settled_masks"]
 
 # primitives that only call a jaxpr, and the parameter that holds it
 CALLS = {
@@ -194,28 +194,33 @@ def _joined(masks: Iterable[int]) -> int:
     return total
 
 
-def evaluate(tape: Tape, wanted: Iterable[int], values: Sequence[Any]) -> dict[int, np.ndarray]:
-    """The values of the slots `wanted` at the inputs `values`: one small program, of the steps that matter."""
-    known = {**tape.constants, **dict(zip(tape.inputs, values))}
-    wanted = set(wanted)
-    needed, steps = wanted - set(known), []
+def runner(tape: Tape, wanted: Sequence[int]) -> Callable[[Mapping[int, Any]], list[Any]]:
+    """A function from the values of some slots to those `wanted`, by the steps that matter and no others."""
+    needed, steps = set(wanted), []
     for step in reversed(tape.steps):
         if not needed.isdisjoint(step.outputs):
             steps.append(step)
-            needed |= set(step.inputs) - set(known)
-    read = {slot for step in steps for slot in step.inputs}
-    given = {slot: value for slot, value in known.items() if slot in read}
-    asked = sorted(wanted - set(known))
+            needed.update(step.inputs)
 
-    def run(given):
-        slots = dict(given)
+    def run(given: Mapping[int, Any]) -> list[Any]:
+        slots = {**tape.constants, **given}
         for step in reversed(steps):
             equation = step.equation
             options = equation.primitive.get_bind_params(equation.params)
             with equation.ctx.manager:
                 found = equation.primitive.bind(*(slots[slot] for slot in step.inputs), **options)
             slots.update(zip(step.outputs, found if equation.primitive.multiple_results else [found]))
-        return [slots[slot] for slot in asked]
+        return [slots[slot] for slot in wanted]
 
-    computed = dict(zip(asked, jax.jit(run)(given) if asked else []))
-    return {slot: np.asarray(computed[slot] if slot in computed else known[slot]) for slot in wanted}
+    return run
+
+
+def evaluate(tape: Tape, wanted: Iterable[int], values: Sequence[Any]) -> dict[int, np.ndarray]:
+    """The values of the slots `wanted` at the inputs `values`, by one small program."""
+    inputs = {slot: value for slot, value in zip(tape.inputs, values) if value is not None}
+    wanted = set(wanted)
+    known = {slot: each[slot] for each in (tape.constants, inputs) for slot in wanted & set(each)}
+    asked = sorted(wanted - set(known))
+    if asked:
+        known.update(zip(asked, jax.jit(runner(tape, asked))(inputs)))
+    return {slot: np.asarray(value) for slot, value in known.items()}
