@@ -19,7 +19,7 @@ from tractable.core.module import Module
 from tractable.core.types import Array, Float, Int, Key
 from tractable.messages.chain import Chain, forward_messages, node_potentials, pair_potential, rescaled
 
-__all__ = ["BestPaths", "best_path", "best_paths", "sample_paths"]
+__all__ = ["BestPaths", "best_path", "best_paths", "paths_from_noise", "sample_paths"]
 
 
 class BestPaths(Module):
@@ -83,11 +83,16 @@ def sample_paths(chain: Chain, key: Key, num_paths: int = 1) -> Int[Array, "path
 
 @partial(jax.jit, static_argnums=2)
 def _sample_paths(chain: Chain, key: Key, num: int) -> Array:
+    gumbels = jax.vmap(lambda key: jr.gumbel(key, chain.shape, chain.log_nodes.dtype))(jr.split(key, num))
+    return paths_from_noise(chain, gumbels)
+
+
+def paths_from_noise(chain: Chain, gumbels: Float[Array, "paths n k"]) -> Int[Array, "paths n"]:
+    """`sample_paths` as a function of its noise: standard Gumbel numbers for each path and log-potential."""
     (forward, _), nodes = forward_messages(chain), node_potentials(chain)
     beliefs = nodes + forward
 
-    def draw(key):
-        noise = jr.gumbel(key, beliefs.shape, beliefs.dtype)
+    def draw(noise):
         last = (beliefs[-1] + noise[-1]).argmax()
 
         def step(state, inputs):
@@ -98,8 +103,7 @@ def _sample_paths(chain: Chain, key: Key, num: int) -> Array:
         inputs = (jnp.arange(chain.shape[0] - 1), beliefs[:-1], noise[:-1])
         return jnp.append(jax.lax.scan(step, last, inputs, reverse=True)[1], last)
 
-    paths = jax.vmap(draw)(jr.split(key, num))
-    return jnp.where(jnp.isneginf(beliefs[-1].max()), -1, paths)
+    return jnp.where(jnp.isneginf(beliefs[-1].max()), -1, jax.vmap(draw)(gumbels))
 
 
 def _largest(values: Array, num: int) -> tuple[Array, Array]:

@@ -15,6 +15,7 @@ References.  Lauritzen and Spiegelhalter (1988); Darwiche (2003), a differential
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import Any
 
 import jax
@@ -24,7 +25,7 @@ import jax.random as jr
 from tractable.core.module import Module, field
 from tractable.core.types import Array, Float, Int, Key, Scalar, Shape
 from tractable.messages.chain import Chain, contract_chain
-from tractable.messages.chain_paths import best_path, sample_paths
+from tractable.messages.chain_paths import best_path, paths_from_noise
 from tractable.messages.semirings import MaxSum, Semiring, SumProduct
 
 __all__ = [
@@ -119,14 +120,21 @@ def state_probs(rounds: Rounds, tables: Sequence[Float[Array, "..."]]) -> dict[i
 
 def draw_states(rounds: Rounds, tables: Sequence[Float[Array, "..."]], key: Key) -> Int[Array, " variables"]:
     """An exact joint draw of all variables; -1 throughout if nothing is possible."""
-    keys = jr.split(key, len(rounds.groups) + len(rounds.paths) + 1)
+    counts = [g.variables.shape[0] * math.prod(g.sizes[g.num_shared :]) * g.summed for g in rounds.groups]
+    counts += [math.prod(paths.shape) for paths in rounds.paths]
+    ends = list(accumulate(counts))
+    gumbels = jr.gumbel(key, (sum(counts),), _kind(tables))  # at once: its program takes long to compile
+
+    def noise(number: int, shape: Shape) -> Array:
+        return gumbels[ends[number] - counts[number] : ends[number]].reshape(shape)
 
     def choose(logits: Array, number: int) -> Array:
-        return (logits + jr.gumbel(keys[number], logits.shape, logits.dtype)).argmax(-1)
+        return (logits + noise(number, logits.shape)).argmax(-1)
 
     def walk(nodes: Array, pairs: Array, lengths: Any, number: int) -> Array:
-        own = jr.split(keys[len(rounds.groups) + number], nodes.shape[0])
-        return _each_chain(lambda chain, one: sample_paths(chain, one)[0], nodes, pairs, lengths, own)
+        own = noise(len(rounds.groups) + number, nodes.shape)
+        path = lambda chain, gumbel: paths_from_noise(chain, gumbel[None])[0]  # noqa: E731
+        return _each_chain(path, nodes, pairs, lengths, own)
 
     return _traced_back(rounds, tables, SumProduct(), choose, walk)[0]
 

@@ -42,8 +42,10 @@ def log_evidence(plan: DiscretePlan, log_factors: LogFactors, *args: Any) -> Sca
 
 def marginals(plan: DiscretePlan, log_factors: LogFactors, *args: Any) -> list[Float[Array, "..."]]:
     """The probabilities of the values of each element: of each latent, its shape and one axis of values."""
-    tables, _ = _tables(plan, log_factors, args)
-    probs = state_probs(plan.rounds, tables)
+    tables, constant = _tables(plan, log_factors, args)
+    probs = {
+        k: jnp.where(constant > -jnp.inf, p, jnp.nan) for k, p in state_probs(plan.rounds, tables).items()
+    }
     slots = assignment_of(plan.rounds.slots, plan.shapes)
     return [
         probs[card][own] if own.size else jnp.zeros((*own.shape, card))
@@ -53,8 +55,9 @@ def marginals(plan: DiscretePlan, log_factors: LogFactors, *args: Any) -> list[F
 
 def draw(plan: DiscretePlan, log_factors: LogFactors, key: Key, *args: Any) -> list[Int[Array, "..."]]:
     """An exact joint draw of all latents, in their natural shapes."""
-    tables, _ = _tables(plan, log_factors, args)
-    return assignment_of(draw_states(plan.rounds, tables, key), plan.shapes)
+    tables, constant = _tables(plan, log_factors, args)
+    states = draw_states(plan.rounds, tables, key)
+    return assignment_of(jnp.where(constant > -jnp.inf, states, -1), plan.shapes)
 
 
 def most_probable(
@@ -63,7 +66,7 @@ def most_probable(
     """The joint values of largest probability, and the log of the product there (not normalised)."""
     tables, constant = _tables(plan, log_factors, args)
     states, log_value = best_states(plan.rounds, tables)
-    return assignment_of(states, plan.shapes), constant + log_value
+    return assignment_of(jnp.where(constant > -jnp.inf, states, -1), plan.shapes), constant + log_value
 
 
 def _tables(plan: DiscretePlan, log_factors: LogFactors, args: tuple[Any, ...]) -> tuple[list[Array], Array]:
