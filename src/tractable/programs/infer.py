@@ -12,6 +12,7 @@ from collections.abc import Collection
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
@@ -23,6 +24,7 @@ from tractable.core.types import Array, Key, PyTree
 from tractable.inference.joint import centre
 from tractable.inference.posterior import each_draw, with_target
 from tractable.programs.explanation import Explanation
+from tractable.programs.flat import Flat
 from tractable.programs.language import Model
 from tractable.programs.methods import METHODS, Answer
 from tractable.programs.posterior import ProgramPosterior, Stated
@@ -116,16 +118,22 @@ class _Prior(Module):
 
     bound: Program
     names: tuple[str, ...]
+    given: dict[str, Array]  # latents without a prior
 
     def sample(self, key: Key, shape: tuple[int, ...]) -> dict[str, Array]:
-        keys = jr.split(key, shape)
-        return jax.vmap(lambda one: {n: self.bound.trace(key=one).sites[n].value for n in self.names})(keys)
+        def one(key: Key) -> dict[str, Array]:
+            sites = self.bound.trace(self.given, key=key).sites
+            return {name: sites[name].value for name in self.names}
+
+        return jax.vmap(one)(jr.split(key, shape))
 
 
 def _start(bound: Program, facts: Facts, structure: Structure) -> dict[str, Array]:
     if not structure.remaining:
         return {}
-    return centre(_Prior(bound, structure.remaining), _supports(facts, structure))
+    flat = [site for site in facts.of_kind("latent") if site.family is Flat]
+    given = {site.name: jnp.asarray(site.support.interior(np.zeros(site.shape))) for site in flat}
+    return centre(_Prior(bound, structure.remaining, given), _supports(facts, structure))
 
 
 def _restored(reduced: Reduced, answer: Answer, key: Key) -> dict[str, np.ndarray]:

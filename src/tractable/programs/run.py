@@ -64,7 +64,8 @@ _running: ContextVar["Run | None"] = ContextVar("run", default=None)
 class Run:
     """The state of one run; `values`, `noises` and `fixed` are by name, a `key` draws the rest.
 
-    `hints` are values of latents, taken where their shapes fit; with `anew`, observed sites are drawn.
+    `hints` are values of latents, taken where their shapes fit; with `anew`, observed sites are drawn; with
+    `shapes_only`, latents have no meaningful value.
     """
 
     def __init__(
@@ -77,10 +78,11 @@ class Run:
         noises: Mapping[str, Any] | None = None,
         hints: Mapping[str, Any] | None = None,
         anew: bool = False,
+        shapes_only: bool = False,
     ):
         self.values, self.noises = dict(values or {}), dict(noises or {})
         self.observed, self.fixed = dict(observed or {}), dict(fixed or {})
-        self.hints, self.anew = dict(hints or {}), anew
+        self.hints, self.anew, self.shapes_only = dict(hints or {}), anew, shapes_only
         self.key, self.plates, self.sites = key, [], {}
 
     # --- the words ---------------------------------------------------------------------------------
@@ -134,7 +136,7 @@ class Run:
 
         def stepped(carry: PyTree, inputs: tuple) -> tuple:
             x, values, noises, hints, key = inputs
-            inner = Run(values, key=key, noises=noises, hints=hints, anew=self.anew)
+            inner = Run(values, key=key, noises=noises, hints=hints, anew=self.anew, shapes_only=self.shapes_only)
             with recording(inner):
                 carry, out = step(carry, x)
             return carry, (out, inner.sites)
@@ -160,11 +162,18 @@ class Run:
             _check_shape(name, distribution, value)
         elif name in self.hints and np.shape(self.hints[name]) == distribution.shape:
             value = jnp.asarray(self.hints[name])
+        elif self.shapes_only:
+            value = jnp.zeros(distribution.shape, int if distribution.discrete else float) + self._unknown()
         else:
             fix = f"The site has no value: pass a key, as in `key=jax.random.key(0)`. At {_here()}."
             check(self.key is not None, "key", f"given: {name!r} is drawn", None, fix)
             value = distribution.sample(self._stream(name))
         return value, unit_log_probs(distribution, value)
+
+    def _unknown(self) -> Array:
+        """A number that is traced, so that nothing that is computed of it has a value."""
+        assert self.key is not None
+        return jr.key_data(self.key).reshape(-1)[0].astype(int) * 0
 
     def _observed(self, name: str, distribution: Distribution, obs: Any) -> Array:
         if is_concrete(obs):

@@ -111,7 +111,7 @@ def _seen(bound: Program) -> dict[str, Seen]:
     found: dict[str, Seen] = {}
 
     def look(key: Any) -> None:
-        found.update({name: _of(site) for name, site in bound.trace(key=key).sites.items()})
+        found.update({name: _of(site) for name, site in bound.trace(key=key, shapes_only=True).sites.items()})
 
     jax.eval_shape(look, jr.key(0))
     check(bool(found), "model", "one with sites", "a function without any", "Call `sample` in it.")
