@@ -136,7 +136,9 @@ class Run:
 
         def stepped(carry: PyTree, inputs: tuple) -> tuple:
             x, values, noises, hints, key = inputs
-            inner = Run(values, key=key, noises=noises, hints=hints, anew=self.anew, shapes_only=self.shapes_only)
+            inner = Run(
+                values, key=key, noises=noises, hints=hints, anew=self.anew, shapes_only=self.shapes_only
+            )
             with recording(inner):
                 carry, out = step(carry, x)
             return carry, (out, inner.sites)
@@ -146,9 +148,9 @@ class Run:
         hints = {n: part for n, part in self.hints.items() if np.shape(part)[:1] == (count,)}
         chosen = ({n: part[n] for n in names if n in part} for part in (self.values, self.noises, hints))
         last, (outs, sites) = jax.lax.scan(stepped, start, (xs, *chosen, keys), length=count)
-        for site in sites.values():
-            self._check_new(site.name)
-            self.sites[site.name] = _within(site, around)
+        for inner in names:  # in the order of the step: a dict of the scan has its own
+            self._check_new(inner)
+            self.sites[inner] = _within(sites[inner], around)
         return last, outs
 
     # --- parts -------------------------------------------------------------------------------------
