@@ -130,6 +130,8 @@ def positive_definite_factor(a: Float[Array, "d d"], jitter: ArrayLike = 0.0) ->
 def is_regular(lower: Float[Array, "d d"]) -> Array:
     r"""Whether $L L^\top$ is more than rounding away from a singular matrix."""
     held, d = jax.lax.stop_gradient(lower), lower.shape[0]
+    if d == 1:
+        return held[0, 0] > 0
     scale = jnp.linalg.norm(held, axis=1)
     start = jnp.cos(1.0 + jnp.arange(d, dtype=held.dtype) ** 2)  # like no direction that a problem has
     grown = scale * jsl.cho_solve((held, True), scale * start)

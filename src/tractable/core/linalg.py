@@ -39,10 +39,14 @@ class PsdFactor(Module):
 
     def solve(self, b: Float[Array, "d *k"]) -> Float[Array, "d *k"]:
         r"""$A^{-1} b$."""
+        if self.lower.shape == (1, 1):  # a call of LAPACK per number, and for the compiler
+            return b / self.lower[0, 0] / self.lower[0, 0]
         return jsl.cho_solve((self.lower, True), b)
 
     def half_solve(self, b: Float[Array, "d *k"]) -> Float[Array, "d *k"]:
         r"""$L^{-1} b$, so that $\|L^{-1} b\|^2 = b^\top A^{-1} b$."""
+        if self.lower.shape == (1, 1):
+            return b / self.lower[0, 0]
         return jsl.solve_triangular(self.lower, b, lower=True)
 
     def log_det(self) -> Scalar:
@@ -68,7 +72,10 @@ def psd_factor(
     identity = jnp.eye(a.shape[0], dtype=a.dtype)
 
     def attempt(a, relative):
-        return jnp.linalg.cholesky(a + relative * (jnp.trace(a) / a.shape[0]) * identity)
+        raised = a + relative * (jnp.trace(a) / a.shape[0]) * identity
+        if a.shape == (1, 1):
+            return jnp.sqrt(jnp.where(raised > 0, raised, jnp.nan))
+        return jnp.linalg.cholesky(raised)
 
     relative = jnp.asarray(jitter, a.dtype)
     if largest_jitter is not None:

@@ -22,7 +22,15 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from tractable.core.checks import as_float, check, check_count, check_option, is_concrete
+from tractable.core.checks import (
+    as_float,
+    check,
+    check_count,
+    check_option,
+    is_concrete,
+    namespace,
+    to_device,
+)
 from tractable.core.keys import takes_key
 from tractable.core.module import Module, field
 from tractable.core.programs import as_data, program
@@ -62,7 +70,8 @@ class Filtered(Module):
     @property
     def log_evidence(self) -> Evidence:
         r"""$\log p(y_{0:T-1})$: the logarithm of the mean of the unbiased estimates of the replicates."""
-        return evidence_of_replicates(self.increments.sum(1), f"{self.ess.shape[0]} particle filters")
+        totals = np.asarray(self.increments).sum(1)
+        return evidence_of_replicates(to_device(totals), f"{self.ess.shape[0]} particle filters")
 
     def quantile(self, probs: ArrayLike) -> PyTree:
         """Quantiles of each entry of the state at each time, shape (probs, times, ...), replicates pooled."""
@@ -134,22 +143,24 @@ def particle_filter(
     args = as_data(args)
     model = StateSpace(initial, transition, observation_log_density, proposal, args, lookahead)
     plan = (*sizes, resampling, history)
-    return _replicate(model, ys, missing, jnp.asarray(ess_threshold, float), key, plan)
+    return _replicate(model, ys, missing, as_float("ess_threshold", ess_threshold), key, plan)
 
 
 def as_observations(observations: ArrayLike) -> tuple[Array, Array]:
     """The rows with zeros for those that are missing, and which these are."""
     ys = as_float("observations", observations)
     check(ys.ndim > 0 and ys.shape[0] > 0, "observations", "one row per time", f"shape {ys.shape}")
-    axes = tuple(range(1, ys.ndim))
-    unknown = jnp.isnan(ys)
+    xp = namespace(ys)  # on the host nothing is compiled for it
+    rows, axes = xp.asarray(ys), tuple(range(1, ys.ndim))
+    unknown = xp.isnan(rows)
     missing = unknown.all(axes)
-    if is_concrete(ys):
-        partly = np.asarray(unknown.any(axes) & ~missing)
+    if xp is np:
+        partly = unknown.any(axes) & ~missing
         fix = "Leave unseen entries out inside `observation_log_density`, marked by another number."
         row = f"NaN in part of row {int(partly.argmax())}"
         check(not partly.any(), "observations", "seen or missing (NaN) by whole rows", row, fix)
-    return jnp.where(missing.reshape((-1,) + (1,) * len(axes)), 0.0, ys), missing
+    seen = xp.where(missing.reshape((-1,) + (1,) * len(axes)), xp.zeros((), rows.dtype), rows)
+    return (to_device(seen), to_device(missing)) if xp is np else (seen, missing)
 
 
 @program
@@ -158,12 +169,11 @@ def _replicate(
 ) -> Filtered:
     num_particles, num_replicates, scheme, keep = plan
 
-    def one(key_start, keys):
-        return one_filter(model, ys, missing, threshold, key_start, keys, (num_particles, scheme, keep))
+    def one(keys):
+        return one_filter(model, ys, missing, threshold, keys, (num_particles, scheme, keep))
 
-    key_start, key_run = jr.split(key)
-    starts, keys = jr.split(key_start, num_replicates), jr.split(key_run, (len(ys) - 1, num_replicates))
-    means, variances, ess, increments, resampled, history = jax.vmap(one, (0, 1))(starts, keys)
+    keys = jr.split(key, (num_replicates, len(ys)))
+    means, variances, ess, increments, resampled, history = jax.vmap(one)(keys)
     return Filtered(means, variances, ess, increments, resampled, history, num_particles)
 
 

@@ -16,9 +16,10 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import ndtr, stdtrit
 
+from tractable.core.checks import namespace, to_device
 from tractable.core.estimate import Estimate
 from tractable.core.iterate import Status
-from tractable.core.numerics import log_mean_exp, softmax
+from tractable.core.numerics import softmax
 from tractable.core.types import Array, Float
 from tractable.inference.trust.evidence import Evidence
 
@@ -35,14 +36,17 @@ def mean_of_replicates(
     >>> mean_of_replicates(jnp.array([1.0, 2.0, 3.0]))
     2 ± 0.58
     """
-    count = values.shape[0]
-    shares = jnp.full(count, 1 / count) if log_weights is None else softmax(log_weights)
-    shares = shares.reshape((-1,) + (1,) * (values.ndim - 1))
+    xp = namespace(values, log_weights)  # on the host nothing is compiled for it
+    values, count = xp.asarray(values), values.shape[0]
+    shares = xp.full(count, 1 / count) if log_weights is None else softmax(log_weights)
+    shares = xp.asarray(shares).reshape((-1,) + (1,) * (values.ndim - 1))
     mean = (shares * values).sum(0)
-    if count < 2:
-        return Estimate(mean, jnp.full_like(mean, jnp.inf))
-    squares = (shares * (values - mean[None])) ** 2
-    return Estimate(mean, jnp.sqrt(squares.sum(0) * count / (count - 1)))
+    error = xp.full_like(mean, xp.inf)
+    if count > 1:
+        squares = (shares * (values - mean[None])) ** 2
+        error = xp.sqrt(squares.sum(0) * count / (count - 1))
+    place = to_device if xp is np else jnp.asarray
+    return Estimate(place(mean), place(error))
 
 
 def evidence_of_replicates(log_evidences: Float[Array, " replicates"], method: str) -> Evidence:
@@ -50,16 +54,16 @@ def evidence_of_replicates(log_evidences: Float[Array, " replicates"], method: s
 
     Where some are zero there is no error to be had of the others, and the status says so.
     """
-    count = log_evidences.shape[0]
-    value = log_mean_exp(log_evidences)
-    if count < 2:
-        error = jnp.full_like(value, jnp.inf)
-    else:
-        variance = jnp.var(log_evidences, ddof=1)
-        error = jnp.sqrt(variance / count + variance**2 / (2 * (count - 1)))
-    whole = bool(np.isfinite(np.asarray(log_evidences)).all())
+    logs = np.asarray(log_evidences)
+    count, whole = len(logs), bool(np.isfinite(logs).all())
+    value, error = np.logaddexp.reduce(logs) - np.log(count), np.inf
+    if count > 1:
+        with np.errstate(invalid="ignore"):  # some are zero: the error is NaN
+            variance = logs.var(ddof=1)
+            error = np.sqrt(variance / count + variance**2 / (2 * (count - 1)))
     code = Status.completed if whole else Status.not_finite
-    return Evidence(value, error, jnp.asarray(int(code)), method=method)
+    mean, spread = (to_device(np.asarray(part, logs.dtype)) for part in (value, error))
+    return Evidence(mean, spread, to_device(np.asarray(int(code))), method=method)
 
 
 def widening(count: float | int) -> float:

@@ -100,51 +100,66 @@ def one_filter(
     ys: Array,
     missing: Array,
     threshold: Array,
-    key_start: Key,
     keys: Array,
     plan: tuple[int, str, bool],
     kept: PyTree | None = None,
 ) -> tuple:
-    """One filter: what `Filtered` holds, for one replicate. The last particle follows the path `kept`."""
+    """One filter: what `Filtered` holds, for one replicate. The last particle follows the path `kept`.
+
+    `keys` has one for each time. The first time is a step like the others, so that its parts are compiled
+    once: half of the first call of a filter is the compiler.
+    """
     n, scheme, keep = plan
-    first = jax.vmap(model.start)(jr.split(key_start, n))
-    first = first if kept is None else _pinned(first, jax.tree.map(lambda leaf: leaf[0], kept))
     even = jnp.full(n, -np.log(n), ys.dtype)
 
-    def report(cloud, increment, ancestors, resampled):
-        history = History(cloud.particles, cloud.log_weights, ancestors) if keep else None
-        mean, variance = _moments(cloud)
-        return mean, variance, cloud.ess, increment, resampled, history
+    def start(cloud, own, each):
+        _, _, _, _, path = each
+        particles = jax.vmap(model.start)(own)
+        particles = particles if path is None else _pinned(particles, path)
+        return particles, even, jnp.zeros(n, ys.dtype), jnp.arange(n), jnp.asarray(False)
 
-    def arrive(particles, log_weights, correction, total, y, absent, t):
-        """The cloud after it has seen an observation, and the evidence of that observation."""
-        seen = jax.vmap(lambda x: model.weigh(x, y, t))(particles)
-        logs = log_weights + correction + jnp.where(absent, 0.0, seen)
-        increment = logsumexp(logs)
-        # where no particle is possible the estimate is zero; equal weights let the program go on
-        logs = jnp.where(increment == -jnp.inf, even, logs - jnp.where(increment == -jnp.inf, 0.0, increment))
-        return _Cloud(particles, logs, effective_sample_size(logs), total + increment), increment
+    def onward(cloud, own, each):
+        key, y, absent, t, path = each
+        if path is None:
+            ancestors, logs, poor = _choose(model, key, cloud, y, absent, t, (threshold, scheme))
+        else:
+            ancestors, logs, poor = _beside(model, key, cloud, path, t), even, jnp.asarray(True)
+        parents = jax.tree.map(lambda leaf: leaf[ancestors], cloud.particles)
+        particles, correction = _move(model, own, parents, y, absent, t)
+        particles = particles if path is None else _pinned(particles, path)
+        return particles, logs, correction.astype(ys.dtype), ancestors.astype(int), poor
 
     def step(cloud, each):
         key, y, absent, t, path = each
-        key_resample, key_move = jr.split(key)
-        if path is None:
-            ancestors, logs, poor = _choose(model, key_resample, cloud, y, absent, t, (threshold, scheme))
-        else:
-            ancestors, logs, poor = _beside(model, key_resample, cloud, path, t), even, jnp.asarray(True)
-        parents = jax.tree.map(lambda leaf: leaf[ancestors], cloud.particles)
-        particles, correction = _move(model, jr.split(key_move, n), parents, y, absent, t)
-        particles = particles if path is None else _pinned(particles, path)
-        cloud, increment = arrive(particles, logs, correction, cloud.total, y, absent, t)
-        return cloud, report(cloud, increment, ancestors, poor)
+        # before the branch: the first draws and the moves share the code that makes keys
+        each_key = jr.split(key, n + 1)
+        now = (each_key[0], y, absent, t, path)
+        # where there is one time only, nothing moves
+        ways = (onward, start) if len(ys) > 1 else (start, start)
+        made = jax.lax.cond(t == 0, ways[1], ways[0], cloud, each_key[1:], now)
+        particles, logs, correction, ancestors, poor = made
+        cloud, increment = _arrive(model, particles, logs + correction, cloud.total, y, absent, t)
+        history = History(cloud.particles, cloud.log_weights, ancestors) if keep else None
+        return cloud, (*_moments(cloud), cloud.ess, increment, poor, history)
 
-    times = jnp.arange(ys.shape[0])
-    nothing = jnp.zeros(n, ys.dtype), jnp.zeros((), ys.dtype)
-    cloud, increment = arrive(first, even, *nothing, ys[0], missing[0], times[0])
-    opening = report(cloud, increment, jnp.arange(n), jnp.asarray(False))
-    rest = (keys, ys[1:], missing[1:], times[1:], jax.tree.map(lambda leaf: leaf[1:], kept))
-    trace = run(step, cloud, rest).trace
-    return jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), opening, trace)
+    like = jax.eval_shape(lambda key: jax.vmap(model.start)(jr.split(key, n)), keys[0])
+    nowhere = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), like)
+    zero = jnp.zeros((), ys.dtype)
+    return run(step, _Cloud(nowhere, even, zero, zero), (keys, ys, missing, jnp.arange(len(ys)), kept)).trace
+
+
+def _arrive(
+    model: StateSpace, particles: PyTree, logs: Array, total: Array, y: Array, absent: Array, t: Array
+) -> tuple[_Cloud, Array]:
+    """The cloud after it has seen an observation, and the evidence of that observation."""
+    seen = jax.vmap(lambda x: model.weigh(x, y, t))(particles)
+    logs = logs + jnp.where(absent, 0.0, seen)
+    increment = jnp.where(absent, 0.0, logsumexp(logs))
+    lost, n = increment == -jnp.inf, len(logs)
+    # where no particle is possible the estimate is zero; equal weights let the program go on
+    logs = jnp.where(lost, -np.log(n), logs - jnp.where(lost, 0.0, increment))
+    ess = 1 / (jnp.exp(logs) ** 2).sum()  # the weights sum to one
+    return _Cloud(particles, logs, ess, total + increment), increment
 
 
 def _choose(

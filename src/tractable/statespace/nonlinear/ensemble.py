@@ -18,15 +18,17 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import jax.scipy.linalg as jsl
+import numpy as np
 
-from tractable.core.checks import as_float, check, check_count, check_option
-from tractable.core.factors import normal_log_density, psd_root
+from tractable.core.checks import as_float, check, check_count, check_option, to_device
+from tractable.core.factors import normal_log_density
 from tractable.core.module import Module, field
 from tractable.core.programs import program
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
 from tractable.core.verdict import Verdict
 from tractable.distributions.gaussian import Factored, Gaussian, learn, observed_part
 from tractable.statespace.nonlinear.model import Dynamics
+from tractable.statespace.nonlinear.particles import roots_of
 
 __all__ = ["EnsembleFiltered", "ensemble_filter"]
 
@@ -80,37 +82,40 @@ def ensemble_filter(
     check(inflation >= 1, "inflation", "1 or more", inflation)
     rows = model.readings(y)
     shape = model.dim, model.num_readings
-    taper = jnp.ones(shape) if localisation is None else as_float("localisation", localisation)
+    taper = as_float("localisation", np.ones(shape) if localisation is None else localisation)
     must = f"of shape {shape}: one weight for each entry of the state and of a reading"
     check(taper.shape == shape, "localisation", must, f"shape {taper.shape}")
     count = check_count("num_members", num_members, 2)
     known = model.inputs_of(inputs, len(rows))
-    scale = jnp.asarray(inflation, rows.dtype)
-    members, densities = _passed(model, rows, known, key, count, method, scale, taper)
+    scale = to_device(np.asarray(inflation, rows.dtype))
+    roots = tuple(roots_of(cov) for cov in (model.initial_cov, model.transition_cov, model.observation_cov))
+    members, densities = _passed(model, roots, rows, known, key, count, method, scale, taper)
     return EnsembleFiltered(members, densities, method)
 
 
 @program
 def _passed(
-    model: Dynamics, ys: Array, inputs: Any, key: Key, n: int, method: str, scale: Array, taper: Array
-) -> tuple[Array, Array]:
-    key_start, key_move, key_look = jr.split(key, 3)
-    length, dtype = len(ys), ys.dtype
-    moves, looks = model.covs(length)
-    moves = jnp.concatenate([moves, jnp.zeros_like(model.initial_cov)[None]])
-    z = jr.normal(key_start, (n, model.dim), dtype)
-    first = model.initial_mean[None] + z @ psd_root(model.initial_cov).T
+    model: Dynamics, roots: tuple, ys: Array, inputs: Any, key: Key, n: int, method: str, scale: Array,
+    taper: Array,
+) -> tuple[Array, Array]:  # fmt: skip
+    length, dtype, (d, m) = len(ys), ys.dtype, (model.dim, model.num_readings)
+    start, moves, looks = roots
+    z = jr.normal(key, (length + 1, n, d + m), dtype)  # all noise at once: one program less of three
+    first = model.initial_mean[None] + z[length, :, :d] @ start.T
+
+    def at(matrices: Array, t: Array) -> Array:
+        return matrices if matrices.ndim == 2 else matrices[jnp.minimum(t, len(matrices) - 1)]
 
     def step(members: Array, each: tuple) -> tuple[Array, tuple[Array, Array]]:
-        t, u, y, move_cov, look_cov, key_drift, key_read = each
+        t, u, y, z = each
         seen = jax.vmap(lambda x: model.look(x, t, u))(members)
-        errors = jr.normal(key_read, seen.shape, dtype) @ psd_root(look_cov).T
-        after, density = _learnt(members, seen, y, look_cov, errors, (method, scale, taper))
-        drift = jr.normal(key_drift, members.shape, dtype) @ psd_root(move_cov).T
+        errors = z[:, d:] @ at(looks, t).T
+        how = method, scale, taper
+        after, density = _learnt(members, seen, y, at(model.observation_cov, t), errors, how)
+        drift = z[:, :d] @ at(moves, t).T  # that of the last time is not used
         return jax.vmap(lambda x: model.move(x, t, u))(after) + drift, (after, density)
 
-    keys = jr.split(key_move, length), jr.split(key_look, length)
-    return jax.lax.scan(step, first, (jnp.arange(length), inputs, ys, moves, looks, *keys))[1]
+    return jax.lax.scan(step, first, (jnp.arange(length), inputs, ys, z[:length]))[1]
 
 
 def _learnt(

@@ -78,25 +78,29 @@ class Dynamics(Module):
     def covs(self, length: int) -> tuple[Array, Array]:
         """The noise of each of `length - 1` steps, and of each reading."""
         d, m = self.dim, self.num_readings
+        self.check_covs(length)
+        moves = jnp.broadcast_to(self.transition_cov, (length - 1, d, d))
+        return moves, jnp.broadcast_to(self.observation_cov, (length, m, m))
+
+    def check_covs(self, length: int) -> None:
+        """Whether there is one matrix for all of `length` times, or one for each."""
         for name, cov, count in (
             ("transition_cov", self.transition_cov, length - 1),
             ("observation_cov", self.observation_cov, length),
         ):
             must = f"one matrix, or {count} for {length} times"
             check(cov.ndim == 2 or len(cov) == count, name, must, f"shape {cov.shape}")
-        moves = jnp.broadcast_to(self.transition_cov, (length - 1, d, d))
-        return moves, jnp.broadcast_to(self.observation_cov, (length, m, m))
 
     def readings(self, y: ArrayLike) -> Array:
         """`y` as (times, entries), checked; a vector is one number at each time."""
         rows = as_float("y", y)
-        rows = rows[:, None] if rows.ndim == 1 and self.num_readings == 1 else rows
+        rows = rows.reshape((-1, 1)) if rows.ndim == 1 and self.num_readings == 1 else rows
         fits = rows.ndim == 2 and rows.shape[1] == self.num_readings and len(rows) > 0
         must = f"of shape (times, {self.num_readings}), at least one time"
         check(fits, "y", must, f"shape {rows.shape}")
         fix = "Write NaN for what is missing."
         check_entries("y", rows, lambda v: ~np.isinf(v), "finite, or NaN", fix)
-        self.covs(len(rows))
+        self.check_covs(len(rows))
         return rows
 
     def inputs_of(self, inputs: ArrayLike | None, length: int) -> Any:
@@ -142,7 +146,7 @@ def num_arguments(function: Callable[..., Any]) -> int:
 def simulate(model: Dynamics, key: Key, length: int, num_paths: int, inputs: Any) -> tuple[Array, Array]:
     """Paths of the states, `(paths, length, d)`, and of their readings, `(paths, length, m)`."""
     length, num_paths = check_count("length", length), check_count("num_paths", num_paths)
-    model.covs(length)
+    model.check_covs(length)
     return _simulated(model, key, length, num_paths, model.inputs_of(inputs, length))
 
 

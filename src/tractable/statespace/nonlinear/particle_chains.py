@@ -195,11 +195,9 @@ def _path(system: Dynamics, rows: Array, key: Key, count: int, kept: Any) -> tup
     initial = first_state(system)
     space = StateSpace(initial, mover, looker, None, ())
     ys, missing = as_observations(marked(rows))
-    key_start, key_run, key_pick = jr.split(key, 3)
+    key_run, key_pick = jr.split(key)
     plan = count, "multinomial", True
-    history = one_filter(
-        space, ys, missing, jnp.ones(()), key_start, jr.split(key_run, length - 1), plan, kept
-    )[-1]
+    history = one_filter(space, ys, missing, jnp.ones(()), jr.split(key_run, length), plan, kept)[-1]
     last = resample(key_pick, history.log_weights[-1], 1)[0]
 
     def back(index: Array, each: tuple) -> tuple[Array, Array]:

@@ -19,9 +19,9 @@ import jax.random as jr
 import jax.scipy.linalg as jsl
 import numpy as np
 
-from tractable.core.checks import check, check_option, has_values
+from tractable.core.checks import check, check_option, has_values, namespace, to_device
 from tractable.core.factors import normal_log_density, positive_definite_factor, psd_root
-from tractable.core.linalg import PsdFactor
+from tractable.core.linalg import PsdFactor, psd_factor
 from tractable.core.module import Module
 from tractable.core.types import Array, Float, Key, Scalar
 from tractable.distributions.gaussian import Factored
@@ -29,7 +29,7 @@ from tractable.inference.particles.filter import Filtered, particle_filter
 from tractable.messages.gaussian_steps import FORMS, Belief, Step
 from tractable.statespace.nonlinear.model import Dynamics
 
-__all__ = ["Mover", "filter_by_particles", "first_state", "marked", "moves_and_looks"]
+__all__ = ["Mover", "filter_by_particles", "first_state", "marked", "moves_and_looks", "roots_of"]
 
 PROPOSALS = ("bootstrap", "guided", "auxiliary")
 _UNSEEN = 1e300  # stands for an entry that is missing: rows of NaN alone are missing as a whole
@@ -56,6 +56,7 @@ class Moved(Module):
 
     mean: Float[Array, "*n d"]
     root: Float[Array, "*n d d"]
+    lower: Float[Array, "*n d d"]  # the triangle, or NaN where the covariance is singular
 
     def sample(self, key: Key) -> Array:
         """One draw; there are draws where the covariance is singular."""
@@ -63,7 +64,7 @@ class Moved(Module):
 
     def log_prob(self, x: Array) -> Array:
         """The log-density at one point, or at many; NaN where the covariance is singular."""
-        factor = positive_definite_factor(self.root @ self.root.T)
+        factor = PsdFactor(self.lower, jnp.zeros((), self.lower.dtype))
         if x.ndim == 1:
             return Factored(self.mean, factor).log_prob(x)
         return jax.vmap(Factored(self.mean, factor).log_prob)(x)
@@ -75,10 +76,13 @@ class Mover(Module):
     model: Dynamics
     inputs: Any
     roots: Float[Array, "*s d d"]
+    lowers: Float[Array, "*s d d"]
 
     def __call__(self, x: Array, t: Array) -> Moved:
         u = None if self.inputs is None else self.inputs[t - 1]
-        return Moved(self.model.move(x, t - 1, u), self.roots if self.roots.ndim == 2 else self.roots[t - 1])
+        both = self.roots, self.lowers
+        root, lower = (part if part.ndim == 2 else part[t - 1] for part in both)
+        return Moved(self.model.move(x, t - 1, u), root, lower)
 
 
 class Still(Module):
@@ -87,7 +91,7 @@ class Still(Module):
     mover: Mover
 
     def __call__(self, x: Array) -> Moved:
-        return Moved(self.mover.model.move(x, jnp.asarray(0)), self.mover.roots)
+        return Moved(self.mover.model.move(x, jnp.asarray(0)), self.mover.roots, self.mover.lowers)
 
 
 class Looker(Module):
@@ -102,6 +106,9 @@ class Looker(Module):
         seen = ~jnp.isnan(y)
         gap = jnp.where(seen, jnp.where(seen, y, 0.0) - self.model.look(x, t, self.input_at(t)), 0.0)
         both = seen[:, None] & seen[None]
+        if y.size == 1:  # no factor, which would take the compiler a second
+            cov = jnp.where(seen[0], self.cov_at(t)[0, 0], 1.0)
+            return normal_log_density(gap[0] ** 2 / cov, jnp.log(cov), seen.sum())
         # of the time alone: one triangle for all particles
         lower = jnp.linalg.cholesky(jnp.where(both, self.cov_at(t), jnp.eye(y.size, dtype=y.dtype)))
         z = jsl.solve_triangular(lower, gap, lower=True)
@@ -118,15 +125,30 @@ class Looker(Module):
 
 def moves_and_looks(model: Dynamics, inputs: Any) -> tuple[Mover, Looker]:
     """The two laws of a system as particles use them."""
-    return Mover(model, inputs, _roots(model.transition_cov)), Looker(model, inputs, model.observation_cov)
+    looker = Looker(model, inputs, model.observation_cov)
+    return Mover(model, inputs, roots_of(model.transition_cov), lowers_of(model.transition_cov)), looker
 
 
-def _roots(covs: Array) -> Array:
+def roots_of(covs: Array) -> Array:
     """Roots of one matrix or of many; on the host where there are values, which compiles nothing."""
     if not has_values(covs):
         return psd_root(covs) if covs.ndim == 2 else jax.lax.map(psd_root, covs)
     values, vectors = np.linalg.eigh(np.asarray(covs))
-    return jnp.asarray(vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :])
+    return to_device(vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :])
+
+
+def lowers_of(covs: Array) -> Array:
+    """Triangles of one matrix or of many, NaN where one is singular to rounding; on the host likewise."""
+    if not has_values(covs):
+        both = jax.lax.map(positive_definite_factor, covs.reshape((-1, *covs.shape[-2:])))
+        return both.lower.reshape(covs.shape)
+    made = np.asarray(covs).copy()
+    for one in made.reshape((-1, *made.shape[-2:])):
+        scale = np.sqrt(np.diagonal(one))
+        sizes = np.linalg.eigvalsh(one / np.outer(scale, scale)) if (scale > 0).all() else np.zeros(1)
+        regular = len(one) == 0 or sizes[0] > 2 * len(one) * np.finfo(one.dtype).eps
+        one[:] = np.linalg.cholesky(one) if regular else np.nan
+    return to_device(made)
 
 
 class Guide(Module):
@@ -138,7 +160,8 @@ class Guide(Module):
 
     def __call__(self, x: Array, y: Array, t: Array) -> "Regular":
         after, _ = self._learnt(x, y, t)
-        return Regular(after.mean, positive_definite_factor(after.spread))
+        # regular where the transition is, whose density is NaN otherwise
+        return Regular(after.mean, psd_factor(after.spread))
 
     def promise(self, x: Array, y: Array, t: Array) -> Scalar:
         r"""$\log\hat p(y_t \mid x_{t-1})$."""
@@ -181,10 +204,13 @@ def filter_by_particles(
 
 def first_state(model: Dynamics) -> Moved:
     """The law of the first state."""
-    return Moved(model.initial_mean, _roots(model.initial_cov))
+    return Moved(model.initial_mean, roots_of(model.initial_cov), lowers_of(model.initial_cov))
 
 
 def marked(ys: Array) -> Array:
     """The readings with a mark for each entry that is missing in a row of which others are seen."""
-    unknown = jnp.isnan(ys)
-    return jnp.where(unknown & ~unknown.all(1, keepdims=True), _UNSEEN, ys)
+    xp = namespace(ys)  # on the host nothing is compiled for it
+    rows = xp.asarray(ys)
+    unknown = xp.isnan(rows)
+    found = xp.where(unknown & ~unknown.all(1, keepdims=True), xp.asarray(_UNSEEN, rows.dtype), rows)
+    return to_device(found) if xp is np else found
