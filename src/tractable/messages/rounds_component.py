@@ -58,7 +58,7 @@ def plan_component(sizes: np.ndarray, cliques: Sequence[np.ndarray]) -> Componen
     (0, 100, 891)
     """
     chain = _narrow(sizes, cliques) if sizes.size > FEW else None
-    if chain is not None and chain.cost.num_cells <= QUICK * sizes.size * float(sizes.max()) ** 2:
+    if chain is not None and (_is_path(chain) or (sizes.size > MANY and _is_quick(chain, sizes))):
         return chain
     tree = _tree(sizes, cliques)
     if chain is None:
@@ -66,6 +66,15 @@ def plan_component(sizes: np.ndarray, cliques: Sequence[np.ndarray]) -> Componen
     rounds = max(bag.height for bag in tree.bags)
     dear = QUICK if rounds > FEW_ROUNDS else 1.0
     return chain if chain.cost.num_cells <= dear * tree.cost.num_cells else tree
+
+
+def _is_path(chain: Component) -> bool:
+    return not chain.bags and all(len(level) == 1 for level in chain.levels)
+
+
+def _is_quick(chain: Component, sizes: np.ndarray) -> bool:
+    """Whether the chain is so cheap that no better order is looked for, which would take longer."""
+    return chain.cost.num_cells <= QUICK * sizes.size * float(sizes.max()) ** 2
 
 
 def _tree(sizes: np.ndarray, cliques: Sequence[np.ndarray]) -> Component:
