@@ -134,8 +134,10 @@ def _solved(plan: FieldPlan, values: Array, offset: Array) -> _Solved:
         end = start + size
         diag, sub = inner[read : read + 2 * size * k].reshape(2, *stack, k)
         diag = diag + fill[start:end].reshape(*stack, 1) * jnp.eye(k, dtype=diag.dtype).reshape(1, 1, k, k)
-        wide = jnp.concatenate([outer[start:end], force[start:end, None]], axis=1).reshape(*stack, -1)
-        found, lost = eliminate(Chains(diag, sub, wide), bank.ratios)
+        wide = jnp.concatenate([outer[start:end], force[start:end, None]], axis=1).reshape(
+            *stack, plan.border + 1
+        )
+        found, lost = eliminate(Chains(diag, sub, wide))
         reduced.append(found)
         corner = corner + lost
         start, read = end, read + 2 * size * k
@@ -190,7 +192,7 @@ def _assembled(plan: FieldPlan, values: Array) -> tuple[Array, Array]:
     outer = plan.num_places * plan.border
     storage = jnp.zeros(plan.num_inner + outer, values.dtype)
     storage = storage.at[plan.target].add(full[plan.left] * full[plan.right])
-    inner, outer = storage[: plan.num_inner], storage[plan.num_inner :].reshape(-1, plan.border)
+    inner, outer = storage[: plan.num_inner], storage[plan.num_inner :].reshape(plan.num_places, plan.border)
     if not plan.by_product:
         return inner, outer
     dense, (row, place) = full[plan.at_border], _of_inside(plan)
@@ -205,7 +207,7 @@ def _products(plan: FieldPlan, values: Array, covariances: Array) -> Array:
     found = jnp.zeros_like(full).at[plan.left].add(full[plan.right] * once)
     found = found.at[plan.right].add(full[plan.left] * once)
     if plan.by_product:
-        outer = covariances[plan.num_inner :].reshape(-1, plan.border)
+        outer = covariances[plan.num_inner :].reshape(plan.num_places, plan.border)
         dense, (row, place) = full[plan.at_border], _of_inside(plan)
         found = found.at[plan.inside].add((dense[row] * outer[place]).sum(1))
         whole = dense @ outer[plan.num_places - plan.border :]

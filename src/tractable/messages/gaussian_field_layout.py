@@ -15,13 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tractable.messages.gaussian_field_cost import (
-    Bank,
-    bank_seconds,
-    best_bank,
-    border_seconds,
-    round_size,
-)  # fmt: skip
+from tractable.messages.gaussian_field_cost import Bank, bank_seconds, border_seconds, round_size
 
 __all__ = ["Layout", "lay_out", "rounded"]
 
@@ -125,7 +119,7 @@ def _arranged(graph, chosen: np.ndarray, dim: int, best: Layout | None) -> Layou
     groups = _grouped(lengths, sizes, border + 1)
     banks = []
     for number, members in enumerate(groups):
-        made = best_bank(int(lengths[members].max()), len(members), int(sizes[members].max()), border + 1)
+        made = Bank(int(lengths[members].max()), len(members), int(sizes[members].max()))
         made = made._replace(count=rounded(made.count, len(groups) > 1))
         seconds += bank_seconds(made, border + 1)
         banks.append(made)
@@ -157,10 +151,11 @@ def _components(graph) -> _Parts:
     level = np.zeros(len(label), int)
     if size.max() > 2:
         start = np.unique(label, return_index=True)[1]
-        for _ in range(2):  # from anywhere to an end, from there through all
+        for _ in range(3):  # from anywhere to an end (all that is farthest), back, and through once more
             level = csgraph.dijkstra(graph, False, start, unweighted=True, min_only=True).astype(int)
-            order = np.lexsort((-level, label))
-            start = order[np.r_[True, np.diff(label[order]) > 0]]
+            farthest = np.zeros(count, int)
+            np.maximum.at(farthest, label, level)
+            start = np.flatnonzero(level == farthest[label])
     depth = np.zeros(count, int)
     np.maximum.at(depth, label, level + 1)
     inside = np.bincount((np.cumsum(depth) - depth)[label] + level)  # variables of each level
@@ -175,7 +170,7 @@ def _shapes(parts: _Parts, columns: int) -> tuple[np.ndarray, np.ndarray]:
     for place, (size, depth, width) in enumerate(kinds.tolist()):
         merged = [times for times in (1, 2, 4, 8) if times < depth]
         options = [(1, round_size(size)), *((-(-depth // times), times * width) for times in merged)]
-        costs = [bank_seconds(best_bank(length, 1, k, columns), columns) for length, k in options]
+        costs = [bank_seconds(Bank(length, 1, k), columns) for length, k in options]
         lengths[place], sizes[place] = options[int(np.argmin(costs))]
     return lengths[which.reshape(-1)], sizes[which.reshape(-1)]
 
@@ -204,7 +199,7 @@ def _grouped(lengths: np.ndarray, sizes: np.ndarray, columns: int) -> list[np.nd
 
     def seconds(group) -> float:
         (length, size), count, _ = group
-        return 10 * 4e-6 + bank_seconds(best_bank(length, count, size, columns), columns)
+        return bank_seconds(Bank(length, count, size), columns)
 
     def joined(a, b):
         return ((max(a[0][0], b[0][0]), max(a[0][1], b[0][1])), a[1] + b[1], a[2] + b[2])
