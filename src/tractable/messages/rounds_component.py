@@ -102,6 +102,8 @@ def _narrow(sizes: np.ndarray, cliques: Sequence[np.ndarray]) -> Component | Non
     for rake in range(MOST_RAKES + 1):
         plan = _chain(sizes, near, inside, raked)
         found += [plan] if plan is not None else []
+        if plan is not None and _is_path(plan):
+            break
         degrees = near @ inside.astype(np.int64)
         leaves = np.flatnonzero(inside & (degrees == 1))
         if rake == MOST_RAKES or not leaves.size or inside.sum() - leaves.size < FEW:

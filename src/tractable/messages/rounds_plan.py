@@ -13,6 +13,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -132,9 +133,10 @@ def _alike(
             rank[rows[begin[own][:, None] + np.arange(count)]].reshape(len(own), -1)
             for rows, begin, count in zip(sorted_cliques, begins, shape[1:])
         ]
-        _, first, kind = np.unique(
-            np.concatenate([sizes[members], *parts], 1), axis=0, return_index=True, return_inverse=True
-        )
+        first, kind = np.zeros(1, np.int64), np.zeros(len(own), np.int64)
+        if len(own) > 1:
+            together = np.concatenate([sizes[members], *parts], 1)
+            _, first, kind = np.unique(together, axis=0, return_index=True, return_inverse=True)
         for k, one in enumerate(first):
             local = [part[one].reshape(-1, w) for part, w in zip(parts, widths) if part.shape[1]]
             yield members[kind.reshape(-1) == k], local
@@ -184,22 +186,30 @@ class _Layout:
         begun = sum(map(len, self.lengths[kind]))
         chains = np.arange(begun, begun + len(members))
         self.lengths[kind].append(np.full(len(members), len(plan.levels)))
-        for step, level in enumerate(plan.levels):
-            own = members[:, level]
-            self.bucket[own], self.pair[own] = (first + 2 * step)[:, None], (first + 2 * step + 1)[:, None]
-            self.level[own] = step
-            self._lay(kind, own, 0, first + 2 * step, chains, step)
-            if step + 1 < len(plan.levels):
-                both = members[:, level + plan.levels[step + 1]]
-                self._lay(kind, both, len(level), first + 2 * step + 1, chains, step)
+        sizes = [tuple(self.sizes[members[0, level]].tolist()) for level in plan.levels]
+        alike: dict[tuple, list[int]] = defaultdict(list)
+        for step, own in enumerate(sizes):
+            alike[own, ()].append(step)
+        for step, both in enumerate(pairwise(sizes)):
+            alike[both].append(step)
+        for (one, other), steps in alike.items():
+            self._lay(kind, members, plan.levels, one, other, np.array(steps), first, chains)
 
-    def _lay(self, kind, variables, split, numbers, chains, step) -> None:
-        sizes = tuple(self.sizes[variables[0]].tolist())
-        batch = self.batches[1, 0, kind, sizes, split]
-        batch.variables.append(variables)
-        batch.numbers.append(numbers)
-        batch.chains.append(chains)
-        batch.steps.append(np.full(len(numbers), step))
+    def _lay(self, kind, members, levels, one, other, steps, first, chains) -> None:
+        """The nodes of these steps, or (`other`) their pairs with the next level."""
+        local = [levels[step] + (levels[step + 1] if other else []) for step in steps.tolist()]
+        variables = members[:, np.array(local)]  # (chains, steps, variables)
+        numbers = first[:, None] + 2 * steps[None, :] + bool(other)
+        own = variables[:, :, : len(one)]
+        if other:
+            self.pair[own] = numbers[:, :, None]
+        else:
+            self.bucket[own], self.level[own] = numbers[:, :, None], steps[None, :, None]
+        batch = self.batches[1, 0, kind, one + other, len(one) if other else 0]
+        batch.variables.append(variables.reshape(-1, variables.shape[2]))
+        batch.numbers.append(numbers.reshape(-1))
+        batch.chains.append(np.repeat(chains, len(steps)))
+        batch.steps.append(np.tile(steps, len(chains)))
 
     def finish(self, scopes: list[np.ndarray]) -> Rounds:
         """Groups in the order in which they are made, with what comes into them."""

@@ -65,7 +65,7 @@ class _Shared(NamedTuple):
 
     @property
     def work(self) -> float:
-        return math.prod(map(float, self.digits)) * self.size
+        return float(self.size) * math.prod(map(float, self.digits))
 
 
 def plan_discrete(
@@ -228,7 +228,7 @@ def _check_replays(shared: _Shared, budget: Budget, words: _Words) -> None:
     num_bytes = 8 * shared.work
     if num_bytes > budget.max_bytes:
         called = ", ".join(dict.fromkeys(words.site(part.site) for part in shared.units))
-        runs = math.prod(map(float, shared.digits))
+        runs = float(math.prod(map(float, shared.digits)))
         must = f"at least the tables of the sites {called}, {budget.max_bytes:.4g} bytes"
         got = f"{num_bytes:.3g} bytes: {runs:.3g} assignments of {shared.size} units"
         check(False, "budget", must, got, FIX, TooLarge)
