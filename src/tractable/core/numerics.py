@@ -169,6 +169,7 @@ def safe_where(
     return jnp.where(condition, function(jnp.where(condition, x, safe)), otherwise)
 
 
+@jax.jit
 def safe_log(x: ArrayLike) -> Float[Array, "..."]:
     r"""$\log x$ with $\log 0 = -\infty$ and a finite gradient at zero."""
     x = jnp.asarray(x)

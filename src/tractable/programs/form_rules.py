@@ -1,7 +1,8 @@
 r"""The rule of each primitive for the forms of `forms`.
 
-Rules.       Sums, products and powers entry by entry; what moves entries about keeps a form and renames its source;
-             linear maps with constant coefficients keep linear and affine; branches join; loops settle.
+Rules.       Sums, products and powers entry by entry; what moves entries about keeps a form and renames its
+             source; linear maps with constant coefficients keep linear and affine; branches join; loops
+             settle.
 Cost.        A dictionary look-up and a few comparisons for each equation.
 """
 
@@ -14,11 +15,13 @@ import numpy as np
 from tractable.programs.forms import (
     CONSTANT,
     OTHER,
+    Form,
     Traced,
     added,
     join,
     multiplied,
     powered,
+    scaled,
     summed,
     walk,
 )
@@ -116,7 +119,7 @@ def _converted(equation: Equation) -> Found:
 
 @_rule("neg")
 def _negative(equation: Equation) -> Found:
-    return _spread(equation)[0]
+    return scaled(_spread(equation)[0])
 
 
 @_rule("add", "sub", "add_any")
@@ -142,6 +145,14 @@ def _spread(equation: Equation) -> list[Traced]:
     shape = equation.tape.types[equation.step.outputs[0]].shape
     shapes = [equation.tape.types[slot].shape for slot in equation.step.inputs]
     return [e if s == shape else _moved(equation, e, s) for e, s in zip(equation.operands, shapes)]
+
+
+@_rule("jit", "pjit")
+def _of_library(equation: Equation) -> Found:
+    """The log or the log-odds of elements: what stands between a probability and its family's parameter."""
+    operand = equation.operands[0]
+    whole = len(equation.operands) == 1 and operand.form == Form.same
+    return Traced(Form(str(equation.params["name"])), operand.source) if whole else None
 
 
 @_rule("square")

@@ -1,10 +1,12 @@
 r"""In which form the outputs of a jaxpr depend on chosen inputs, all others being arbitrary constants.
 
-Forms.       constant; power $c\,s^p$, entry by entry of one element $s$ of the chosen inputs (on the side of zero
-             where it is real); linear $\sum_i c_i s_i$; affine $c_0 + \sum_i c_i s_i$, jointly in all chosen
-             elements; other. A form is claimed only where it follows: `other` may still be affine.
-Method.      One walk along the tape with a rule for each primitive; two powers multiply to a power where both are of
-             the same elements, which is known by the way that led there. Loops are walked until their carries settle.
+Forms.       constant; same: each entry is an element $s$ of the chosen inputs; power $c\,s^p$, entry by
+             entry of one element $s$ of the chosen inputs (on the side of zero where it is real); linear
+             $\sum_i c_i s_i$; affine $c_0 + \sum_i c_i s_i$, jointly in all chosen elements; other. A form
+             is claimed only where it follows: `other` may still be affine.
+Method.      One walk along the tape with a rule for each primitive; two powers multiply to a power where
+             both are of the same elements, which is known by the way that led there. Loops are walked until
+             their carries settle.
 Cost.        Linear in the equations, nothing traced or compiled.
 """
 
@@ -34,6 +36,7 @@ class Form:
     exponent: float = 1.0
 
     constant: ClassVar["Form"]
+    same: ClassVar["Form"]
     linear: ClassVar["Form"]
     affine: ClassVar["Form"]
     other: ClassVar["Form"]
@@ -49,7 +52,7 @@ class Form:
 
     @property
     def is_power(self) -> bool:
-        return self.kind == "power"
+        return self.kind in ("power", "same")
 
     @property
     def is_linear(self) -> bool:
@@ -62,18 +65,20 @@ class Form:
         return self.kind in ("constant", "affine") or self.is_linear
 
     def __repr__(self) -> str:
-        return f"Form.power({self.exponent:g})" if self.is_power else f"Form.{self.kind}"
+        return f"Form.power({self.exponent:g})" if self.kind == "power" else f"Form.{self.kind}"
 
 
-Form.constant, Form.linear, Form.affine, Form.other = map(Form, ("constant", "linear", "affine", "other"))
+Form.constant, Form.same, Form.linear, Form.affine, Form.other = map(
+    Form, ("constant", "same", "linear", "affine", "other")
+)
 
 
 @dataclass(frozen=True)
 class Traced:
-    """A form with what is needed to go on: `source` names the elements of a power, `zero` a constant that is nought.
+    """A form with what is needed to go on: `source` names the elements of a power, `zero` a constant zero.
 
-    Equal sources, other than None, mean that the same entry holds the same element; a source that is an `int` is
-    that one number of that input, in every entry.
+    Equal sources, other than None, mean that the same entry holds the same element; a source that is an `int`
+    is that one number of that input, in every entry.
     """
 
     form: Form
@@ -111,7 +116,7 @@ def forms(closed_jaxpr: ClosedJaxpr, chosen: Sequence[bool]) -> list[Form]:
     for place, (variable, mark) in enumerate(zip(inputs, chosen)):
         single = int(np.prod(variable.aval.shape)) == 1
         source = place if single else ("input", place)
-        given.append(Traced(Form.power(1), source) if mark else CONSTANT)
+        given.append(Traced(Form.same, source) if mark else CONSTANT)
     return [each.form for each in walk(closed_jaxpr, given)]
 
 
@@ -119,7 +124,7 @@ def walk(closed: ClosedJaxpr, given: Sequence[Traced]) -> list[Traced]:
     """The forms of the outputs of a jaxpr whose inputs have the forms `given`."""
     from tractable.programs.form_rules import RULES, Equation
 
-    tape = record(closed)
+    tape = record(closed, whole=True)
     slots: list[Traced] = [CONSTANT] * len(tape.types)
     for slot, each in zip(tape.inputs, given):
         slots[slot] = each
@@ -155,12 +160,14 @@ def join(parts: Sequence[Traced]) -> Traced:
 
 
 def _join(a: Traced, b: Traced) -> Traced:
-    if a == b or b.zero:
+    if a == b:
         return a
-    if a.zero:
-        return b
+    if a.zero or b.zero:
+        return scaled(b if a.zero else a)
     if a.form == b.form:
         return Traced(a.form)
+    if a.form.is_power and b.form.is_power and a.form.exponent == b.form.exponent:
+        return Traced(Form.power(a.form.exponent))
     if a.form.is_linear and b.form.is_linear:
         return Traced(Form.linear)
     return Traced(Form.affine) if a.form.is_affine and b.form.is_affine else OTHER
@@ -170,8 +177,9 @@ def added(a: Traced, b: Traced) -> Traced:
     """The form of a sum, entry by entry."""
     if a.zero or b.zero:
         return b if a.zero else a
-    if a.form.is_power and a.form == b.form and a.source == b.source and a.source is not None:
-        return a
+    alike = a.form.is_power and b.form.is_power and a.form.exponent == b.form.exponent
+    if alike and a.source == b.source and a.source is not None:
+        return scaled(a)
     if a.form.is_linear and b.form.is_linear:
         return Traced(Form.linear)
     if a.is_constant and b.is_constant:
@@ -184,7 +192,7 @@ def multiplied(a: Traced, b: Traced) -> Traced:
     if a.zero or b.zero:
         return ZERO
     if a.is_constant or b.is_constant:
-        return b if a.is_constant else a
+        return scaled(b if a.is_constant else a)
     same = a.form.is_power and b.form.is_power and a.source == b.source and a.source is not None
     return raised_to(a, a.form.exponent + b.form.exponent) if same else OTHER
 
@@ -192,8 +200,13 @@ def multiplied(a: Traced, b: Traced) -> Traced:
 def summed(a: Traced) -> Traced:
     """The form of sums with constant coefficients over entries."""
     if a.is_constant or a.is_single or a.form.is_affine:
-        return a if a.is_constant or a.is_single or not a.form.is_power else Traced(Form.linear)
+        return scaled(a) if a.is_constant or a.is_single or not a.form.is_power else Traced(Form.linear)
     return OTHER
+
+
+def scaled(a: Traced) -> Traced:
+    """The form of multiples: no longer the elements themselves."""
+    return Traced(Form.power(1), a.source) if a.form == Form.same else a
 
 
 def powered(a: Traced, exponent: float) -> Traced:

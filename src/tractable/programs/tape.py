@@ -1,8 +1,9 @@
 r"""A jaxpr as one flat list of steps between numbered slots: what every analysis of a program walks along.
 
-Form.        Calls (`jit`, custom derivatives, rematerialisation, linear solves) are written out in place, so that
-             step $k$ reads slots $i_1, \dots, i_m$ and fills $o_1, \dots, o_n$; branches and loops stay whole.
-Cost.        Linear in the equations; nothing is traced. `evaluate` compiles one program for all that it is asked.
+Form.        Calls (`jit`, custom derivatives, rematerialisation, linear solves) are written out in place:
+             step $k$ reads slots $i_1, \dots, i_m$ and fills $o_1, \dots, o_n$. Branches and loops stay
+             whole.
+Cost.        Linear in the equations. `evaluate` compiles at most one program for all that it is asked.
 """
 
 import weakref
@@ -13,6 +14,9 @@ from typing import Any
 import jax
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
+
+from tractable.core.numerics import logit, safe_log
+from tractable.programs.host_values import HOST
 
 __all__ = ["Step", "Tape", "evaluate", "reached", "record", "runner", "settled_masks"]
 
@@ -50,7 +54,7 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Tape:
-    """Steps in order; `types[i]` is the shape and dtype of slot `i`, `constants` the slots known from the start."""
+    """Steps in order; `types[i]` is the shape and dtype of slot `i`, `constants` the slots known before."""
 
     steps: tuple[Step, ...]
     inputs: tuple[int, ...]
@@ -59,25 +63,30 @@ class Tape:
     constants: Mapping[int, Any]
 
 
-_TAPES: weakref.WeakKeyDictionary[ClosedJaxpr, Tape] = weakref.WeakKeyDictionary()
+_TAPES: tuple[weakref.WeakKeyDictionary[ClosedJaxpr, Tape], ...] = (
+    weakref.WeakKeyDictionary(),
+    weakref.WeakKeyDictionary(),
+)
 
 
-def record(closed: ClosedJaxpr) -> Tape:
-    """The tape of a closed jaxpr.
+def record(closed: ClosedJaxpr, *, whole: bool = False) -> Tape:
+    """The tape of a closed jaxpr; with `whole`, calls of the library's `logit` and `safe_log` are one step.
 
     >>> tape = record(jax.make_jaxpr(jax.jit(lambda x: 2 * x + 1))(1.0))
     >>> [step.name for step in tape.steps]
     ['mul', 'add']
     """
-    if closed not in _TAPES:
-        _TAPES[closed] = _Recorder().tape(closed)
-    return _TAPES[closed]
+    tapes = _TAPES[whole]
+    if closed not in tapes:
+        tapes[closed] = _Recorder(whole).tape(closed)
+    return tapes[closed]
 
 
 class _Recorder:
     """Slots are handed out in the order in which they are filled."""
 
-    def __init__(self):
+    def __init__(self, whole: bool):
+        self.whole = whole
         self.steps: list[Step] = []
         self.types: list[Any] = []
         self.constants: dict[int, Any] = {}
@@ -105,7 +114,8 @@ class _Recorder:
 
         for equation in jaxpr.eqns:
             operands = tuple(map(read, equation.invars))
-            called = _called(equation, operands)
+            kept = self.whole and _is_library(equation)
+            called = None if kept else _called(equation, operands)
             if called is None:
                 outputs = tuple(self.slot(variable.aval) for variable in equation.outvars)
                 self.steps.append(Step(equation, operands, outputs))
@@ -130,6 +140,21 @@ def _called(
         return None
     body = params[CALLS[name]]
     return (body.jaxpr, body.consts, operands) if isinstance(body, ClosedJaxpr) else (body, (), operands)
+
+
+_WHOLE = {"logit": logit, "safe_log": safe_log}
+
+
+def _is_library(equation: JaxprEqn) -> bool:
+    """Whether an equation calls one of these functions: by its name, and then by all that it does."""
+    is_call = equation.primitive.name in ("jit", "pjit")
+    function = _WHOLE.get(str(equation.params.get("name"))) if is_call else None
+    if function is None or len(equation.invars) != 1:
+        return False
+    aval: Any = equation.invars[0].aval
+    like = jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
+    own = jax.make_jaxpr(function)(like).jaxpr.eqns[0].params["jaxpr"]
+    return str(own) == str(equation.params["jaxpr"])
 
 
 def reached(tape: Tape, inputs: Sequence[int]) -> list[int]:
@@ -194,17 +219,23 @@ def _joined(masks: Iterable[int]) -> int:
     return total
 
 
-def runner(tape: Tape, wanted: Sequence[int]) -> Callable[[Mapping[int, Any]], list[Any]]:
-    """A function from the values of some slots to those `wanted`, by the steps that matter and no others."""
+def _relevant(tape: Tape, wanted: Iterable[int]) -> list[Step]:
+    """The steps on the way to the slots `wanted`, in order."""
     needed, steps = set(wanted), []
     for step in reversed(tape.steps):
         if not needed.isdisjoint(step.outputs):
             steps.append(step)
             needed.update(step.inputs)
+    return steps[::-1]
+
+
+def runner(tape: Tape, wanted: Sequence[int]) -> Callable[[Mapping[int, Any]], list[Any]]:
+    """A function from the values of some slots to those `wanted`, by the steps that matter and no others."""
+    steps = _relevant(tape, wanted)
 
     def run(given: Mapping[int, Any]) -> list[Any]:
         slots = {**tape.constants, **given}
-        for step in reversed(steps):
+        for step in steps:
             equation = step.equation
             options = equation.primitive.get_bind_params(equation.params)
             with equation.ctx.manager:
@@ -216,11 +247,25 @@ def runner(tape: Tape, wanted: Sequence[int]) -> Callable[[Mapping[int, Any]], l
 
 
 def evaluate(tape: Tape, wanted: Iterable[int], values: Sequence[Any]) -> dict[int, np.ndarray]:
-    """The values of the slots `wanted` at the inputs `values`, by one small program."""
-    inputs = {slot: value for slot, value in zip(tape.inputs, values) if value is not None}
+    """The values of the slots `wanted` at the inputs `values`: on the host, the rest by one small program."""
+    known = {slot: value for slot, value in zip(tape.inputs, values) if value is not None}
     wanted = set(wanted)
-    known = {slot: each[slot] for each in (tape.constants, inputs) for slot in wanted & set(each)}
-    asked = sorted(wanted - set(known))
+    steps = _relevant(tape, wanted)
+    read = {slot for step in steps for slot in step.inputs} | wanted
+    known = {slot: each[slot] for each in (tape.constants, known) for slot in read & set(each)}
+    host = {slot: np.asarray(value) for slot, value in known.items() if _is_plain(tape.types[slot])}
+    for step in steps:
+        if step.name in HOST and all(slot in host for slot in step.inputs):
+            with np.errstate(all="ignore"):
+                found = HOST[step.name](step.params, *(host[each] for each in step.inputs))
+            if found is not None:
+                host[step.outputs[0]] = np.asarray(found, tape.types[step.outputs[0]].dtype)
+    asked = sorted(wanted - set(host))
     if asked:
-        known.update(zip(asked, jax.jit(runner(tape, asked))(inputs)))
-    return {slot: np.asarray(value) for slot, value in known.items()}
+        host.update(zip(asked, map(np.asarray, jax.jit(runner(tape, asked))(known))))
+    return {slot: host[slot] for slot in wanted}
+
+
+def _is_plain(kind: Any) -> bool:
+    """Whether NumPy has this kind of number; keys of random generators are no numbers."""
+    return isinstance(kind.dtype, np.dtype)
