@@ -172,8 +172,8 @@ def _replicate(
     def one(keys):
         return one_filter(model, ys, missing, threshold, keys, (num_particles, scheme, keep))
 
-    keys = jr.split(key, (num_replicates, len(ys)))
-    means, variances, ess, increments, resampled, history = jax.vmap(one)(keys)
+    keys = jr.split(key, (len(ys), num_replicates))
+    means, variances, ess, increments, resampled, history = jax.vmap(one, 1)(keys)
     return Filtered(means, variances, ess, increments, resampled, history, num_particles)
 
 

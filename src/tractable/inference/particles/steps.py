@@ -142,7 +142,7 @@ def one_filter(
         history = History(cloud.particles, cloud.log_weights, ancestors) if keep else None
         return cloud, (*_moments(cloud), cloud.ess, increment, poor, history)
 
-    like = jax.eval_shape(lambda key: jax.vmap(model.start)(jr.split(key, n)), keys[0])
+    like = jax.eval_shape(jax.vmap(model.start), jax.ShapeDtypeStruct((n,), keys.dtype))
     nowhere = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), like)
     zero = jnp.zeros((), ys.dtype)
     return run(step, _Cloud(nowhere, even, zero, zero), (keys, ys, missing, jnp.arange(len(ys)), kept)).trace
