@@ -1,12 +1,13 @@
 r"""Which elements of the latents each element of a program's outputs may depend on.
 
-Pattern.     Output element $i$ may depend on latent element $j$: a boolean matrix for each output. It never misses a
-             dependence; it is exact for what moves entries about, for entry-by-entry operations, sums, contractions,
-             indexing and choices that no latent decides, and for scans whose carries forget.
-Values.      The pattern rests on the values of indices and predicates; `rests_on` says which inputs these come from. New
-             values of any other input leave the pattern as it is.
-Cost.        `depends_on` is linear in the equations. `dependence` is linear in the elements of all intermediate arrays
-             that depend on a latent, and in the entries of the pattern; one small program is compiled for the values.
+Pattern.     Output element $i$ may depend on latent element $j$: a boolean matrix for each output. It never
+             misses a dependence; it is exact for what moves entries about, for entry-by-entry operations,
+             sums, contractions, indexing and choices that no latent decides, and for scans.
+Values.      The pattern rests on the values of indices and predicates; `rests_on` says which inputs these
+             come from. New values of any other input leave the pattern as it is.
+Cost.        `depends_on` is linear in the equations. `dependence` is linear in the elements of all arrays
+             that depend on a latent, and in the entries of the pattern; at most one small program is
+             compiled for the values, and one for each loop that looks at some.
 References.  Griewank and Walther (2008), chapter 7, on sparsity by propagation of index sets.
 """
 
@@ -58,9 +59,9 @@ class Pattern:
 def dependence(
     closed_jaxpr: ClosedJaxpr, moving: Sequence[bool], values: Sequence[Any]
 ) -> list[csr_array | None]:
-    """For each output a boolean matrix: its elements by the elements of all `moving` inputs, one after the other.
+    """For each output a boolean matrix: its elements by those of all `moving` inputs, one after the other.
 
-    `values` are those of all inputs; of moving ones they are only examples. None is an output without dependence.
+    `values` are those of all inputs, of moving ones only examples. None is an output without dependence.
 
     >>> import jax, jax.numpy as jnp
     >>> closed = jax.make_jaxpr(lambda alpha, beta: alpha[jnp.array([0, 1, 1])] + beta)(jnp.ones(2), 1.0)

@@ -1,8 +1,8 @@
 r"""How dependence passes through indexing: gathers, scatters and slices that start where a program says.
 
 Known.       An index that no latent moves picks entries: their numbers are picked in its stead.
-Moving.      Where a latent moves an index, the result depends on the index and on every entry that it may pick: all along
-             the axes that it moves on, and no others.
+Moving.      Where a latent moves an index, the result depends on the index and on every entry that it may
+             pick: all along the axes that it moves on, and no others.
 Values.      The values of moving indices are examples; only their entries that are free of latents are read.
 """
 
@@ -19,10 +19,10 @@ __all__ = ["RULES"]
 
 @dataclass(frozen=True)
 class Windows:
-    """Where the windows of a gather or scatter lie: `shape` of the operand, `sizes` of a window along its axes.
+    """Where the windows of a gather or scatter lie: `shape` of the operand, `sizes` of a window on its axes.
 
-    `axes[c]` is the axis of the operand that column `c` of the index moves on; `offsets` are the axes of the output
-    along which a window extends.
+    `axes[c]` is the axis of the operand that column `c` of the index moves on; `offsets` are the axes of the
+    output along which a window extends.
     """
 
     shape: tuple[int, ...]
@@ -68,6 +68,11 @@ class Windows:
         return np.where(inside, flat, -1) if self.drop else flat
 
 
+def _whole(numbers: Any) -> tuple[int, ...]:
+    """Dimension numbers as plain integers: they come in NumPy's as well."""
+    return tuple(map(int, numbers))
+
+
 def _along(values: np.ndarray, axis: int, rank: int) -> np.ndarray:
     return values.reshape([-1 if each == axis else 1 for each in range(rank)])
 
@@ -81,12 +86,12 @@ def _gather(call: Call) -> Sequence[Numbers]:
     dims, mode = call.params["dimension_numbers"], str(call.params["mode"])
     windows = Windows(
         call.shape(0),
-        tuple(call.params["slice_sizes"]),
-        tuple(dims.start_index_map),
-        tuple(dims.offset_dims),
-        tuple(dims.collapsed_slice_dims),
-        tuple(dims.operand_batching_dims),
-        tuple(dims.start_indices_batching_dims),
+        _whole(call.params["slice_sizes"]),
+        _whole(dims.start_index_map),
+        _whole(dims.offset_dims),
+        _whole(dims.collapsed_slice_dims),
+        _whole(dims.operand_batching_dims),
+        _whole(dims.start_indices_batching_dims),
         "FILL" in mode,
     )
     index, shape = call.values[1], call.out_shape()
@@ -104,13 +109,14 @@ def _gather(call: Call) -> Sequence[Numbers]:
     loose = _take(np.expand_dims(reduced, free), windows.places(index, free), shape)
     moved = call.sets.reduce(call.numbers[1], (index.ndim - 1,))
     moved = None if moved is None else windows.over_batch(moved)
-    rows = windows.over_batch(known.all(axis=-1))
-    return [np.where(rows, exact, spread(call.sets.union(loose, moved), shape))]
+    united = spread(call.sets.union(loose, moved), shape)
+    assert united is not None
+    return [np.where(windows.over_batch(np.all(known, axis=-1, keepdims=True)[..., 0]), exact, united)]
 
 
 def _moving_axes(windows: Windows, known: np.ndarray) -> tuple[int, ...]:
     """The axes that an unknown index moves on; a window as long as its axis has nowhere to go."""
-    fixed = known.all(axis=tuple(range(known.ndim - 1)))
+    fixed = [bool(known[..., column].all()) for column in range(known.shape[-1])]
     columns = zip(windows.axes, fixed)
     return tuple(
         sorted(axis for axis, good in columns if not good and windows.sizes[axis] < windows.shape[axis])
@@ -120,17 +126,17 @@ def _moving_axes(windows: Windows, known: np.ndarray) -> tuple[int, ...]:
 def _scatter(call: Call) -> Sequence[Numbers]:
     dims, mode = call.params["dimension_numbers"], str(call.params["mode"])
     shape = call.shape(0)
-    inserted, batching = tuple(dims.inserted_window_dims), tuple(dims.operand_batching_dims)
+    inserted, batching = _whole(dims.inserted_window_dims), _whole(dims.operand_batching_dims)
     lengths = iter(call.shape(2)[axis] for axis in dims.update_window_dims)
     sizes = tuple(1 if axis in inserted or axis in batching else next(lengths) for axis in range(len(shape)))
     windows = Windows(
         shape,
         sizes,
-        tuple(dims.scatter_dims_to_operand_dims),
-        tuple(dims.update_window_dims),
+        _whole(dims.scatter_dims_to_operand_dims),
+        _whole(dims.update_window_dims),
         inserted,
         batching,
-        tuple(dims.scatter_indices_batching_dims),
+        _whole(dims.scatter_indices_batching_dims),
         "CLIP" not in mode,
     )
     index = call.values[1]

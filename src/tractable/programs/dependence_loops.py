@@ -1,22 +1,23 @@
 r"""How dependence passes through branches and loops; a scan is never unrolled.
 
-Scan.        Of one step, element by element: $c_t = C c_{t-1} \cup X x_t$ and $y_t = D c_{t-1} \cup E x_t$. So
-             $c_t = \bigcup_j C^j X x_{t-j}$: a sum of shifts over the few lags $j$ at which $C^j$ has not vanished, as in a
-             chain that carries given values, and unions over all earlier steps for carries that feed themselves.
-Values.      A body that looks at values (an index that comes with each step) is laid out over all steps by `vmap`, so
-             that each step has its own $X$ and $E$; the links $C$ are those of all steps together.
-Cost.        $O(T w)$ for $T$ steps and $w$ lags; $O(T^2)$ elements where all earlier steps matter, up to the limit of the sets.
+Scan.        One step, element by element: $c_t = C c_{t-1} \cup X x_t$ and $y_t = D c_{t-1} \cup E x_t$. So
+             $c_t = \bigcup_j C^j X x_{t-j}$: shifts over the few lags $j$ at which $C^j$ has not vanished,
+             as in a chain that carries given values, and all earlier steps for carries that feed themselves.
+Values.      A body that looks at values (an index that comes with each step) is laid out over all steps by
+             `vmap`, so that each has its own $X$ and $E$; the links $C$ are those of all steps together.
+Cost.        $O(T w)$ for $T$ steps and $w$ lags; $O(T^2)$ elements where all earlier steps matter, up to the
+             limit of the sets.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 import numpy as np
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
-from scipy.sparse import csr_array, eye_array
-from scipy.sparse.csgraph import connected_components
+from scipy.sparse import csr_array
 
+from tractable.programs.carry_lags import lags
 from tractable.programs.dependence_rules import Call, Numbers, Rule, running, spread, unknown
 from tractable.programs.dependence_walk import MOVING, UNKNOWN, follow, looked_at
 from tractable.programs.element_sets import ElementSets
@@ -24,7 +25,6 @@ from tractable.programs.tape import record, runner, settled_masks
 
 __all__ = ["RULES"]
 
-MAX_LAGS = 64
 MAX_ROUNDS = 16
 
 
@@ -89,7 +89,7 @@ def _parts(call: Call) -> tuple[list[Numbers], list[Numbers], list[Numbers]]:
 
 
 class _Body:
-    """One step of a scan in sets of its own: the moving elements that it holds, carries and reads, in this order.
+    """One step of a scan in sets of its own: the moving elements that it holds, carries and reads, in order.
 
     `local[k]` are the numbers of output `k` in these sets, one row per step; `kept` marks the elements of the
     carries that move.
@@ -162,7 +162,7 @@ class _Body:
         return csr_array((ones, (owner[inside], places[inside])), shape=(width, width))
 
     def resolved(self, local: np.ndarray, states: np.ndarray | None) -> np.ndarray:
-        """The numbers outside of local ones, row by row; without `states` carried elements count for nothing."""
+        """The numbers outside of local ones, row by row; without `states` nothing is carried."""
         sets, length = self.call.sets, self.length
         # an owner for each set that occurs at a step, however many entries have it
         keys, which = np.unique(np.arange(length)[:, None] * self.sets.num_sets + local, return_inverse=True)
@@ -228,7 +228,7 @@ def _known_carries(call: Call, values: list[Any], moves: list[bool]) -> list[Any
 def _states(sets: ElementSets, links: csr_array, entering: np.ndarray) -> np.ndarray:
     """The numbers of the carries before each step and after the last, from what enters them at each."""
     total = entering
-    for lag, rows, forever in _ways(links):
+    for lag, rows, forever in lags(links):
         reached = np.flatnonzero(np.diff(rows.indptr))
         patterns = [
             rows.indices[a:b].tobytes() for a, b in zip(rows.indptr[reached], rows.indptr[reached + 1])
@@ -252,69 +252,6 @@ def _merged(sets: ElementSets, numbers: np.ndarray) -> np.ndarray:
     found = sets.reduce(numbers, (1,))
     assert found is not None
     return found
-
-
-def _ways(links: csr_array) -> Iterator[tuple[int, csr_array, bool]]:
-    """The pairs of carried elements by lag: those linked at that lag alone, and those linked `forever` from it on.
-
-    A way through an element that feeds itself can be as long as one likes; all other ways end.
-    """
-    size = links.shape[0]
-    _, component = connected_components(links, connection="strong")
-    looped = (np.bincount(component, minlength=1)[component] > 1) if size else np.zeros(0, bool)
-    looped |= links.diagonal().astype(bool)
-    finite = _restricted(links, ~looped)
-    power, lag = finite, 1
-    while power.nnz and lag <= MAX_LAGS:
-        yield lag, power, False
-        power, lag = _boolean(power @ finite), lag + 1
-    if power.nnz:
-        looped = np.ones(size, bool)  # so long a memory counts as one without end
-    yield from _endless(links, looped)
-
-
-def _endless(links: csr_array, looped: np.ndarray) -> Iterator[tuple[int, csr_array, bool]]:
-    """Pairs with a way through a looped element, by the length of the shortest one."""
-    size = links.shape[0]
-    marked = _boolean(_restricted(eye_array(size, format="csr"), looped))
-    plain = _boolean(_restricted(eye_array(size, format="csr"), ~looped))
-    seen_marked, seen_plain, lag = marked, plain, 0
-    while marked.nnz or plain.nnz:
-        if marked.nnz:
-            yield lag, marked, True
-        ahead = _boolean(links @ plain)
-        through = _boolean(links @ marked + _rows(ahead, looped))
-        marked = _without(through, seen_marked)
-        plain = _without(_rows(ahead, ~looped), seen_plain)
-        seen_marked, seen_plain = _boolean(seen_marked + marked), _boolean(seen_plain + plain)
-        lag += 1
-
-
-def _boolean(matrix: Any) -> csr_array:
-    found = csr_array(matrix)
-    found.eliminate_zeros()
-    found.sort_indices()
-    return csr_array((np.ones(found.nnz, bool), found.indices, found.indptr), shape=found.shape)
-
-
-def _rows(matrix: csr_array, keep: np.ndarray) -> csr_array:
-    entries = matrix.tocoo()
-    good = keep[entries.row]
-    ones = np.ones(int(good.sum()), bool)
-    return csr_array((ones, (entries.row[good], entries.col[good])), shape=matrix.shape)
-
-
-def _restricted(matrix: csr_array, keep: np.ndarray) -> csr_array:
-    """The matrix with the rows and columns in `keep` alone."""
-    entries = _rows(csr_array(matrix), keep).tocoo()
-    good = keep[entries.col]
-    ones = np.ones(int(good.sum()), bool)
-    return csr_array((ones, (entries.row[good], entries.col[good])), shape=matrix.shape)
-
-
-def _without(matrix: csr_array, seen: csr_array) -> csr_array:
-    """The entries of a boolean matrix that are not in `seen`."""
-    return _boolean(matrix.astype(np.int8) - matrix.astype(np.int8).multiply(seen.astype(np.int8)))
 
 
 RULES: dict[str, Rule] = {"cond": _cond, "while": _while, "scan": _scan}

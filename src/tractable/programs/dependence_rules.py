@@ -1,9 +1,11 @@
 r"""How one step of a program passes dependence on: from the numbers of its operands to those of its outputs.
 
-Numbers.     Each entry of an array holds the number of a set of elements (`element_sets`); None is an array free of all.
-Rules.       What moves entries moves numbers, in NumPy; entry by entry sets unite; sums unite along axes; a contraction
-             is the outer union of what each side holds along the contracted axes; factorisations mix a matrix.
-             A primitive without a rule passes all of its operands to each entry of its outputs: never too little.
+Numbers.     Each entry of an array holds the number of a set of elements (`element_sets`); None is an array
+             free of all.
+Rules.       What moves entries moves numbers, in NumPy; entry by entry sets unite; sums unite along axes; a
+             contraction is the outer union of what each side holds along the contracted axes; factorisations
+             mix a matrix. A primitive without a rule passes all of its operands to each entry of its
+             outputs.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,13 +22,14 @@ __all__ = ["RULES", "Call", "Numbers", "unknown"]
 Numbers = np.ndarray | None
 
 ELEMENTWISE = """
-abs acos acosh add add_any and asin asinh atan atan2 atanh bessel_i0e bessel_i1e cbrt ceil clamp clz complex conj
-convert_element_type copy copy_p cos cosh digamma div eq eq_to erf erf_inv erfc exp exp2 expm1 floor ge gt igamma
-igamma_grad_a igammac imag integer_pow is_finite le le_to lgamma log log1p logistic lt lt_to max min mul mulhi ne neg
-nextafter not or polygamma population_count pow random_gamma_grad real reduce_precision regularized_incomplete_beta rem
-round rsqrt shift_left shift_right_arithmetic shift_right_logical sharding_constraint sign sin sinh sqrt square
-stop_gradient sub tan tanh name xor zeta
-""".split()
+abs acos acosh add add_any and asin asinh atan atan2 atanh bessel_i0e bessel_i1e cbrt ceil clamp clz
+complex conj convert_element_type copy copy_p cos cosh digamma div eq eq_to erf erf_inv erfc exp exp2
+expm1 floor ge gt igamma igamma_grad_a igammac imag integer_pow is_finite le le_to lgamma log log1p
+logistic lt lt_to max min mul mulhi ne neg nextafter not or polygamma population_count pow
+random_gamma_grad real reduce_precision regularized_incomplete_beta rem round rsqrt shift_left
+shift_right_arithmetic shift_right_logical sharding_constraint sign sin sinh sqrt square stop_gradient
+sub tan tanh name xor zeta
+"""
 
 
 @dataclass(frozen=True)
@@ -81,7 +84,7 @@ def spread(numbers: Numbers, shape: tuple[int, ...]) -> Numbers:
     return None if numbers is None else np.broadcast_to(numbers, shape)
 
 
-@rule(*ELEMENTWISE)
+@rule(*ELEMENTWISE.split())
 def _entry_by_entry(call: Call) -> Sequence[Numbers]:
     return [spread(call.sets.union_of(call.numbers), call.out_shape())]
 
@@ -93,7 +96,8 @@ def _each_to_each(call: Call) -> Sequence[Numbers]:
 
 @rule("reshape")
 def _reshape(call: Call) -> Sequence[Numbers]:
-    return [call.filled(0).reshape(call.out_shape())] if call.params["dimensions"] is None else unknown(call)
+    order, numbers = call.params["dimensions"], call.filled(0)
+    return [(numbers if order is None else numbers.transpose(order)).reshape(call.out_shape())]
 
 
 @rule("squeeze", "expand_dims")

@@ -1,7 +1,7 @@
 r"""The walk along a tape that turns the numbers of its inputs into those of its outputs.
 
-Values.      Rules look at few values: indices, predicates of choices, and what loops that look at some start from. They
-             are listed first and computed by one compiled program, without the steps that do not matter for them.
+Values.      Rules look at few values: indices, predicates of choices, and what loops that look at some start
+             from. They are listed first and computed together, without the steps that do not matter for them.
 """
 
 from collections.abc import Sequence

@@ -1,9 +1,10 @@
 r"""Sets of elements, numbered: an array of numbers says, entry by entry, which elements an array depends on.
 
-Form.        Set 0 is empty and set $j + 1$ is $\{j\}$; every union that is asked for gets the next number, unless it
-             equals its largest member. What moves entries about moves their numbers; only unions look inside.
-Cost.        A union of $m$ numbers with $e$ elements in all: $O(m \log m + e \log e)$ for whole arrays at once.
-             Beyond `limit` elements at a time the owners share one set that holds all of theirs: larger, never smaller.
+Form.        Set 0 is empty and set $j + 1$ is $\{j\}$; a union gets the next number, unless it equals its
+             largest member. What moves entries about moves their numbers; only unions look inside.
+Cost.        A union of $m$ numbers with $e$ elements in all: $O(m \log m + e \log e)$, for whole arrays at
+             once. Beyond `limit` elements at a time owners share one set of all that is theirs: never too
+             small.
 """
 
 from collections.abc import Sequence
@@ -148,7 +149,7 @@ class ElementSets:
 
 
 def ascending(values: np.ndarray) -> np.ndarray:
-    """Each value once, in order: by sorting, which here is several times faster than the hashing of `np.unique`."""
+    """Each value once, in order: by sorting, several times faster here than the hashing of `np.unique`."""
     values = np.sort(values)
     return values[np.concatenate([[True], values[1:] != values[:-1]])] if values.size else values
 

@@ -42,7 +42,7 @@ class Form:
     other: ClassVar["Form"]
 
     @classmethod
-    def power(cls, exponent: float) -> "Form":
+    def power(cls, exponent: float | int) -> "Form":
         """$c\\,s^p$ with one element $s$ of the chosen inputs for each entry."""
         return cls("power", float(exponent))
 
