@@ -123,6 +123,7 @@ class _Solved(NamedTuple):
     shift: Array
 
 
+@jax.jit
 def _solved(plan: FieldPlan, values: Array, offset: Array) -> _Solved:
     inner, outer = _assembled(plan, values)
     force = _transposed(plan, values, -offset)
@@ -158,6 +159,7 @@ def _is_regular(plan: FieldPlan, values: Array, pivots: Array) -> Array:
     return (pivots[plan.place] ** 2 > 2 * plan.dim * jnp.finfo(values.dtype).eps * whole).all()
 
 
+@jax.jit
 def _backward(
     plan: FieldPlan, reduced: tuple[Reduced, ...], lower: Array, shift: Array, noise: Array | None
 ) -> Array:
@@ -174,6 +176,7 @@ def _backward(
     return jnp.concatenate([*parts, border])[plan.place]
 
 
+@jax.jit
 def _covariances(plan: FieldPlan, reduced: tuple[Reduced, ...], lower: Array) -> Array:
     """Covariances in the places of the storage, inner and outer in one."""
     border = inverse(lower)
@@ -200,6 +203,7 @@ def _assembled(plan: FieldPlan, values: Array) -> tuple[Array, Array]:
     return inner, outer.at[plan.num_places - plan.border :].add(dense.T @ dense)
 
 
+@jax.jit
 def _products(plan: FieldPlan, values: Array, covariances: Array) -> Array:
     r"""$J \Sigma$ in the places of the entries of $J$."""
     full, shared = jnp.append(values, 0.0), covariances[plan.target]

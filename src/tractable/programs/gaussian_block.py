@@ -3,7 +3,8 @@ r"""Gaussian latents of a program integrated exactly, from the residuals that ar
 Dense.       $z \sim N(0, I_D)$ and standardised residuals $e(z) = e_0 + J z$ of the $n$ observed numbers:
              $\log \int N(z; 0, I)\, e^{-|e(z)|^2/2} dz = -\frac12(|e(\hat z)|^2 + |\hat z|^2 +
              \log|\Lambda|)$, $\Lambda = I + J^\top J$, $\hat z = -\Lambda^{-1} J^\top e_0$. With fewer
-             numbers than latents the other side, $K = I + J J^\top$: $-\frac12(e_0^\top K^{-1} e_0 + \log|K|)$.
+             numbers than latents the other side, $K = I + J J^\top$:
+             $-\frac12(e_0^\top K^{-1} e_0 + \log|K|)$.
 Sparse.      Residuals of all sites that touch the latents $x$, their own priors too, with a known pattern:
              $\log \int e^{-|e(x)|^2/2} dx$ by `messages.gaussian_field`. $J$ by column colouring: columns
              that share no row are pushed through together.
