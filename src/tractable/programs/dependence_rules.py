@@ -176,7 +176,11 @@ def _select(call: Call) -> Sequence[Numbers]:
     if known is None:
         return [spread(call.sets.union_of(call.numbers), shape)]
     chosen = np.broadcast_to(known.astype(np.int64), shape)
-    return [np.choose(chosen, [call.filled(i) for i in cases])] if len(cases) <= 32 else unknown(call)
+    return (
+        [np.asarray(np.choose(chosen, [call.filled(i) for i in cases]))]
+        if len(cases) <= 32
+        else unknown(call)
+    )
 
 
 @rule(
@@ -230,7 +234,7 @@ def _top(call: Call) -> Sequence[Numbers]:
     return [spread(_over(call, 0, axis), call.out_shape(place)) for place in range(2)]
 
 
-def _over(call: Call, place: int, axis: int) -> Numbers:
+def _over(call: Call, place: int, axis: Any) -> Numbers:
     """The union along an axis, which is kept with length one."""
     found = call.sets.reduce(call.numbers[place], (axis,))
     return None if found is None else np.expand_dims(found, axis)
@@ -248,7 +252,7 @@ def _contract(call: Call) -> Sequence[Numbers]:
     return [spread(call.sets.union(left, right), call.out_shape())]
 
 
-def _contracted(call: Call, place: int, axes: Sequence[int], batch: Sequence[int]) -> np.ndarray:
+def _contracted(call: Call, place: int, axes: Sequence[Any], batch: Sequence[Any]) -> np.ndarray:
     """One side of a contraction: batch axes first, then the free ones."""
     shape = call.shape(place)
     free = [axis for axis in range(len(shape)) if axis not in axes and axis not in batch]

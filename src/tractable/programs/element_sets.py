@@ -70,7 +70,7 @@ class ElementSets:
             total = self.union(total, each)
         return total
 
-    def reduce(self, numbers: np.ndarray | None, axes: Sequence[int]) -> np.ndarray | None:
+    def reduce(self, numbers: np.ndarray | None, axes: Sequence[Any]) -> np.ndarray | None:
         """The union along `axes`, which are dropped."""
         if numbers is None:
             return None

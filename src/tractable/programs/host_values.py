@@ -13,33 +13,33 @@ import numpy as np
 __all__ = ["HOST"]
 
 
-def _broadcast(params: dict[str, Any], x: np.ndarray) -> np.ndarray:
+def _broadcast(params: dict[str, Any], x: np.ndarray) -> Any:
     kept = params["broadcast_dimensions"]
     new = tuple(axis for axis in range(len(params["shape"])) if axis not in kept)
     return np.broadcast_to(np.expand_dims(x, new), params["shape"])
 
 
-def _iota(params: dict[str, Any], *_: np.ndarray) -> np.ndarray:
+def _iota(params: dict[str, Any], *_: np.ndarray) -> Any:
     shape, axis = params["shape"], params["dimension"]
     line = np.arange(shape[axis]).reshape([-1 if each == axis else 1 for each in range(len(shape))])
     return np.broadcast_to(line, shape)
 
 
-def _select(params: dict[str, Any], which: np.ndarray, *cases: np.ndarray) -> np.ndarray:
+def _select(params: dict[str, Any], which: np.ndarray, *cases: np.ndarray) -> Any:
     return np.choose(which.astype(np.int64), cases)
 
 
-def _slice(params: dict[str, Any], x: np.ndarray) -> np.ndarray:
+def _slice(params: dict[str, Any], x: np.ndarray) -> Any:
     starts, limits = params["start_indices"], params["limit_indices"]
     return x[tuple(map(slice, starts, limits, params["strides"] or (1,) * len(starts)))]
 
 
-def _reshape(params: dict[str, Any], x: np.ndarray) -> np.ndarray:
+def _reshape(params: dict[str, Any], x: np.ndarray) -> Any:
     order = params["dimensions"]
     return (x if order is None else x.transpose(order)).reshape(params["new_sizes"])
 
 
-def _convert(params: dict[str, Any], x: np.ndarray) -> np.ndarray | None:
+def _convert(params: dict[str, Any], x: np.ndarray) -> Any:
     to = np.dtype(params["new_dtype"])
     # beyond the whole numbers that it can hold each compiler decides for itself
     if x.dtype.kind == "f" and to.kind in "iu" and not np.all(np.abs(x) < 2.0**31):
