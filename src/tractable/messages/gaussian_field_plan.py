@@ -92,7 +92,7 @@ def plan_field(
     >>> steps = np.arange(99)
     >>> rows, cols = np.r_[steps, steps, np.arange(99, 199)], np.r_[steps, steps + 1, np.arange(100)]
     >>> print(plan_field(rows, cols, (199, 100)))  # a random walk, and a reading of each state
-    chain of 100 blocks of 1
+    chain of 50 blocks of 2
     """
     shape = (int(shape[0]), int(shape[1]))
     rows, cols = _checked(rows, cols, shape)
