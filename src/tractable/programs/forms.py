@@ -106,7 +106,7 @@ def forms(closed_jaxpr: ClosedJaxpr, chosen: Sequence[bool]) -> list[Form]:
     ...     return mu + slope * jnp.arange(3.0), slope * tau, tau**2
     >>> closed = jax.make_jaxpr(program)(0.0, 1.0, 2.0)
     >>> forms(closed, [True, True, False])
-    [Form.affine, Form.power(1), Form.constant]
+    [Form.linear, Form.power(1), Form.constant]
     >>> forms(closed, [False, False, True])
     [Form.constant, Form.power(1), Form.power(2)]
     """
