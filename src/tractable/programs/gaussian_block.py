@@ -73,9 +73,9 @@ class Whitened(Module):
 def whitened(e: Residuals, size: int) -> Whitened:
     r"""The dense route, for an affine `e` of a vector of `size` numbers.
 
-    >>> found = whitened(lambda z: (jnp.array([3.0, 1.0]) - z[0]) / 1.0, 1)  # N(0, 1) and two readings of it
+    >>> found = whitened(lambda z: (jnp.array([3.0, 1.5]) - z[0]) / 1.0, 1)  # N(0, 1) and two readings of it
     >>> round(float(found.log_integral), 6), found.mean.round(6).tolist()
-    (-2.882639, [1.333333])
+    (-2.799306, [1.5])
     """
     offset, jacobian = _affine(e, size)
     factor, mean, _ = _solve(offset, jacobian)
