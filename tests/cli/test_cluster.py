@@ -42,6 +42,7 @@ def answer(table):
     return json.loads(result.stdout), members, report
 
 
+@pytest.mark.thorough
 def test_the_true_number_is_found_and_the_verdict_is_good(answer):
     found, _, _ = answer
     assert found["num_clusters"] == 3

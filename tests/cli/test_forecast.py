@@ -52,6 +52,7 @@ def answer(table):
     return json.loads(result.stdout), out, report
 
 
+@pytest.mark.thorough
 def test_forecasts_come_back_as_they_were_made(table, answer):
     found, out, _ = answer
     assert set(found) >= {"winner", "season", "metrics", "forecast"}

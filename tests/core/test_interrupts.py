@@ -77,6 +77,7 @@ def test_threads_that_have_not_begun_never_do():
 
 @pytest.mark.cheap
 @pytest.mark.parametrize(("ending", "code"), [("raise", -signal.SIGINT), ("1 / 0", 1), ("pass", 130)])
+@pytest.mark.thorough
 def test_a_process_ends_though_its_compiled_code_never_does(ending, code):
     child = subprocess.run(
         [sys.executable, "-c", LEFT_BEHIND.replace("{ending}", ending)],

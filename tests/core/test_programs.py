@@ -62,6 +62,7 @@ def test_equal_values_of_other_types_are_other_programs():
     assert [kinds(value) for value in (1, True, 1.0)] == ["int", "bool", "float"]
 
 
+@pytest.mark.thorough
 def test_a_program_dies_with_its_function_and_so_does_its_code(monkeypatch):
     monkeypatch.setattr(programs, "_kept", OrderedDict())  # of those that are kept anyway none is forgotten
     applied(jnp.sum, jnp.zeros(3))
@@ -73,6 +74,7 @@ def test_a_program_dies_with_its_function_and_so_does_its_code(monkeypatch):
     assert num_programs() == before
 
 
+@pytest.mark.thorough
 def test_functions_that_live_are_bounded(monkeypatch):
     monkeypatch.setattr(programs, "MOST", 5)
     living = [lambda x, shift=shift: x + shift for shift in range(12)]

@@ -44,6 +44,7 @@ def student_survival(nu, x):
     return mp.exp(front) * mp.quad(lambda t: mp.exp(-(nu + 1) / 2 * mp.log1p(t * t / nu)), steps)
 
 
+@pytest.mark.thorough
 def test_student_survival_beyond_a_million_degrees():
     x = np.array([1e-3, 1.0, 3.0, 10.0])
     for nu in (1e7, 1e12, 1e18):
@@ -119,6 +120,7 @@ def test_gamma_quantiles_far_out_in_single_precision():
         )
 
 
+@pytest.mark.thorough
 def test_counts_past_the_integers_are_refused():
     for law in (
         Poisson(1e20),
@@ -157,6 +159,7 @@ def test_inversion_ends_where_the_sum_rounds(monkeypatch, dtype):
     assert (counts >= np.asarray(rates)).all()
 
 
+@pytest.mark.thorough
 def test_quantiles_of_a_beta_binomial_of_a_billion():
     law = BetaBinomial(1e9, 2.0, 2.0)
     n, level = mp.mpf(10) ** 9, 1e-12
@@ -220,6 +223,7 @@ def test_entropy_of_a_negative_binomial_of_a_tiny_probability():
     )
 
 
+@pytest.mark.thorough
 def test_moments_of_truncated_counts_take_bounded_work():
     law = Truncated(Poisson(1e14), 1e14, np.inf)  # half a normal of deviation 1e7
     assert float(law.mean) == pytest.approx(1e14 + 1e7 * np.sqrt(2 / np.pi), abs=1.0)
@@ -243,6 +247,7 @@ CENTRED = [
 
 
 @pytest.mark.parametrize("law", CENTRED, ids=lambda law: type(law).__name__)
+@pytest.mark.thorough
 def test_slopes_at_the_centre(law):
     points, half = jnp.array([0.0, 1e-200, -1e-20]), jnp.array([0.5])
     density = float(law.prob(0.0))
@@ -252,6 +257,7 @@ def test_slopes_at_the_centre(law):
     np.testing.assert_allclose(jax.jvp(law.icdf, (half,), (jnp.ones(1),))[1], 1 / density, rtol=1e-9)
 
 
+@pytest.mark.thorough
 def test_von_mises_slopes_in_the_concentration():
     angles = np.linspace(-3, 3, 8)
     for kappa in (0.0, 0.3, 4.0, 200.0):

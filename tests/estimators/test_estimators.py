@@ -183,6 +183,7 @@ def test_one_row_or_one_class_is_answered_or_refused(name):
 
 
 @every
+@pytest.mark.thorough
 def test_a_new_number_of_rows_compiles_nothing(name):
     X, y = data(name, 64)
     for count in (60, 50):  # the first calls compile, and learn what else they need
@@ -199,6 +200,7 @@ def test_a_new_number_of_rows_compiles_nothing(name):
 
 
 @pytest.mark.parametrize("name", REGRESSORS)
+@pytest.mark.thorough
 def test_predictions_of_regressors_are_distributions(name):
     X, y = data(name)
     made = seeded(name).fit(X, y)

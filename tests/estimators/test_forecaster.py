@@ -17,6 +17,7 @@ def fitted():
     return Forecaster(horizon=4, seasons=()).fit(WALK)
 
 
+@pytest.mark.thorough
 def test_the_answers_are_those_of_the_function(fitted):
     want = forecast_series(WALK, 4, seasons=())
     assert np.array_equal(fitted.predict(), want.mean)

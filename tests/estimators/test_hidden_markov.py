@@ -60,6 +60,7 @@ def test_missing_rows_and_shapes_of_covariance():
         assert np.isfinite(made.predict_proba(gaps, LENGTHS)).all()
 
 
+@pytest.mark.thorough
 def test_symbols_in_every_form():
     hmm = HiddenMarkov([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]], [[0.8, 0.1, 0.1], [0.1, 0.1, 0.8]])
     parts = [hmm.sample(jr.key(i), 300)[1] for i in range(2)]

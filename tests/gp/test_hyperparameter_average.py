@@ -29,6 +29,7 @@ def found():
     return average_hyperparameters(fit, rows, priors, num_points=256)
 
 
+@pytest.mark.thorough
 def test_the_average_is_that_of_quadrature(found):
     grid = np.linspace(-6, 6, 241)
     processes = [GaussianProcess(RBF(jnp.exp(jnp.array([u]))), 0.09) for u in grid]

@@ -141,6 +141,7 @@ def test_running_statistics_are_those_made_anew():
     assert not np.asarray(info.undefined).any()
 
 
+@pytest.mark.thorough
 def test_a_factor_spoilt_by_rounding_is_made_anew():
     """A huge outlier leaves its component: what is left of the others in its factor is rounding alone."""
     rows = np.array([[0.0], [1e-3], [2e-3], [1e9]])

@@ -123,6 +123,7 @@ def test_predictions_are_those_of_the_closed_form(kind):
         assert 0.3 < float(share.value) < 0.7
 
 
+@pytest.mark.thorough
 def test_a_likelihood_of_numbers_is_the_same_model():
     post = laplace(prior=STATED["prior"], likelihood=numbers, args=(ROWS,))
     np.testing.assert_allclose(post.log_evidence.value, LOG_EVIDENCE, rtol=1e-9)
@@ -147,6 +148,7 @@ def test_functions_take_a_posterior_as_it_is():
     np.testing.assert_allclose(both.probs, 0.5, atol=0.02)
 
 
+@pytest.mark.thorough
 def test_constrained_parameters_and_bridges():
     # Gamma(3, 2) rate of Poisson counts: the evidence is exact by conjugacy
     counts = np.array([2, 0, 3, 1, 2, 4])
@@ -169,6 +171,7 @@ def test_constrained_parameters_and_bridges():
         pathfinder(lambda x: -0.5 * x**2, 0.0, key=0, prior=Normal(0.0, 1.0))
 
 
+@pytest.mark.thorough
 def test_leave_one_out_of_an_approximation_counts_its_weights():
     """Few Poisson counts: the Gaussian at the mode leans away from the posterior, and its weights mend it."""
     counts = np.array([0, 1, 0, 2, 0, 3])
@@ -208,6 +211,7 @@ def test_a_saved_posterior_asks_for_its_model_and_goes_on(tmp_path):
         posterior("laplace").resume()
 
 
+@pytest.mark.thorough
 def test_evidences_that_cannot_be_compared_are_refused_by_name():
     fair = posterior("laplace")
     rows = {"likelihood": normal_rows, "observed": ROWS}
@@ -271,6 +275,7 @@ def test_a_model_is_stated_one_way():
         mcmc(lambda x: -(x**2), 0.0, prior=HalfNormal(1.0), key=0)
 
 
+@pytest.mark.thorough
 def test_mini_batches_take_the_prior_once():
     post = vi(prior=STATED["prior"], likelihood=numbers, args=(ROWS,), batch=4, key=0, max_steps=4000)
     assert abs(float(post["mu"].mean()) - MEAN) < 0.1

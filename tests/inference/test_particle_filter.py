@@ -90,6 +90,7 @@ def test_linear_gaussian_case_agrees_with_the_kalman_filter(plain):
 
 
 @pytest.mark.parametrize("guide", [None, best_guess], ids=["bootstrap", "guided"])
+@pytest.mark.thorough
 def test_missing_rows_are_skipped(guide):
     means, variances, log_likelihood, *_ = exact(GAPS)
     found = filtered(GAPS, seed=2, proposal=guide)

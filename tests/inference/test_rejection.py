@@ -55,6 +55,7 @@ def test_acceptance_is_one_over_m_for_a_normalised_target():
     assert kstest(np.asarray(found.draws), beta(2, 2).cdf).pvalue > 1e-3
 
 
+@pytest.mark.thorough
 def test_a_violated_envelope_is_reported(envelope):
     low = float(envelope.log_bound) - 1
     found = rejection(narrow, StudentT(3.0, 0.0, 1.0), low, key=jr.key(3), **SIZES)

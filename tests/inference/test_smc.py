@@ -61,6 +61,7 @@ def test_evidence_and_means_of_a_conjugate_model_over_seeds(waste_free):
         assert np.abs((mean - truth) / error).max() < 4.5
 
 
+@pytest.mark.thorough
 def test_the_temperatures_keep_the_effective_share(conjugate):
     shares = np.asarray(conjugate.stage_ess)
     np.testing.assert_allclose(shares[:-2], 0.5, atol=1e-6)
@@ -101,6 +102,7 @@ def two_modes(x, share):
     return logsumexp(jnp.log(jnp.stack([share, 1 - share])) - gaps / (2 * 0.25))
 
 
+@pytest.mark.thorough
 def test_two_modes_where_one_chain_stays_in_one():
     share = jnp.asarray(0.25)
     start = RandomWalkMetropolis(step_size=0.5)
@@ -133,6 +135,7 @@ def test_two_modes_where_one_chain_stays_in_one():
     assert abs(float(score(post.log_evidence, truth))) < 5
 
 
+@pytest.mark.thorough
 def test_constrained_parts_of_a_pytree_meet_conjugate_evidences():
     counts, heads, tosses = np.array([3.0, 5.0, 2.0, 4.0]), 7.0, 10.0
 
@@ -162,6 +165,7 @@ def test_a_sampler_that_follows_gradients(conjugate):
     assert float(post.acceptance[-1]) > float(conjugate.acceptance[-1])
 
 
+@pytest.mark.thorough
 def test_impossible_regions_are_cut_off():
     """Half of the prior is impossible: the share that the temperatures keep is one of the possible half."""
     post = smc(
@@ -230,6 +234,7 @@ def test_what_goes_wrong_is_in_the_verdict(conjugate):
     assert np.isinf(alone.log_evidence.standard_error)
 
 
+@pytest.mark.thorough
 def test_particles_that_miss_a_neck_are_seen_to_drift():
     """Neal's funnel from a wide prior: nearly all of what is below zero is missed on the way."""
 

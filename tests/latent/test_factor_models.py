@@ -33,6 +33,7 @@ both = pytest.mark.parametrize("name", MODELS)
 
 @pytest.mark.cheap
 @both
+@pytest.mark.thorough
 def test_density_and_posterior_are_those_of_the_dense_joint_normal(name):
     model = MODELS[name]
     cov = LOADINGS @ LOADINGS.T + np.diag(np.broadcast_to(model.noise, 6))

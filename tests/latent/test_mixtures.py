@@ -99,6 +99,7 @@ def test_the_evidence_never_falls_and_weights_count_rows(kind):
     np.testing.assert_allclose(a.values, b.values, rtol=1e-11)
 
 
+@pytest.mark.thorough
 def test_low_rank_of_full_rank_less_one_reaches_the_full_likelihood():
     X = rows_of(2)
     algorithm = EM(max_steps=2000, tol=1e-11)
@@ -173,6 +174,7 @@ def test_threads_change_no_bit():
 
 @pytest.mark.cheap
 @pytest.mark.parametrize("kind", ["full", "diagonal"])
+@pytest.mark.thorough
 def test_the_gradient_of_q_vanishes_at_the_m_step(kind):
     X = rows_of(4)
     start = GaussianMixture.from_rows(jr.key(0), X, 3, kind)
@@ -253,6 +255,7 @@ def test_the_singularity_is_shown_and_the_floor_reported():
     assert judge(held.state.model).ok
 
 
+@pytest.mark.thorough
 def test_the_prior_gives_the_mode():
     """Against the closed form for one component, and a zero gradient of the penalised evidence."""
     X = rows_of(9, 40)
@@ -293,6 +296,7 @@ def test_small_spherical_variances_are_k_means():
     assert (np.asarray(hard.state.labels(X)) == path.labels).all()
 
 
+@pytest.mark.thorough
 def test_split_and_merge_leaves_a_poor_optimum():
     numbers = np.random.default_rng(0)
     X = np.concatenate([numbers.normal(size=(100, 2)) + m for m in ((0, 0), (8, 0), (0, 8), (20, 20))])

@@ -58,6 +58,7 @@ def test_student_mixtures_have_the_density_of_scipy_and_hold_outliers_off():
     assert run.state.sample(jr.key(1), (3,)).shape == (3, 2)
 
 
+@pytest.mark.thorough
 def test_student_degrees_recover_one_t():
     numbers = np.random.default_rng(0)
     X = numbers.standard_t(3.0, size=(4000, 1))
@@ -134,6 +135,7 @@ def lines(seed: int = 0, count: int = 300):
     return (x, y), right
 
 
+@pytest.mark.thorough
 def test_mixtures_of_experts_and_of_regressions():
     rows, right = lines()
     start = MixtureOfExperts.from_rows(jr.key(3), rows, 2)

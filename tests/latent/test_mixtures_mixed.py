@@ -53,6 +53,7 @@ def test_a_missing_category_is_the_sum_over_its_states():
     np.testing.assert_allclose(MODEL.log_prob((NUMBERS, hidden)), summed, rtol=1e-12)
 
 
+@pytest.mark.thorough
 def test_a_missing_number_is_integrated_out():
     hidden = NUMBERS.copy()
     hidden[:, 1] = np.nan

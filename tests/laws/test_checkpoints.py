@@ -54,6 +54,7 @@ def descended(power, path):
 
 
 @pytest.mark.parametrize("run", [tempered, descended, climbed, expected, streamed, online])
+@pytest.mark.thorough
 def test_a_checkpoint_of_another_function_is_refused(tmp_path, run):
     whole = run(0.5, tmp_path / "run")
     np.testing.assert_array_equal(run(0.5, tmp_path / "run"), whole)

@@ -61,6 +61,7 @@ def test_intervals_hold(name):
 
 @pytest.mark.plain
 @pytest.mark.parametrize("name", CLASSIFIERS)
+@pytest.mark.thorough
 def test_classes_are_as_frequent_as_promised(name):
     """Nothing promises more than the base rate does beyond what it holds, or loses against it; with 400 rows
     nothing promises less than it holds either."""

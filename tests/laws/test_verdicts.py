@@ -30,6 +30,7 @@ PARTICLES = ["funnel, width 1.5", "Cauchy, 5 dimensions", "three logistics"]
 
 
 @pytest.mark.parametrize("name", PARTICLES)
+@pytest.mark.thorough
 def test_particles_are_trusted_where_they_are_right(name):
     found = outcome("smc", ZOO[name], 1)
     assert not found.false_trust, found.sentence

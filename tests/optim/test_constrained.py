@@ -176,6 +176,7 @@ def test_an_interior_maximum_is_no_minimum_in_any_units(sign):
         assert constant or away.status is Status.converged
 
 
+@pytest.mark.thorough
 def test_saddles_along_constraints_are_found_and_those_across_them_are_held():
     along = minimise_constrained(lambda x: x[0] * x[1], [0.0, 0.0], equality=lambda x: x[0] + x[1])
     assert along.status is Status.saddle  # on the line the objective is minus a square

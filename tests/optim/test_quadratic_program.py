@@ -164,6 +164,7 @@ def test_bad_input_is_named():
 
 
 @pytest.mark.parametrize("first", range(0, 36, 9))
+@pytest.mark.thorough
 def test_every_claim_about_a_random_program_is_right_and_carries_its_proof(first):
     """Problems of known classes in many units; `python -m benchmarks programs` takes 1,200."""
     assert [judge_quadratic(number) for number in range(first, first + 9)] == [None] * 9

@@ -113,6 +113,7 @@ def test_what_has_no_picture_is_refused_by_name():
         tr.plot(3)
 
 
+@pytest.mark.thorough
 def test_a_process_estimator_is_drawn_in_the_units_of_its_targets():
     model = GaussianProcessRegressor().fit(X, Y)
     ax = tr.plot(model, num_paths=2, key=0)

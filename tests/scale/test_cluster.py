@@ -103,6 +103,7 @@ class _Murder(DistributedRows):
         return super().total(function)
 
 
+@pytest.mark.thorough
 def test_a_killed_worker_changes_no_bit(client, undisturbed):
     with _Murder(_rows(BLOBS), client=client) as rows:
         run = STEPS.fit(START, rows)
@@ -150,6 +151,7 @@ def test_one_pass_and_newton_on_workers_by_address(client):
     np.testing.assert_allclose(fitted.coefficients, fit_logistic(BLOBS, LABELS).coefficients, rtol=1e-7)
 
 
+@pytest.mark.thorough
 def test_errors_of_the_rows_are_raised_here_at_once(client):
     bad = BLOBS.copy()
     bad[700, 1] = np.inf

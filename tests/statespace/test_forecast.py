@@ -279,6 +279,7 @@ def test_joint_paths_have_the_law_of_the_forecast(monthly):
     assert np.all((low > monthly.lower) & (high < monthly.upper))
 
 
+@pytest.mark.thorough
 def test_positive_series_have_positive_forecasts():
     y, _ = draw("growth", 1, 60)
     found = forecast_series(y, 5, seasons=(), log=True)

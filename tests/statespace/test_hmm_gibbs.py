@@ -32,6 +32,7 @@ def test_parameters_and_rows_have_their_joint_law():
     assert (np.abs(batches.mean(0) - second) < 4 * spread).all()
 
 
+@pytest.mark.thorough
 def test_one_state_has_its_conjugate_posterior():
     rows = np.random.default_rng(0).normal(2.0, 1.0, size=(30, 1))
     prior = NormalInverseWishart([0.0], 0.1, 4.0, [[2.0]])

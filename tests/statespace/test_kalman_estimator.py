@@ -16,6 +16,7 @@ def made(**options):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.thorough
 def test_predictions_beat_the_last_row_and_all_forms_agree():
     model = made().fit(WAVE[:60])
     ahead = model.predict(WAVE)[60:]

@@ -192,6 +192,7 @@ def test_zeros_that_cannot_be_balanced_are_named():
 
 @settings(max_examples=60)
 @given(matrices())
+@pytest.mark.thorough
 def test_classes_periods_and_limits_are_those_of_powers(matrix):
     """Reachability, periods and averages over time by brute force."""
     chain, size = MarkovChain(matrix), len(matrix)

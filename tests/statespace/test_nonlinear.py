@@ -91,6 +91,7 @@ def test_a_known_start_and_a_drift_without_noise_are_exact_too():
         np.testing.assert_allclose(found.filtered.mean[-1], mean[-2:], atol=1e-9)
 
 
+@pytest.mark.thorough
 def test_rules_by_moments_that_are_known():
     """y = (x0^2, x0 x1) for x ~ N(m, P): means, covariance and slope in closed form."""
     m, P = jnp.array([0.5, -1.0]), jnp.array([[0.6, 0.2], [0.2, 0.9]])
@@ -134,6 +135,7 @@ def test_iterated_tangents_end_at_the_mode():
     assert np.isfinite(closer.log_likelihood)
 
 
+@pytest.mark.thorough
 def test_passes_of_tangents_end_at_the_most_probable_path():
     _, ys = PENDULUM.sample(jr.key(0), 12)
     ys = ys[0].at[4].set(jnp.nan)
@@ -194,6 +196,7 @@ def test_the_verdict_tells_linear_from_not():
     assert near.verdict.sentence.startswith("Good")
 
 
+@pytest.mark.thorough
 def test_the_likelihood_has_a_gradient():
     """By finite differences, through roots, points and updates."""
 

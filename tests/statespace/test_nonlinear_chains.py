@@ -69,6 +69,7 @@ def test_particle_metropolis_has_the_exact_posterior():
     assert found.draws["parameters"].shape == (4, 3000, 1)
 
 
+@pytest.mark.thorough
 def test_particle_gibbs_has_the_exact_posterior():
     found = particle_gibbs(
         system, draw_slope, [0.5], YS, key=1, num_draws=2000, num_particles=10, keep_paths=True

@@ -59,6 +59,7 @@ def test_the_likelihood_is_unbiased_with_few_particles(proposal):
     assert abs(ratio.mean() - 1) < 4.5 * ratio.std(ddof=1) / np.sqrt(4000)
 
 
+@pytest.mark.thorough
 def test_the_grid_agrees_with_the_kalman_filter():
     """One dimension with a gap, and two with coupled states: increments, means, covariances, smoother."""
     line = NonlinearSystem(
@@ -87,6 +88,7 @@ def test_a_grid_that_is_too_narrow_or_too_coarse_says_so():
     assert coarse.verdict.sentence.startswith("Too coarse")
 
 
+@pytest.mark.thorough
 def test_gaussian_filters_beside_the_grid():
     """Where the system is bent, moments are off and say so; particles are right."""
     exact = BENT.grid_filter(BENT_YS, Grid.uniform(-7.0, 7.0, 281))

@@ -81,6 +81,7 @@ def test_a_mode_that_cannot_be_reached_stays_away():
         np.testing.assert_array_equal(found.modes[:, 1], 0.0)
 
 
+@pytest.mark.thorough
 def test_particles_of_modes_agree_with_the_mixture():
     exact = SYSTEM.filter(YS, method="exact")
     found = SYSTEM.particle_filter(YS, key=0, num_particles=100, num_replicates=16)
@@ -117,6 +118,7 @@ def test_long_series_are_not_enumerated():
 
 
 @pytest.mark.parametrize("method", ["square-root", "stochastic"])
+@pytest.mark.thorough
 def test_large_ensembles_are_the_kalman_filter(method):
     """Errors fall as 1/sqrt(N): means in standard deviations, the likelihood absolutely."""
     A, H, Q, R = MOVES[0], np.array([[1.0, 0.5], [0.0, 1.0]]), NOISES[0], np.diag([0.5, 0.8])

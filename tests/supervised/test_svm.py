@@ -187,6 +187,7 @@ def test_rows_on_demand_agree_with_the_whole_matrix(kernel, monkeypatch):
         assert found.objective == pytest.approx(whole.objective, rel=1e-9)
 
 
+@pytest.mark.thorough
 def test_shrinking_changes_nothing(monkeypatch):
     X, y, _ = noisy(1500, seed=2, d=3)
     monkeypatch.setattr(smo, "_WHOLE", 10)
