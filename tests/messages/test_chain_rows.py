@@ -125,7 +125,10 @@ def test_interpreted_and_compiled_loops_give_the_same_bits():
         beta, errors = np.zeros((10, 3)), np.zeros(10)
         turned = np.ascontiguousarray(rows.steps.swapaxes(1, 2))
         pick(loops.backward)(shares, rows.logs, turned, rows.which, rows.starts, beta, errors, out[3])
-        return [*out, beta, errors]
+        counts, weights = np.zeros(rows.steps.shape), np.array([1.0, 0.0, 2.5])
+        found, messages = out[0], beta.copy()
+        pick(loops.join)(found, shares, messages, out[1], rows.which, rows.starts, weights, counts)
+        return [*out, beta, errors, messages, counts]
 
     for plain, compiled in zip(run(lambda f: f), run(lambda f: loops.loop(f, 10**9))):
         assert np.array_equal(plain, compiled)

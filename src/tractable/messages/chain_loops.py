@@ -21,7 +21,7 @@ import numba
 import numpy as np
 from numba.extending import register_jitable
 
-__all__ = ["LOST", "TINY", "backward", "best", "draw", "forward", "loop"]
+__all__ = ["LOST", "TINY", "backward", "best", "draw", "forward", "join", "loop"]
 
 TINY = 1e-200
 LOST = 1e-14  # a part of a sum that may be wrong; more, and the chain goes to log space
@@ -58,20 +58,20 @@ def _weigh(message, doubt, shares, logs, t, dirty):
 
 @register_jitable
 @no_type_check
-def _send(message, doubt, spare, steps, one, total, dirty):
-    """Replace the message by its product with a step matrix over `total`, and the error bound alike."""
+def _send(message, doubt, spare, steps, one, scale, dirty):
+    """Replace the message by its product with a step matrix times `scale`, and the error bound alike."""
     k, after = message.size, spare[0]
     for j in range(k):
         after[j] = 0.0
     for i in range(k):
-        share = message[i] / total
+        share = message[i] * scale
         for j in range(k):
             after[j] += share * steps[one, i, j]
     least = after[0]
     for j in range(1, k):
         least = min(least, after[j])
     if dirty or least < TINY:
-        return _send_doubt(message, doubt, spare, steps, one, total)
+        return _send_doubt(message, doubt, spare, steps, one, scale)
     for j in range(k):
         message[j] = after[j]
     return False
@@ -79,7 +79,7 @@ def _send(message, doubt, spare, steps, one, total, dirty):
 
 @register_jitable
 @no_type_check
-def _send_doubt(message, doubt, spare, steps, one, total):
+def _send_doubt(message, doubt, spare, steps, one, scale):
     """The rare part of a step: the error bound takes it too, and possible states stay above `TINY`."""
     k, dirty = message.size, False
     after, doubted = spare[0], spare[1]
@@ -87,7 +87,7 @@ def _send_doubt(message, doubt, spare, steps, one, total):
         doubted[j] = 0.0
     for i in range(k):
         for j in range(k):
-            doubted[j] += doubt[i] / total * steps[one, i, j]
+            doubted[j] += doubt[i] * scale * steps[one, i, j]
     for j in range(k):
         if after[j] < TINY:
             possible = after[j] > 0.0
@@ -123,18 +123,21 @@ def forward(shares, logs, steps, which, initial, starts, arrived, scales, errors
             total, unsure = 0.0, 0.0
             for j in range(k):
                 total += message[j]
-                unsure += doubt[j]
             scales[t] = total
             if total == 0.0:
                 ended[s] = t - starts[s]
                 break
-            errors[t] = unsure / total
-            if errors[t] > LOST:
-                ended[s] = -2
-                break
+            scale = 1.0 / total
+            if dirty:
+                for j in range(k):
+                    unsure += doubt[j]
+                errors[t] = unsure * scale
+                if errors[t] > LOST:
+                    ended[s] = -2
+                    break
             if t + 1 < starts[s + 1]:
                 one = which[t + 1] if which.size > 1 else 0
-                dirty = _send(message, doubt, spare, steps, one, total, dirty)
+                dirty = _send(message, doubt, spare, steps, one, scale, dirty)
 
 
 @no_type_check
@@ -155,22 +158,50 @@ def backward(shares, logs, steps, which, starts, beta, errors, ended):
             total, unsure = 0.0, 0.0
             for j in range(k):
                 total += message[j]
-                unsure += doubt[j]
-            errors[t] = unsure / total if total > 0.0 else 1.0
+            scale = 1.0 / total if total > 0.0 else 1.0
+            if dirty:
+                for j in range(k):
+                    doubt[j] *= scale
+                    unsure += doubt[j]
+            errors[t] = unsure if total > 0.0 else 1.0
             if errors[t] > LOST:
                 ended[s] = -2
                 break
             for j in range(k):
-                message[j] /= total
+                message[j] *= scale
                 beta[t, j] = message[j]
-                doubt[j] /= total
             if t > starts[s]:
                 dirty = _weigh(message, doubt, shares, logs, t, dirty)
                 top = 0.0
                 for j in range(k):
                     top = max(top, message[j])
                 one = which[t] if which.size > 1 else 0
-                dirty = _send(message, doubt, spare, steps, one, top if top > 0.0 else 1.0, dirty)
+                dirty = _send(message, doubt, spare, steps, one, 1.0 / top if top > 0.0 else 1.0, dirty)
+
+
+@no_type_check
+def join(arrived, shares, beta, scales, which, starts, weights, counts):
+    """The product of both sides: beliefs of each row in place of `beta`, and into `counts` the sums over rows
+    of the pairs of messages beside each step matrix, each row as often as its chain's weight (0: not)."""
+    k = shares.shape[1]
+    right = np.zeros(k)
+    for s in range(starts.size - 1):
+        for t in range(starts[s], starts[s + 1]):
+            total = 0.0
+            for j in range(k):
+                right[j] = shares[t, j] * beta[t, j]
+                beta[t, j] = arrived[t, j] * right[j]
+                total += beta[t, j]
+            share = 1.0 / total if total > 0.0 else 0.0
+            for j in range(k):
+                beta[t, j] *= share
+            if t > starts[s] and weights[s] > 0.0 and scales[t - 1] > 0.0:
+                one = which[t] if which.size > 1 else 0
+                share *= weights[s] / scales[t - 1]
+                for i in range(k):
+                    left = shares[t - 1, i] * arrived[t - 1, i] * share
+                    for j in range(k):
+                        counts[one, i, j] += left * right[j]
 
 
 @no_type_check

@@ -5,7 +5,7 @@ Model.       Chain $s$ has the rows from `starts[s]` to `starts[s + 1]`: $p(x) \
              `which[t]` of several into row $t$.
 Loops.       Scaled recursions (`chain_loops`) that know what they lost. A chain whose digits small numbers
              would take goes through log space (`chain.forward_backward`), padded to a bucket of lengths.
-Sums.        $\sum_t p(x_{t-1} = i, x_t = j)$ is a matrix product of the messages of both sides.
+Sums.        $\sum_t p(x_{t-1} = i, x_t = j)$ in the loop that joins the messages of both sides.
 Cost.        $O(nK^2)$ and memory for four numbers per row and state.
 References.  Rabiner (1989).
 """
@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import jax.random as jr
 import numpy as np
 
-from tractable.core.blas import one_blas_thread
 from tractable.core.chunks import bucket_size
 from tractable.core.interrupts import heard, in_threads
 from tractable.messages import chain_loops as loops
@@ -79,7 +78,8 @@ def passes(rows: ChainRows, both: bool = True) -> Passes:
     """The recursions; `ended` is -1 for chains that they could carry to the end (see `chain_loops`)."""
     n, k = rows.logs.shape
     tops = _tops(rows.logs)
-    shares = rows.logs - np.where(tops > -np.inf, tops, 0.0)[:, None]
+    shares = np.empty((n, k))
+    _each(np.subtract, rows.logs, np.where(tops > -np.inf, tops, 0.0), shares)
     np.exp(shares, out=shares)
     arrived, scales, errors = np.zeros((n, k)), np.zeros(n), np.zeros((2, n))
     ended, behind = (np.full(len(rows.starts) - 1, -1) for _ in range(2))
@@ -123,12 +123,13 @@ def smooth_rows(rows: ChainRows, weights: np.ndarray | None = None) -> RowBelief
     """
     done = passes(rows)
     share = np.ones(len(rows.starts) - 1) if weights is None else np.asarray(weights, float)
-    right = done.shares * done.beta
-    beliefs = done.arrived * right
-    norm = _row_sums(beliefs)  # both sides of one row, on the scale of the arriving message
-    beliefs *= _inverse(norm)[:, None]
-    counts = _counts(rows, done, share, right, norm)
-    return _finished(rows, done, beliefs, counts, "marginals", share)
+    counts = np.zeros(rows.steps.shape)
+    whole = np.where(done.ended == -1, share, 0.0)
+    run = loops.loop(loops.join, rows.work)
+    _long(
+        rows, run, done.arrived, done.shares, done.beta, done.scales, rows.which, rows.starts, whole, counts
+    )
+    return _finished(rows, done, done.beta, rows.steps * counts, "marginals", share)
 
 
 def pair_rows(rows: ChainRows) -> np.ndarray:
@@ -225,30 +226,6 @@ def _doubt(rows, arrived, shares, scales, beta, errors, ended) -> None:
         ended[chains] = np.where(ended[chains] == -1, -2, ended[chains])
 
 
-def _counts(
-    rows: ChainRows, done: Passes, weights: np.ndarray, right: np.ndarray, norm: np.ndarray
-) -> np.ndarray:
-    """Sums over rows of the beliefs of pairs, $a_{t-1}(i)A_{ij}b_t(j)\\beta_t(j)$, each normalised."""
-    n, k = rows.logs.shape
-    inner = np.repeat(np.where(done.ended == -1, weights, 0.0), np.diff(rows.starts))
-    inner[rows.starts[:-1]] = 0.0
-    left = np.zeros((n, k))
-    np.multiply(done.shares[:-1], done.arrived[:-1], out=left[1:])
-    before = np.ones(n)
-    before[1:] = done.scales[:-1]
-    right *= (inner * _inverse(norm * before))[:, None]
-    if not rows.which.size:
-        with one_blas_thread(True):
-            return rows.steps * (left.T @ right)[None]
-    counts = np.zeros(rows.steps.shape)
-    if len(rows.steps) > 8:
-        np.add.at(counts, rows.which, left[:, :, None] * right[:, None, :])
-        return rows.steps * counts
-    for u in range(len(rows.steps)):
-        counts[u] = left[rows.which == u].T @ right[rows.which == u]
-    return rows.steps * counts
-
-
 def _finished(rows: ChainRows, done: Passes, beliefs: np.ndarray, counts: Any, kind: str,
               weights: np.ndarray | None = None) -> RowBeliefs:  # fmt: skip
     """The answer, with chains that the loops gave up done in log space."""
@@ -277,8 +254,16 @@ def _first_impossible(filtered: np.ndarray) -> int:
 
 
 def _normalised(values: np.ndarray) -> np.ndarray:
-    values *= _inverse(_row_sums(values))[:, None]
-    return values
+    return _each(np.multiply, values, _inverse(_row_sums(values)), values)
+
+
+def _each(function: Any, values: np.ndarray, numbers: np.ndarray, out: np.ndarray) -> np.ndarray:
+    """`function` of the entries of each row and the row's number; of few entries column by column."""
+    if values.shape[1] > _NARROW:
+        return function(values, numbers[:, None], out=out)
+    for j in range(values.shape[1]):
+        function(values[:, j], numbers, out=out[:, j])
+    return out
 
 
 def _inverse(values: np.ndarray) -> np.ndarray:
