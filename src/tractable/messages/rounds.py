@@ -15,7 +15,7 @@ References.  Lauritzen and Spiegelhalter (1988); Darwiche (2003), a differential
 
 import math
 from collections.abc import Callable, Sequence
-from itertools import accumulate
+from itertools import accumulate, groupby
 from typing import Any
 
 import jax
@@ -106,15 +106,15 @@ def state_probs(rounds: Rounds, tables: Sequence[Float[Array, "..."]]) -> dict[i
         return _passed(rounds, tables, SumProduct(), offsets)[0]
 
     kind = _kind(tables)
-    zeros = [jnp.zeros((g.variables.shape[0], *g.sizes), kind) for g in rounds.groups]
+    zeros = [jnp.zeros((g.variables.shape[0], math.prod(g.sizes)), kind) for g in rounds.groups]
     log_value, probs = jax.value_and_grad(total)(zeros)
     answer = {size: jnp.zeros((count, size), kind) for size, count in rounds.counts}
     for group, table in zip(rounds.groups, probs):
-        own = range(group.num_shared, len(group.sizes)) if group.summed or not group.num_shared else ()
-        for axis in own:
-            others = tuple(i for i in range(1, table.ndim) if i != axis + 1)
-            places = rounds.slots[group.variables[:, axis]]
-            answer[group.sizes[axis]] = answer[group.sizes[axis]].at[places].set(table.sum(others))
+        leaving = range(group.num_shared, len(group.sizes)) if group.summed or not group.num_shared else ()
+        for axis in leaving:
+            size, before = group.sizes[axis], math.prod(group.sizes[:axis])
+            own = table.reshape((table.shape[0], before, size, -1)).sum((1, 3))
+            answer[size] = answer[size].at[rounds.slots[group.variables[:, axis]]].set(own)
     return {size: jnp.where(log_value > -jnp.inf, p, jnp.nan) for size, p in answer.items()}
 
 
@@ -157,14 +157,15 @@ def _passed(
     rounds: Rounds, tables: Sequence[Array], semiring: Semiring, offsets: Sequence[Array] = ()
 ) -> tuple[Array, list[Array], list[tuple[Array, Array]]]:
     """The total, the bags with all that came into them, and the potentials of the chains."""
-    sources: list[Any] = list(tables)
+    sources: list[Any] = [table.reshape((table.shape[0], -1)) for table in tables]
     kind, bags, chains = _kind(tables), [], []
     total = jnp.zeros((), kind)
     for number, group in enumerate(rounds.groups):
         bag = _bag(group, sources, kind)
         bag = bag + offsets[number] if offsets else bag
         bags.append(bag)
-        sent = semiring.total(bag, tuple(range(1 + group.num_shared, bag.ndim))) if group.summed else None
+        shared = math.prod(group.sizes[: group.num_shared])
+        sent = semiring.total(bag.reshape((bag.shape[0], shared, -1)), (2,)) if group.summed else None
         sources.append(sent)
         if sent is not None and not group.num_shared:
             total = total + sent.sum()
@@ -177,17 +178,30 @@ def _passed(
 
 
 def _bag(group: Group, sources: Sequence[Any], kind: Any) -> Array:
-    """The product of what comes into each bag of a group."""
-    num, rank = group.variables.shape[0], len(group.sizes)
-    bag = jnp.zeros((num, *group.sizes), kind)
+    """The product of what comes into each bag of a group: (bags, cells)."""
+    num = group.variables.shape[0]
+    bag = jnp.zeros((num, math.prod(group.sizes)), kind)
     for feed in group.feeds:
         part = sources[feed.source]
         part = part if feed.rows is None else part[feed.rows]
         part = part if feed.targets is None else jax.ops.segment_sum(part, feed.targets, num)
         order = sorted(range(len(feed.axes)), key=feed.axes.__getitem__)
-        part = part.transpose((0, *(1 + i for i in order)))
-        bag = bag + jnp.expand_dims(part, tuple(1 + i for i in range(rank) if i not in feed.axes))
+        if order != list(range(len(order))):
+            sizes = (group.sizes[axis] for axis in feed.axes)
+            part = part.reshape((num, *sizes)).transpose((0, *(1 + i for i in order)))
+        whole, own = _runs(group.sizes, feed.axes)
+        bag = (bag.reshape((num, *whole)) + part.reshape((num, *own))).reshape(bag.shape)
     return bag
+
+
+def _runs(sizes: Shape, axes: Shape) -> tuple[Shape, Shape]:
+    """Neighbouring axes of a bag that a factor has, or has not, as one: the shape of the bag, and that of the
+    factor, which broadcasts with it."""
+    whole, own = [], []
+    for inside, run in groupby(range(len(sizes)), lambda axis: axis in axes):
+        whole.append(math.prod(sizes[axis] for axis in run))
+        own.append(whole[-1] if inside else 1)
+    return tuple(whole), tuple(own)
 
 
 def _potentials(
