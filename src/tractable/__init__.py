@@ -1,8 +1,8 @@
 """Probabilistic machine learning: exact where it can be, certified where it cannot.
 
-The subpackages, the verbs (`fit`, `posterior`, `predict`, `mcmc`, `resume`, `plot`, `save`, `load`) and the
-supports of parameters (`positive`, `simplex`, ...) are here; `__init__.pyi` lists them. Each is imported on
-first use.
+The subpackages, the verbs (`fit`, `posterior`, `predict`, `infer`, `mcmc`, `resume`, `plot`, `save`, `load`),
+the words of models (`model`, `sample`, `plate`, `scan`, ...) and the supports of parameters (`positive`,
+`simplex`, ...) are here; `__init__.pyi` lists them. Each is imported on first use.
 
 >>> import tractable as tr
 >>> float(tr.distributions.Normal(0.0, 2.0).variance)

@@ -13,6 +13,7 @@ from tractable import latent as latent
 from tractable import messages as messages
 from tractable import optim as optim
 from tractable import plots as plots
+from tractable import programs as programs
 from tractable import scale as scale
 from tractable import statespace as statespace
 from tractable import supervised as supervised
@@ -40,3 +41,11 @@ from tractable.inference.chains.mcmc import mcmc as mcmc
 from tractable.inference.chains.mcmc import resume as resume
 from tractable.inference.fit import fit as fit
 from tractable.plots.door import plot as plot
+from tractable.programs.infer import infer as infer
+from tractable.programs.language import deterministic as deterministic
+from tractable.programs.language import factor as factor
+from tractable.programs.language import model as model
+from tractable.programs.language import param as param
+from tractable.programs.language import plate as plate
+from tractable.programs.language import sample as sample
+from tractable.programs.language import scan as scan

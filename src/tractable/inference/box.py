@@ -3,7 +3,7 @@ r"""Posteriors of one or two free numbers by quadrature, on a box that is found:
 Box.         A coarse grid about the start is widened where the density on its rim is above $e^{-30}$ of its
              largest value, and narrowed to where it is above that, until neither happens. The moments there
              give new axes (the mean, and a root of the covariance), in which a second box is found.
-Rule.        `grid_posterior` on that box, with panels doubled until two rules agree to $10^{-8}$.
+Rule.        `grid_posterior` on that box, with panels doubled until two rules agree to $10^{-7}$ or better.
 Several.     Modes inside the widening box are all seen; one beyond a valley deeper than the rim's bound, and
              outside the first box, is not.
 Cost.        One program of the density; some thousands of evaluations, all of them in batches.
@@ -26,8 +26,8 @@ _DEEP = 30.0  # nats below the top: what lies lower has no mass worth counting
 _COARSE = {1: 65, 2: 25}  # points along an axis of the grid by which the box is found
 _FIRST = 6.0  # half the width of the first box, in free numbers
 _ROUNDS = 60
-_SAME = 1e-8
-_MOST = {1: 128, 2: 16}  # panels along an axis
+_SAME = {1: 1e-8, 2: 1e-7}  # difference of two rules in the log-evidence
+_PANELS, _MOST = {1: 8, 2: 4}, {1: 128, 2: 16}  # along an axis: to begin with, and in the end
 
 
 class Placed(Module):
@@ -61,9 +61,9 @@ def found_box_posterior(
     low, high = _box(placed, -_FIRST * np.ones(dim), _FIRST * np.ones(dim))
     placed = _straightened(placed, low, high)
     low, high = _box(placed, -_FIRST * np.ones(dim), _FIRST * np.ones(dim))
-    panels = 8
+    panels = _PANELS[dim]
     found = grid_posterior(placed, low, high, num_panels=panels)
-    while float(found.log_evidence.standard_error) > _SAME and panels < _MOST[dim]:
+    while float(found.log_evidence.standard_error) > _SAME[dim] and panels < _MOST[dim]:
         panels *= 2
         found = grid_posterior(placed, low, high, num_panels=panels)
     return found, placed

@@ -17,7 +17,7 @@ __all__ = ["expressions"]
 
 _LONG = 60  # letters of an expression that is written out
 _INFIX = {"add": (" + ", 1), "add_any": (" + ", 1), "sub": (" - ", 1), "mul": (" ", 2), "div": (" / ", 2)}
-_FUNCTIONS = {
+_FUNCTIONS = {"logistic": "sigmoid", "reduce_sum": "sum", "reduce_max": "max"}
     "logistic": "sigmoid",
     "log1p": "log1p",
     "reduce_sum": "sum",

@@ -1,7 +1,7 @@
 r"""`Flat`: an unknown about which nothing is said beforehand, every value as likely as any other.
 
-Density.     One everywhere in the support, with respect to the volume of the free numbers that `bijections` uses: no
-             probability, since it has no total. The posterior may be improper too, and evidences cannot be compared.
+Density.     One everywhere in the support: no probability, since it has no total. The posterior may be
+             improper too, and evidences cannot be compared.
 Draws.       There are none before data.
 Cost.        None.
 """

@@ -1,8 +1,10 @@
 r"""The Gaussian latents of a program: its standardised residuals, and the block that integrates them.
 
 Residuals.   Each normal site that a Gaussian latent touches gives $e = L^{-1}(v - \mu)$, affine in the
-             latents. As functions of the noise $z$ ($x = \mu + L z$, run forward), only those of given
-             values count; as functions of $x$ itself, those of the latents' own priors count too.
+             latents. As functions of the noise $z$ ($x = \mu + L z$, run forward), only those of given values
+             count; as functions of $x$ itself, those of the latents' own priors count too.
+Routes.      Dense in $z$, or sparse in $x$ with the pattern that the jaxpr shows; latents without a prior
+             have no noise and go the second way. The cheaper one by prediction is taken.
 Constants.   $-\sum \log |L| - \frac{n}{2}\log 2\pi$ over the residuals that count.
 Cost.        That of the block: see `gaussian_block`.
 """
@@ -10,6 +12,7 @@ Cost.        That of the block: see `gaussian_block`.
 from collections.abc import Mapping
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import jax.scipy.linalg as jsl
 import numpy as np
@@ -18,23 +21,30 @@ from tractable.core.linalg import psd_factor
 from tractable.core.module import Module, field
 from tractable.core.types import Array, Key, Scalar, Shape
 from tractable.distributions.continuous import Normal
+from tractable.programs.dependence import dependence
+from tractable.programs.flat import Flat
+from tractable.programs.gaussian_block import Sparse, choose_route, plan_sparse, whitened
 from tractable.programs.run import Site
 from tractable.programs.structure import Structure, touched
 from tractable.programs.survey import Facts
 from tractable.programs.trace import Program
 
-__all__ = ["GaussianPart", "gaussian_part"]
+__all__ = ["GaussianPart", "gaussian_part", "standardised"]
 
 _LOG_2PI = float(np.log(2 * np.pi))
+_SMALL = 40  # latents that the dense route takes without a look at their pattern
 
 
 class GaussianPart(Module):
-    """Latents `names` of these `shapes`, integrated by a block; `sites` are those that they touch."""
+    """Latents `names` of these `shapes`, integrated by a block; `counted` are the sites of given values that
+    they touch. With a `sparse` plan, the latents themselves are the variables, otherwise their noise."""
 
     others: dict[str, Array]  # values of discrete latents, which no site here depends on
+    sparse: Sparse | None
     names: tuple[str, ...] = field(static=True)
     shapes: tuple[Shape, ...] = field(static=True)
-    sites: tuple[str, ...] = field(static=True)  # that count: of given values
+    counted: tuple[str, ...] = field(static=True)
+    with_prior: tuple[str, ...] = field(static=True)
 
     @property
     def placeholders(self) -> dict[str, Array]:
@@ -45,31 +55,41 @@ class GaussianPart(Module):
         return int(sum(np.prod(shape) for shape in self.shapes))
 
     def log_evidence(self, bound: Program, remaining: Mapping[str, Array]) -> Scalar:
-        from tractable.programs.gaussian_block import whitened
-
-        found = whitened(lambda z: self._residuals(bound, remaining, z)[0], self.size)
-        constant = self._residuals(bound, remaining, jnp.zeros(self.size))[1]
-        return found.log_integral + constant
+        r"""$\log \int \prod_s p(v_s \mid x)\,dx$ over the touched sites, at these values of the rest."""
+        constant = self.residuals(bound, remaining, jnp.zeros(self.size))[1]
+        return self._belief(bound, remaining).log_integral + constant
 
     def draw(self, key: Key, bound: Program, remaining: Mapping[str, Array]) -> dict[str, Array]:
-        from tractable.programs.gaussian_block import whitened
-
-        found = whitened(lambda z: self._residuals(bound, remaining, z)[0], self.size)
-        noises = self._divided(found.draw(key))
-        sites = bound.trace({**remaining, **self.others}, noises=noises).sites
+        """All Gaussian latents, by their joint distribution given the rest."""
+        found = self._divided(self._belief(bound, remaining).draw(key))
+        if self.sparse is not None:
+            return found
+        sites = bound.trace({**remaining, **self.others}, noises=found).sites
         return {name: sites[name].value for name in self.names}
 
-    def _residuals(self, bound: Program, remaining: Mapping[str, Array], z: Array) -> tuple[Array, Scalar]:
-        sites = bound.trace({**remaining, **self.others}, noises=self._divided(z)).sites
-        found = [standardised(sites[name]) for name in self.sites]
+    def residuals(self, bound: Program, remaining: Mapping[str, Array], x: Array) -> tuple[Array, Scalar]:
+        r"""$e(x)$, flat, and what the logarithm of its density leaves out."""
+        own = self._divided(x)
+        if self.sparse is None:
+            sites = bound.trace({**remaining, **self.others}, noises=own).sites
+        else:
+            sites = bound.trace({**remaining, **self.others, **own}).sites
+        counted = self.counted + (() if self.sparse is None else self.with_prior)
+        found = [standardised(sites[name]) for name in counted]
         if not found:
             return jnp.zeros(0), jnp.zeros(())
-        residuals = jnp.concatenate([each[0] for each in found])
+        flat = jnp.concatenate([each[0] for each in found])
         spreads = sum((each[1] for each in found), start=jnp.zeros(()))
-        return residuals, -spreads - 0.5 * residuals.size * _LOG_2PI
+        return flat, -spreads - 0.5 * flat.size * _LOG_2PI
+
+    def _belief(self, bound: Program, remaining: Mapping[str, Array]) -> Any:
+        def e(x: Array) -> Array:
+            return self.residuals(bound, remaining, x)[0]
+
+        return whitened(e, self.size) if self.sparse is None else self.sparse.of(e)
 
     def _divided(self, flat: Array) -> dict[str, Array]:
-        """The noise of each latent, in its natural shape."""
+        """The part of each latent, in its natural shape."""
         ends = np.cumsum([int(np.prod(shape)) for shape in self.shapes])
         parts = jnp.split(flat, ends[:-1])
         return {name: part.reshape(shape) for name, part, shape in zip(self.names, parts, self.shapes)}
@@ -86,7 +106,36 @@ def gaussian_part(
     names = structure.gaussian
     others = {name: jnp.full(shapes[name], facts.sites[name].ends[0]) for name in structure.discrete}
     counted = tuple(name for name in touched(facts, names) if name not in names)
-    return GaussianPart(others, names, tuple(shapes[name] for name in names), counted)
+    flat = [name for name in names if facts.sites[name].family is Flat]
+    with_prior = tuple(name for name in names if name not in flat)
+    own = tuple(shapes[name] for name in names)
+    dense = GaussianPart(others, None, names, own, counted, with_prior)
+    if dense.size <= _SMALL and not flat:
+        return dense
+    route = _planned(dense, bound, start)
+    sparse = GaussianPart(others, route, names, own, counted, with_prior)
+    if flat:
+        return sparse
+    num_observed = sum(facts.sites[name].size for name in counted)
+    return sparse if choose_route(num_observed, route) == "sparse" else dense
+
+
+def _planned(part: GaussianPart, bound: Program, start: Mapping[str, Array]) -> Sparse:
+    """The sparse plan, from the pattern of the residuals of all touched sites."""
+    sites = part.counted + part.with_prior
+
+    def e(x: Array, arrays: list, start: Mapping[str, Array]) -> Array:
+        values = {**start, **part.others, **part._divided(x)}
+        found = rebuilt(arrays).trace(values).sites
+        return jnp.concatenate([standardised(found[name])[0] for name in sites])
+
+    arrays, rebuilt = bound.divided()
+    given = (jnp.zeros(part.size), arrays, dict(start))
+    closed = jax.make_jaxpr(e)(*given)
+    values = jax.tree.leaves(given)
+    pattern = dependence(closed, [i == 0 for i in range(len(values))], values)[0]
+    rows, cols = pattern.nonzero() if pattern is not None else (np.zeros(0, int), np.zeros(0, int))
+    return plan_sparse(rows, cols, (closed.out_avals[0].shape[0], part.size))
 
 
 def standardised(site: Site) -> tuple[Array, Scalar]:

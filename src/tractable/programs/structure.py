@@ -13,8 +13,10 @@ import dataclasses
 from collections.abc import Collection
 
 from tractable.core.checks import check
+from tractable.core.support import Real
 from tractable.distributions.continuous import Normal
 from tractable.distributions.gaussian import Gaussian
+from tractable.programs.flat import Flat
 from tractable.programs.survey import Facts, Seen
 
 __all__ = ["Structure", "find_structure", "touched"]
@@ -48,12 +50,13 @@ def find_structure(facts: Facts, keep: Collection[str] = ()) -> Structure:
         reasons[site.name] = f"summed over: {high - low + 1} values"
     names = {site.name for site in discrete}
     gaussian: list[str] = []
-    candidates = [s for s in latents if s.family in _LOCATION and s.name not in keep]
+    candidates = [s for s in latents if _may_be_gaussian(s) and s.name not in keep]
     for site in sorted(candidates, key=lambda s: (-s.size, s.name)):
         obstacle = _obstacle(facts, {*gaussian, site.name}, names)
         if obstacle is None:
             gaussian.append(site.name)
-            reasons[site.name] = "integrated: normal, and so is all that depends on it, affinely"
+            kind = "flat" if site.family is Flat else "normal"
+            reasons[site.name] = f"integrated: {kind}, and all that depends on it is normal, affinely"
         else:
             reasons[site.name] = f"stays: {obstacle}"
     order = [s.name for s in latents]
@@ -76,6 +79,8 @@ def _obstacle(facts: Facts, chosen: set[str], discrete: set[str]) -> str | None:
     found = facts.forms_in(sorted(chosen))
     for name in touched(facts, chosen):
         site = facts.sites[name]
+        if name in chosen and site.family is Flat:
+            continue
         if site.family not in _LOCATION:
             return f"{name} depends on it and is {_law(site)}"
         if facts.depends(name) & discrete:
@@ -85,6 +90,10 @@ def _obstacle(facts: Facts, chosen: set[str], discrete: set[str]) -> str | None:
         if not found[name, _LOCATION[site.family]].is_affine:
             return f"the location of {name} is not affine in it"
     return None
+
+
+def _may_be_gaussian(site: Seen) -> bool:
+    return site.family in _LOCATION or (site.family is Flat and isinstance(site.support, Real))
 
 
 def _law(site: Seen) -> str:

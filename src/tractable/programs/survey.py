@@ -68,8 +68,9 @@ class Facts:
         return [site for site in self.sites.values() if site.kind in kinds]
 
     def depends(self, name: str) -> frozenset[str]:
-        """The latents on which the density of a site depends; itself among them."""
-        return self.needs.get((name, "log_probs"), frozenset())
+        """The latents on which the density of a site depends; a latent itself is among them."""
+        own = frozenset([name]) if self.sites[name].kind == "latent" else frozenset()
+        return self.needs.get((name, "log_probs"), frozenset()) | own
 
     def forms_in(self, chosen: Sequence[str]) -> dict[tuple[str, str], Form]:
         """The joint form of every output in the `chosen` latents."""
