@@ -272,7 +272,7 @@ def test_a_monthly_series(monthly):
 
 
 def test_joint_paths_have_the_law_of_the_forecast(monthly):
-    paths = monthly.sample(8000, seed=3)
+    paths = monthly.sample(8000, key=3)
     share = ((paths >= monthly.lower) & (paths <= monthly.upper)).mean(0)
     assert np.all(np.abs(share - 0.9) < 5 * np.sqrt(0.09 / 8000))
     low, high = monthly.interval(0.5)

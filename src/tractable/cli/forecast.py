@@ -164,13 +164,15 @@ def _described(each: SeriesForecast) -> dict[str, Any]:
 
 def write_forecasts(path: Path, found: dict[str, SeriesForecast], paths: int, seed: int) -> None:
     """A row for each future time of each series; joint paths are columns."""
+    from tractable.core.keys import as_key
+
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(
             ["series", "time", "mean", "median", "lower", "upper", *(f"path_{k + 1}" for k in range(paths))]
         )
         for name, each in found.items():
-            drawn = each.sample(paths, seed).T if paths else np.zeros((each.horizon, 0))
+            drawn = each.sample(paths, key=as_key(seed)).T if paths else np.zeros((each.horizon, 0))
             for (time, *numbers), row in zip(_rows(each), drawn):
                 writer.writerow([name, time, *(f"{x:.10g}" for x in (*numbers, *row))])
 

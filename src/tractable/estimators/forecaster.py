@@ -8,6 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tractable.core.checks import check, check_count
 from tractable.core.verdict import Verdict
+from tractable.estimators.base import key_from
 from tractable.statespace.forecast.forecast import SeriesForecast, forecast_series
 from tractable.statespace.forecast.series import Series, as_series
 
@@ -68,7 +69,8 @@ class Forecaster(BaseEstimator):
         self, n_samples: int = 1, horizon: int | None = None, X: Any = None, random_state: int = 0
     ) -> np.ndarray:
         """Joint paths of the next readings, `(n_samples, horizon)`."""
-        return self._asked(horizon, X).sample(n_samples, random_state)[:, : self._steps(horizon)]
+        paths = self._asked(horizon, X).sample(n_samples, key=key_from(random_state))
+        return paths[:, : self._steps(horizon)]
 
     def _steps(self, horizon: int | None) -> int | None:
         return None if horizon is None else check_count("horizon", horizon)

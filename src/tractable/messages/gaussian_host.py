@@ -10,6 +10,10 @@ Settled.     Where matrices are constant and the covariance repeats itself to ro
              $k = 1, 2, 4, \dots$, no loop over times.
 Gaps.        Missing entries get no weight and unit noise; series with gaps of their own have covariances
              of their own.
+Beside.      `gaussian_chain` is the same identities under a trace: differentiable, in parallel over time, in
+             square-root and information form. It compiles a program for each shape and does the covariances
+             of every series again; this pass does neither, and cannot be traced, since where covariances
+             repeat decides how long its loops are. Tests hold both to one answer.
 Cost.        $O(T_0 d^3)$ for the $T_0$ distinct covariances and $O(N T d^2)$ for the means; nothing is
              compiled.
 References.  Anderson and Moore (1979) chapter 4; Harvey (1989) section 3.3.

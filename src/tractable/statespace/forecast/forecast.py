@@ -15,8 +15,10 @@ from typing import Any
 import numpy as np
 
 from tractable.core.checks import check, check_count
+from tractable.core.host_random import generator
+from tractable.core.keys import takes_key
 from tractable.core.module import HostResult, field
-from tractable.core.types import Values
+from tractable.core.types import Key, Values
 from tractable.core.verdict import Verdict
 from tractable.statespace.forecast.candidates import candidates
 from tractable.statespace.forecast.evaluation import Evaluation, evaluate, origins_of
@@ -95,9 +97,10 @@ class SeriesForecast(HostResult):
         check(0 < level < 1, "level", "between 0 and 1", level)
         return self._bounded(self.law.quantile(level))
 
-    def sample(self, count: int, seed: int = 0) -> np.ndarray:
+    @takes_key
+    def sample(self, count: int, *, key: Key) -> np.ndarray:
         """Joint paths of the next readings, `(count, horizon)`."""
-        rng = np.random.default_rng(seed)
+        rng = generator(key)
         z = _looked_at(self.series, self.is_log)
         chosen = rng.multinomial(check_count("count", count), self.law.weights)
         parts, middle = [], self.law.centre
