@@ -18,15 +18,9 @@ __all__ = ["expressions"]
 _LONG = 60  # letters of an expression that is written out
 _INFIX = {"add": (" + ", 1), "add_any": (" + ", 1), "sub": (" - ", 1), "mul": (" ", 2), "div": (" / ", 2)}
 _FUNCTIONS = {"logistic": "sigmoid", "reduce_sum": "sum", "reduce_max": "max"}
-    "logistic": "sigmoid",
-    "log1p": "log1p",
-    "reduce_sum": "sum",
-    "reduce_max": "max",
-    "tanh": "tanh",
-}
 _MOVES = (
-    "reshape", "broadcast_in_dim", "squeeze", "expand_dims", "transpose", "convert_element_type", "copy", "slice",
-    "stop_gradient", "device_put", "concatenate", "rev",
+    "reshape", "broadcast_in_dim", "squeeze", "expand_dims", "transpose", "convert_element_type", "copy",
+    "slice", "stop_gradient", "device_put", "concatenate", "rev",
 )  # fmt: skip
 
 
