@@ -1,8 +1,9 @@
-"""`python -m benchmarks forecast [--first SEED] [--seeds N] [--only FAMILY ...]`: do forecasts hold what they promise?
+"""`python -m benchmarks forecast [--first SEED] [--seeds N] [--only FAMILY ...]`: do forecasts hold?
 
 Series with known truth (`_forecast_series`) of 120 months and the 12 that follow: MASE, CRPS and the coverage
 of 90 % intervals by step, beside the seasonal naive forecast and, where they are installed, AutoETS,
-AutoTheta and AutoARIMA of statsforecast. CRPS of a peer is that of the Gaussian law with its mean and 90 % interval.
+AutoTheta and AutoARIMA of statsforecast. CRPS of a peer is that of the Gaussian law with its mean and 90 %
+interval.
 """
 
 import argparse
@@ -50,7 +51,7 @@ def main(options: Sequence[str]) -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks forecast")
     parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--first", type=int, default=7000, help="seeds below 7000 were used in development")
+    parser.add_argument("--first", type=int, default=7000, help="constants were chosen on seeds from 1000 on")
     parser.add_argument("--only", nargs="*", choices=FAMILIES, default=FAMILIES)
     asked = parser.parse_args(options)
     makers = {"tractable": ours, "seasonal naive": naive}
