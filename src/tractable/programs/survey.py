@@ -109,13 +109,21 @@ def _jaxpr(function: Callable, examples: dict, bound: Program) -> Any:
 
 def _seen(bound: Program) -> dict[str, Seen]:
     """The sites, from a run with the data as they are and draws that are never made."""
+    found = _looked(bound)
+    if any(site.kind == "latent" and site.support is None for site in found.values()):
+        with jax.ensure_compile_time_eval():  # ends of supports that are numbers, as of `DiscreteUniform`
+            found = _looked(bound)
+    check(bool(found), "model", "one with sites", "a function without any", "Call `sample` in it.")
+    return found
+
+
+def _looked(bound: Program) -> dict[str, Seen]:
     found: dict[str, Seen] = {}
 
     def look(key: Any) -> None:
         found.update({name: _of(site) for name, site in bound.trace(key=key, shapes_only=True).sites.items()})
 
     jax.eval_shape(look, jr.key(0))
-    check(bool(found), "model", "one with sites", "a function without any", "Call `sample` in it.")
     return found
 
 
