@@ -123,7 +123,7 @@ def _straightened(placed: Placed, low: np.ndarray, high: np.ndarray) -> Placed:
     cov = (points - mean).T @ ((points - mean) * masses[:, None]) + np.diag(cells**2 / 12)
     root = np.linalg.cholesky(cov)
     own = np.asarray(placed.root)
-    return Placed(placed.density, to_device(placed.centre + own @ mean), to_device(own @ root))
+    return Placed(placed.density, to_device(np.asarray(placed.centre) + own @ mean), to_device(own @ root))
 
 
 def _axes(low: np.ndarray, high: np.ndarray) -> list[np.ndarray]:

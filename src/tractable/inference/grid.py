@@ -152,9 +152,9 @@ def grid_posterior(
     error = abs(log_z - _total(values(others), other_weights))
     edge = np.exp(min(values(_rim(edges)).max() - log_p.max(), 0.0))
     mode = _climbed(values, points[log_p.argmax()], edges)
-    found = Estimate(to_device(log_z), to_device(error), method="quadrature")
-    arrays = (points, log_p + np.log(weights) - log_z, log_p - log_z)
-    return GridPosterior(*map(to_device, arrays), found, to_device(mode), to_device(edge), edges)
+    found = Estimate(_device(log_z), _device(error), method="quadrature")
+    masses, densities = _device(log_p + np.log(weights) - log_z), _device(log_p - log_z)
+    return GridPosterior(_device(points), masses, densities, found, _device(mode), _device(edge), edges)
 
 
 def values_at(
@@ -164,19 +164,23 @@ def values_at(
     count, dim = points.shape
     size = _BATCH[min(dim, len(_BATCH)) - 1]
     parts = [points[start : start + size] for start in range(0, count, size)]
-    found = [_at_batch(log_density, _padded(part, size), args, scalar) for part in parts]
+    found = [_at_batch(log_density, _device(_padded(part, size)), args, scalar) for part in parts]
     return np.concatenate([np.asarray(part) for part in found])[:count]
+
+
+def _device(value: Any) -> Array:
+    return to_device(np.asarray(value))
 
 
 def _padded(points: np.ndarray, size: int) -> np.ndarray:
     return np.concatenate([points, np.broadcast_to(points[-1:], (size - len(points), points.shape[1]))])
 
 
-def _total(log_p: np.ndarray, weights: np.ndarray) -> np.floating:
+def _total(log_p: np.ndarray, weights: np.ndarray) -> float:
     r"""$\log \sum_i w_i p_i$."""
     top = log_p.max()
     with np.errstate(divide="ignore"):
-        return top if top == -np.inf else top + np.log(weights @ np.exp(log_p - top))
+        return float(top if top == -np.inf else top + np.log(weights @ np.exp(log_p - top)))
 
 
 def _axis(edges: np.ndarray, order: int) -> tuple[np.ndarray, np.ndarray]:

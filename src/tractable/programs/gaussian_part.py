@@ -104,7 +104,8 @@ def gaussian_part(
 ) -> GaussianPart:
     """The plan for the Gaussian latents of a program; `start` has some value of each remaining latent."""
     names = structure.gaussian
-    others = {name: jnp.full(shapes[name], facts.sites[name].ends[0]) for name in structure.discrete}
+    lows = {name: (facts.sites[name].ends or (0, 0))[0] for name in structure.discrete}
+    others = {name: jnp.full(shapes[name], low) for name, low in lows.items()}
     counted = tuple(name for name in touched(facts, names) if name not in names)
     flat = [name for name in names if facts.sites[name].family is Flat]
     with_prior = tuple(name for name in names if name not in flat)

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from tractable.core.checks import check, check_count, check_option
+from tractable.core.checks import check, check_count, check_option, to_device
 from tractable.core.host_random import generator
 from tractable.core.keys import takes_key
 from tractable.core.module import Module
@@ -30,7 +30,7 @@ from tractable.programs.methods import METHODS, Answer
 from tractable.programs.posterior import ProgramPosterior, Stated
 from tractable.programs.reduced import Reduced, reduce
 from tractable.programs.structure import Structure, find_structure
-from tractable.programs.survey import Facts, survey
+from tractable.programs.survey import Facts, Seen, survey
 from tractable.programs.trace import Program, bind
 
 __all__ = ["infer"]
@@ -132,8 +132,13 @@ def _start(bound: Program, facts: Facts, structure: Structure) -> dict[str, Arra
     if not structure.remaining:
         return {}
     flat = [site for site in facts.of_kind("latent") if site.family is Flat]
-    given = {site.name: jnp.asarray(site.support.interior(np.zeros(site.shape))) for site in flat}
+    given = {site.name: _interior(site) for site in flat}
     return centre(_Prior(bound, structure.remaining, given), _supports(facts, structure))
+
+
+def _interior(site: Seen) -> Array:
+    assert site.support is not None
+    return jnp.asarray(site.support.interior(np.zeros(site.shape)))
 
 
 def _restored(reduced: Reduced, answer: Answer, key: Key) -> dict[str, np.ndarray]:
@@ -141,7 +146,7 @@ def _restored(reduced: Reduced, answer: Answer, key: Key) -> dict[str, np.ndarra
     remaining = answer.draws
     shape = answer.shape
     words = generator(key).integers(0, 2**32, (*shape, 2), np.uint32)
-    keys = jr.wrap_key_data(words)
+    keys = jr.wrap_key_data(to_device(words))
     found = each_draw(_back, (remaining, keys), (reduced,))
     return {name: np.asarray(value) for name, value in found.items()}
 

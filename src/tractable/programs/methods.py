@@ -59,12 +59,12 @@ def _quadrature(
     free, target = FlatTarget.of(reduced, start, supports=supports)
     grid, placed = found_box_posterior(target, free)
     found = grid.log_evidence
-    value = to_device(np.asarray(found.value) + placed.log_det)
+    value = to_device(np.asarray(float(found.value) + placed.log_det))
     evidence = Estimate(value, found.standard_error, method="quadrature")
     count = num_draws or _DRAWS
     chosen = _nodes(np.exp(np.asarray(grid.log_masses)), count, key)
     points = np.asarray(placed.centre) + np.asarray(grid.points)[chosen] @ np.asarray(placed.root).T
-    draws = jax.tree.map(lambda leaf: np.asarray(leaf)[None], rebuilt(target.rebuild, points))
+    draws = jax.tree.map(lambda leaf: np.asarray(leaf)[None], rebuilt(target.rebuild, to_device(points)))
     return Answer(draws, (1, count), evidence, grid.verdict, None)
 
 

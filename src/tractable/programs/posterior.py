@@ -75,6 +75,7 @@ class ProgramPosterior(Posterior):
             bound = bind(bound.model, bound.args, fresh)
         latents = {name: self.draws[name] for name in self.explanation.latents}
         shape = next(iter(latents.values())).shape[:2]
+        assert key is not None
         keys = jax.random.split(key, shape)
         found = each_draw(_Anew(bound), (latents, keys))
         return Predicted(found, self.verdict, None)

@@ -56,6 +56,7 @@ class Site(Module):
     kind: str = field(static=True)
     plates: tuple[Plate, ...] = field(static=True)
     line: str = field(static=True)
+    support: Any = None  # as it was before the plates, where its ends may have values
 
 
 _running: ContextVar["Run | None"] = ContextVar("run", default=None)
@@ -84,6 +85,7 @@ class Run:
         self.observed, self.fixed = dict(observed or {}), dict(fixed or {})
         self.hints, self.anew, self.shapes_only = dict(hints or {}), anew, shapes_only
         self.key, self.plates, self.sites = key, [], {}
+        self._support: Any = None
 
     # --- the words ---------------------------------------------------------------------------------
 
@@ -92,7 +94,7 @@ class Run:
         must = "a distribution of `tractable.distributions`"
         given = type(distribution).__name__
         check(isinstance(distribution, Distribution), name, must, given, f"At {_here()}.", TypeError)
-        spread = self._in_plates(name, distribution)
+        spread, self._support = self._in_plates(name, distribution), distribution.support
         obs = self.observed.get(name, obs)
         if name in self.fixed:
             return self._keep(name, "fixed", jnp.asarray(self.fixed[name]), None, spread)
@@ -181,8 +183,8 @@ class Run:
         if is_concrete(obs):
             obs = np.asarray(obs)
             fix = f"It is observed at {_here()}; leave such entries out."
-            if _is_known(distribution.support):
-                support = distribution.support
+            support = self._support
+            if support is not None and _is_known(support):
                 check_entries(name, obs, lambda v: np.asarray(support.contains(v)), support.words, fix)
         value = jnp.asarray(obs)
         _check_shape(name, distribution, value)
@@ -191,8 +193,8 @@ class Run:
     def _in_plates(self, name: str, distribution: Distribution) -> Distribution:
         """The distribution with one unit for each place of the plates around it."""
         sizes, own = tuple(plate.size for plate in self.plates), plates(distribution)
-        if own == () and sizes:
-            return distribution.expand(sizes)
+        if own == ():
+            return distribution.expand(sizes) if sizes else distribution
         fits = len(own) >= len(sizes) and all(a in (1, b) for a, b in zip(own, sizes))
         around = ", ".join(f"{plate.name} of {plate.size}" for plate in self.plates)
         must = f"one distribution, or one for each place of its plates ({around})"
@@ -201,7 +203,9 @@ class Run:
         return distribution.expand(sizes + own[len(sizes) :])
 
     def _keep(self, name: str, kind: str, value: Any, log_probs: Any, distribution: Any) -> Any:
-        self.sites[name] = Site(value, log_probs, distribution, name, kind, tuple(self.plates), _here())
+        around = tuple(self.plates)
+        support = self._support if isinstance(distribution, Distribution) else None
+        self.sites[name] = Site(value, log_probs, distribution, name, kind, around, _here(), support)
         return value
 
     def _check_new(self, name: str) -> None:
@@ -250,6 +254,7 @@ def _moved(name: str, distribution: Distribution, noise: Array) -> Array:
     if isinstance(distribution, Normal):
         return distribution.loc + distribution.scale * noise
     check(isinstance(distribution, Gaussian), name, "normal where it is made of noise", type(distribution))
+    assert isinstance(distribution, Gaussian)
     return distribution.mean + jnp.einsum("...ij,...j->...i", _root(distribution.cov), noise)
 
 

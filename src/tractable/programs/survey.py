@@ -17,13 +17,14 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from tractable.core.checks import check, is_concrete
+from tractable.core.checks import check, check_entries
 from tractable.core.support import IntegerRange, Support
 from tractable.core.types import Shape
 from tractable.distributions.base import Distribution
 from tractable.programs.dependence import depends_on
 from tractable.programs.forms import Form, forms
 from tractable.programs.run import Plate, Site
+from tractable.programs.tape import evaluate, reached, record
 from tractable.programs.trace import Program
 
 __all__ = ["Facts", "Seen", "survey"]
@@ -41,6 +42,7 @@ class Seen:
     ends: tuple[int, int] | None
     plates: tuple[Plate, ...]
     line: str
+    discrete: bool = False
 
     @property
     def size(self) -> int:
@@ -48,7 +50,7 @@ class Seen:
 
     @property
     def is_discrete(self) -> bool:
-        return self.support is not None and self.support.discrete
+        return self.discrete
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,33 +110,76 @@ def _jaxpr(function: Callable, examples: dict, bound: Program) -> Any:
 
 
 def _seen(bound: Program) -> dict[str, Seen]:
-    """The sites, from a run with the data as they are and draws that are never made."""
-    found = _looked(bound)
-    if any(site.kind == "latent" and site.support is None for site in found.values()):
-        with jax.ensure_compile_time_eval():  # ends of supports that are numbers, as of `DiscreteUniform`
-            found = _looked(bound)
-    check(bool(found), "model", "one with sites", "a function without any", "Call `sample` in it.")
+    """The sites, from a run whose latents have no values; supports that they do not move are evaluated."""
+    sites: dict[str, Site] = {}
+    arrays, rebuilt = bound.divided()
+
+    def look(key: Any, data: list) -> dict[str, Any]:
+        found = rebuilt(data).trace(key=key, shapes_only=True).sites
+        sites.update(found)
+        return {name: (jax.tree.leaves(_support(site)), _given(site)) for name, site in found.items()}
+
+    closed, shapes = jax.make_jaxpr(look, return_shape=True)(jr.key(0), arrays)
+    check(bool(sites), "model", "one with sites", "a function without any", "Call `sample` in it.")
+    values = iter(_known(closed, [None, *arrays]))
+    known = jax.tree.map(lambda _: next(values), shapes)
+    found = {}
+    for name, site in sites.items():
+        leaves, value = known[name]
+        support = _rebuilt(_support(site), leaves)
+        found[name] = _of(site, support)
+        _check_observed(site, support, value)
     return found
 
 
-def _looked(bound: Program) -> dict[str, Seen]:
-    found: dict[str, Seen] = {}
-
-    def look(key: Any) -> None:
-        found.update({name: _of(site) for name, site in bound.trace(key=key, shapes_only=True).sites.items()})
-
-    jax.eval_shape(look, jr.key(0))
-    return found
+def _support(site: Site) -> Any:
+    """The set of values of a site; where plates spread it out, as it was before."""
+    law = site.distribution
+    return site.support if site.support is not None else getattr(law, "support", law)
 
 
-def _of(site: Site) -> Seen:
+def _given(site: Site) -> Any:
+    return site.value if site.kind == "observed" else 0.0
+
+
+def _known(closed: Any, values: list) -> list[Any]:
+    """The outputs that do not depend on the first input, a key; `Ellipsis` for the others."""
+    tape = record(closed)
+    masks = reached(tape, [1, *[0] * (len(tape.inputs) - 1)])
+    free = [slot for slot in tape.outputs if masks[slot] == 0]
+    found = evaluate(tape, free, values)
+    return [found.get(slot, ...) for slot in tape.outputs]
+
+
+def _rebuilt(support: Any, leaves: list) -> Support | None:
+    """The support with its values; None where one is unknown."""
+    if not isinstance(support, Support) or any(leaf is ... for leaf in leaves):
+        return None
+    return jax.tree.unflatten(jax.tree.structure(support), leaves)
+
+
+def _check_observed(site: Site, support: Support | None, value: Any) -> None:
+    if site.kind != "observed" or support is None or value is ...:
+        return
+    fix = f"It is observed at {site.line}; leave such entries out."
+    check_entries(site.name, value, lambda v: np.asarray(support.contains(v)), support.words, fix)
+
+
+def _of(site: Site, support: Support | None) -> Seen:
     law = site.distribution if isinstance(site.distribution, Distribution) else None
-    support = law.support if law is not None else site.distribution
     shape = tuple(np.shape(site.value)) if site.value is not None else ()
-    known = support is not None and all(is_concrete(leaf) for leaf in jax.tree.leaves(support))
-    ends = _ends(support) if known else None
     family = None if law is None else type(law)
-    return Seen(site.name, site.kind, family, shape, support if known else None, ends, site.plates, site.line)
+    return Seen(
+        site.name,
+        site.kind,
+        family,
+        shape,
+        support,
+        _ends(support),
+        site.plates,
+        site.line,
+        law is not None and law.discrete,
+    )
 
 
 def _ends(support: Any) -> tuple[int, int] | None:

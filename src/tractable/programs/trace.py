@@ -113,7 +113,7 @@ def bind(model: Model, args: tuple = (), options: Mapping[str, Any] | None = Non
 
 
 @program
-def _drawn(bound: Program, keys: Key, values: PyTree) -> dict[str, Any]:
+def _drawn(bound: Program, keys: Any, values: PyTree) -> dict[str, Any]:
     def one(key: Key) -> dict[str, Any]:
         found = bound.trace(values, key=key)
         return found.of_kind("latent", "observed", "fixed", "deterministic", "param")

@@ -1,0 +1,221 @@
+"""`infer`: exact parts found and integrated, the rest by quadrature or chains; independent answers."""
+
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+from scipy.stats import multivariate_normal
+
+import tractable as tr
+from tractable.distributions import (
+    Bernoulli,
+    Categorical,
+    DiscreteUniform,
+    Gamma,
+    HalfCauchy,
+    HalfNormal,
+    Normal,
+    Poisson,
+)
+from tractable.programs import Flat
+
+RISKS = np.array([15.0, 10.0, 16.0, 11.0, 9.0, 11.0, 10.0, 18.0])
+EFFECTS = np.array([28.0, 8.0, -3.0, 7.0, -1.0, 1.0, 18.0, 12.0])
+
+
+@tr.model
+def schools(sigma, y=None):
+    mu = tr.sample("mu", Normal(0.0, 5.0))
+    tau = tr.sample("tau", HalfCauchy(5.0))
+    with tr.plate("school", len(sigma)):
+        theta = tr.sample("theta", Normal(mu, tau))
+        tr.sample("y", Normal(theta, sigma), obs=y)
+
+
+def _schools_oracle():
+    """Evidence and moments of tau, mu and theta by a fine sum over log tau of closed forms."""
+    grid = np.linspace(-14, 9, 24_001)
+    tau, step = np.exp(grid), grid[1] - grid[0]
+    ones = np.ones(8)
+    logs, mus, thetas = [], [], []
+    for t in tau[::40]:  # the integrand is smooth: 600 nodes are far more than enough
+        cov = 25.0 * np.outer(ones, ones) + np.diag(t**2 + RISKS**2)
+        logs.append(multivariate_normal(np.zeros(8), cov).logpdf(EFFECTS))
+        solved = np.linalg.solve(cov, EFFECTS)
+        mus.append(25.0 * solved.sum())
+        thetas.append(25.0 * solved.sum() + t**2 * solved)
+    nodes = tau[::40]
+    prior = np.log(2 / (np.pi * 5.0 * (1 + (nodes / 5.0) ** 2))) + np.log(nodes)
+    weights = np.exp(np.array(logs) + prior)
+    total = weights.sum() * 40 * step
+    mean = [weights @ np.array(each) / weights.sum() for each in (nodes, mus, thetas)]
+    return np.log(total), *mean
+
+
+def test_eight_schools_are_left_with_one_number():
+    post = tr.infer(schools, sigma=RISKS, y=EFFECTS, key=0)
+    evidence, tau, mu, theta = _schools_oracle()
+    assert post.explain().before == 10
+    assert post.explain().after == 1
+    assert post.verdict.ok, post.verdict
+    np.testing.assert_allclose(float(post.log_evidence.value), evidence, atol=1e-6)
+    draws = post["theta"].size // 8
+    assert abs(post["tau"].mean() - tau) < 4 * post["tau"].std() / np.sqrt(draws)
+    assert abs(post["mu"].mean() - mu) < 4 * post["mu"].std() / np.sqrt(draws)
+    np.testing.assert_array_less(
+        abs(post["theta"].mean((0, 1)) - theta), 4 * post["theta"].std((0, 1)) / np.sqrt(draws)
+    )
+    again = post.predict(key=1)
+    assert again.mean["y"].shape == (8,)
+    assert "theta" in repr(post.explain())
+    assert post.loo() is not None
+
+
+def test_kept_latents_stay_and_chains_agree_with_quadrature():
+    post = tr.infer(schools, sigma=RISKS, y=EFFECTS, key=0, method="nuts", keep=["mu"], progress=False)
+    assert post.explain().after == 2
+    _, tau, mu, _ = _schools_oracle()
+    report = post.summary(["mu", "tau"])
+    assert abs(report["mean"]["mu"] - mu) < 4 * report["mcse"]["mu"]
+    assert abs(report["mean"]["tau"] - tau) < 4 * report["mcse"]["tau"]
+
+
+@tr.model
+def sprinkler(wet):
+    cloudy = tr.sample("cloudy", Bernoulli(0.5))
+    on = tr.sample("on", Bernoulli(jnp.where(cloudy == 1, 0.1, 0.5)))
+    rain = tr.sample("rain", Bernoulli(jnp.where(cloudy == 1, 0.8, 0.2)))
+    tr.sample("wet", Bernoulli(jnp.array([[0.0, 0.9], [0.9, 0.99]])[on, rain]), obs=wet)
+
+
+def test_a_network_is_exact():
+    post = tr.infer(sprinkler, wet=1, key=0)
+    np.testing.assert_allclose(np.exp(float(post.log_evidence.value)), 0.6471, atol=1e-12)
+    error = 4 * np.sqrt(0.25 / post["rain"].size)
+    assert abs(post["rain"].mean() - 0.7079) < error
+    assert abs(post["on"].mean() - 0.4298) < error
+    assert post.log_evidence.method == "closed_form"
+
+
+def test_a_hidden_chain_is_summed_in_order():
+    rows, means, y = (
+        np.array([[0.9, 0.1], [0.3, 0.7]]),
+        np.array([-1.0, 1.5]),
+        np.array([-1.2, 0.3, 1.0, 2.2]),
+    )
+
+    @tr.model
+    def chain(y):
+        def step(z, seen):
+            z = tr.sample("z", Categorical(jnp.asarray(rows)[z]))
+            tr.sample("y", Normal(jnp.asarray(means)[z], 1.0), obs=seen)
+            return z, None
+
+        tr.scan("t", step, jnp.asarray(0), y)
+
+    post = tr.infer(chain, y, key=0)
+    alpha = rows[0]
+    for t, value in enumerate(y):
+        alpha = (alpha @ rows if t else alpha) * np.exp(-0.5 * (value - means) ** 2) / np.sqrt(2 * np.pi)
+    np.testing.assert_allclose(float(post.log_evidence.value), np.log(alpha.sum()), rtol=1e-12)
+    last = alpha[1] / alpha.sum()
+    assert abs(post["z"][..., -1].mean() - last) < 4 * np.sqrt(last * (1 - last) / 4000)
+
+
+def test_a_flat_prior_gives_least_squares():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(30, 2))
+    y = x @ [1.0, -2.0] + rng.normal(size=30)
+
+    @tr.model
+    def line(x, y):
+        slopes = tr.sample("slopes", Flat(shape=(2,)))
+        with tr.plate("row", len(y)):
+            tr.sample("y", Normal(x @ slopes, 1.0), obs=y)
+
+    post = tr.infer(line, x, y, key=0)
+    want, cov = np.linalg.lstsq(x, y, rcond=None)[0], np.linalg.inv(x.T @ x)
+    error = 4 * np.sqrt(np.diag(cov) / post["slopes"][..., 0].size)
+    np.testing.assert_array_less(abs(post["slopes"].mean((0, 1)) - want), error)
+    assert post.explain().after == 0
+
+
+def test_a_change_point_is_summed_over():
+    y = np.array([5, 4, 6, 5, 1, 0, 2, 1])
+
+    @tr.model
+    def change(y):
+        early, late = tr.sample("early", Gamma(2.0, 1.0)), tr.sample("late", Gamma(2.0, 1.0))
+        place = tr.sample("place", DiscreteUniform(1, 7))
+        with tr.plate("year", len(y)) as years:
+            tr.sample("y", Poisson(jnp.where(years < place, early, late)), obs=y)
+
+    post = tr.infer(change, y, key=0)
+    assert post.verdict.ok
+    from scipy.special import gammaln
+
+    def part(counts):  # the evidence of Poisson counts under Gamma(2, 1)
+        n, s = len(counts), counts.sum()
+        return gammaln(2 + s) - gammaln(2) - (2 + s) * np.log1p(n) - gammaln(counts + 1).sum()
+
+    logs = np.array([part(y[:k]) + part(y[k:]) for k in range(1, 8)])
+    np.testing.assert_allclose(
+        float(post.log_evidence.value), np.logaddexp.reduce(logs) - np.log(7), atol=1e-6
+    )
+    share = np.exp(logs - np.logaddexp.reduce(logs))
+    found = np.bincount(post["place"].ravel(), minlength=8)[1:] / post["place"].size
+    np.testing.assert_array_less(
+        abs(found - share), 4 * np.sqrt(share * (1 - share) / post["place"].size) + 1e-9
+    )
+
+
+def test_a_second_data_set_traces_nothing_anew():
+    count = []
+
+    @tr.model
+    def counted(y):
+        count.append(1)
+        spread = tr.sample("spread", HalfNormal(1.0))
+        with tr.plate("row", len(y)):
+            tr.sample("y", Normal(tr.sample("x", Normal(0.0, spread)), 1.0), obs=y)
+
+    tr.infer(counted, np.arange(4.0), key=0)
+    first = len(count)
+    tr.infer(counted, np.arange(4.0) + 1, key=0)
+    assert len(count) - first <= 5  # the host looks at the structure again; nothing is compiled
+
+
+@pytest.mark.cheap
+@pytest.mark.parametrize(
+    ("law", "words"),
+    [
+        (Poisson(3.0), "of finitely many values known beforehand"),
+        (Normal(0.0, 1.0), "'exact' with latents left"),
+    ],
+)
+def test_what_cannot_be_done_is_said(law, words):
+    @tr.model
+    def hidden():
+        x = tr.sample("x", law)
+        tr.sample("y", Normal(jnp.exp(x), 1.0), obs=0.5)
+
+    with pytest.raises(ValueError, match=words):
+        tr.infer(hidden, key=0, method="exact")
+
+
+def test_observed_values_are_looked_at_first():
+    @tr.model
+    def positive(y):
+        scale = tr.sample("scale", HalfNormal(1.0))
+        with tr.plate("row", len(y)):
+            tr.sample("y", HalfNormal(scale), obs=y)
+
+    with pytest.raises(
+        ValueError, match=r"`y` must be .*; got -2.0 at index 1. It is observed at .*test_infer"
+    ):
+        tr.infer(positive, np.array([1.0, -2.0]), key=0)
+
+
+def test_the_same_key_gives_the_same_draws():
+    first, second = (tr.infer(sprinkler, wet=1, key=jr.key(7)) for _ in range(2))
+    np.testing.assert_array_equal(first["rain"], second["rain"])
