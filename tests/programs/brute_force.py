@@ -65,9 +65,13 @@ class BruteForce:
             whole = {n: z[own].reshape(shapes[n]) for n, own in zip(structure.discrete, parts)}
             return bound.log_joint({**remaining, **whole, **self.natural(x)})
 
-        def quadratic(x, z, remaining, bound):
-            found = [each(log_joint)(x, z, remaining, bound) for each in (jax.value_and_grad, jax.hessian)]
-            return *found[0], found[1]
+        def slope(x, *given):
+            value, found = jax.value_and_grad(log_joint)(x, *given)
+            return found, (value, found)
+
+        def quadratic(x, *given):
+            curve, (value, found) = jax.jacfwd(slope, has_aux=True)(x, *given)
+            return value, found, curve
 
         over = jax.vmap(quadratic if self.dim else log_joint, in_axes=(None, 0, None, None))
         self.compiled, self.bound = jax.jit(over), bound

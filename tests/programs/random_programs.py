@@ -194,8 +194,9 @@ def study(count, first=0):
         except Exception as error:
             wrong.append(seed)
             print(f"seed {seed}: {type(error).__name__}: {str(error)[:600]}", flush=True)
-        if seed % 20 == 19:
+        if seed % 10 == 9:
             jax.clear_caches()
+            print(f"{seed + 1 - first} of {count}: {len(wrong)} disagree", flush=True)
     print(f"{count} programs from {first}: {dict(kinds)}; {len(wrong)} disagree: {wrong}", flush=True)
     return wrong
 
