@@ -203,6 +203,37 @@ def test_what_cannot_be_done_is_said(law, words):
         tr.infer(hidden, key=0, method="exact")
 
 
+@tr.model
+def rates(y):
+    rate = tr.sample("rate", Gamma(3.0, 1.0))
+    with tr.plate("row", len(y)):
+        tr.sample("y", Poisson(rate), obs=y)
+
+
+@pytest.mark.parametrize(
+    ("method", "num_draws"),
+    [
+        ("importance", None),
+        ("nuts", None),
+        ("vi", None),
+        ("metropolis", 4000),
+        ("laplace", None),
+        ("pathfinder", 4000),
+        ("smc", None),
+        ("quadrature", None),
+    ],
+)
+def test_every_method_gives_the_conjugate_answer(method, num_draws):
+    y = np.array([2, 4, 3, 5])
+    post = tr.infer(rates, y, key=0, method=method, num_draws=num_draws, progress=False)
+    assert post.verdict.ok or method == "pathfinder", post.verdict  # it says that its tail is not certain
+    a, b = 3.0 + y.sum(), 1.0 + len(y)
+    spread, chains = np.sqrt(a) / b, method in ("nuts", "metropolis")
+    size = post.report.ess_bulk.min() if chains else post["rate"].size / 4  # weights are not all alike
+    bias = 0.05 * spread if method in ("vi", "laplace") else 0.0  # a Gaussian of log rates
+    assert abs(post["rate"].mean() - a / b) < 4 * spread / np.sqrt(size) + bias
+
+
 def test_observed_values_are_looked_at_first():
     @tr.model
     def positive(y):

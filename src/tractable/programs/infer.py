@@ -11,7 +11,6 @@ Cost.        Two traces of the program, then the method's; new data of the same 
 from collections.abc import Collection
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
@@ -19,15 +18,15 @@ import numpy as np
 from tractable.core.checks import check, check_count, check_option, to_device
 from tractable.core.host_random import generator
 from tractable.core.keys import takes_key
-from tractable.core.module import Module
 from tractable.core.types import Array, Key, PyTree
 from tractable.inference.joint import centre
 from tractable.inference.posterior import each_draw, with_target
 from tractable.programs.explanation import Explanation
 from tractable.programs.flat import Flat
 from tractable.programs.language import Model
-from tractable.programs.methods import METHODS, Answer
+from tractable.programs.methods import METHODS, Answer, Task
 from tractable.programs.posterior import ProgramPosterior, Stated
+from tractable.programs.prior import Prior
 from tractable.programs.reduced import Reduced, reduce
 from tractable.programs.structure import Structure, find_structure
 from tractable.programs.survey import Facts, Seen, survey
@@ -71,14 +70,15 @@ def infer(
     bound = model if isinstance(model, Program) else bind(model, args, data)
     facts = survey(bound)
     structure = find_structure(facts, keep)
-    start, supports = _start(bound, facts, structure), _supports(facts, structure)
+    supports, prior = _supports(facts, structure), _prior(bound, facts, structure)
+    start = centre(prior, supports) if structure.remaining else {}
     reduced = reduce(bound, facts, structure, start)
     chosen, why = (method, "as asked") if method != "auto" else _chosen(facts, structure)
-    _check_possible(chosen, structure)
+    _check_possible(chosen, facts, structure)
     draws_key, back_key = jr.split(key)
     count = None if num_draws is None else check_count("num_draws", num_draws)
     how = {"progress": progress, **(options or {})}
-    answer = METHODS[chosen](reduced, start, supports, draws_key, count, how)
+    answer = METHODS[chosen](Task(reduced, prior, start, supports), draws_key, count, how)
     draws = _restored(reduced, answer, back_key)
     explanation = _explained(facts, structure, chosen, why)
     post = ProgramPosterior(draws, answer.inner, answer.evidence, answer.verdict, explanation)
@@ -95,8 +95,18 @@ def _chosen(facts: Facts, structure: Structure) -> tuple[str, str]:
     return "nuts", f"{left} free numbers remain"
 
 
-def _check_possible(method: str, structure: Structure) -> None:
+def _check_possible(method: str, facts: Facts, structure: Structure) -> None:
     rest = ", ".join(structure.remaining)
+    for name in structure.remaining if method in ("smc", "importance") else ():
+        tied = sorted(facts.depends(name) & set(structure.eliminated))
+        fix = f"Keep them with `keep={tied}`, or choose another method."
+        check(
+            not tied,
+            "method",
+            f"other than {method}: {name} depends on latents that were eliminated",
+            tied,
+            fix,
+        )
     fix = "Choose another method, or `method='auto'`."
     check(method != "exact" or not rest, "method", "other than 'exact' with latents left", rest, fix)
     check(method == "exact" or bool(rest), "method", "'exact' or 'auto': no latent is left", method)
@@ -113,27 +123,12 @@ def _supports(facts: Facts, structure: Structure) -> dict[str, Any]:
     return found
 
 
-class _Prior(Module):
-    """Draws of the remaining latents before data."""
-
-    bound: Program
-    names: tuple[str, ...]
-    given: dict[str, Array]  # latents without a prior
-
-    def sample(self, key: Key, shape: tuple[int, ...]) -> dict[str, Array]:
-        def one(key: Key) -> dict[str, Array]:
-            sites = self.bound.trace(self.given, key=key).sites
-            return {name: sites[name].value for name in self.names}
-
-        return jax.vmap(one)(jr.split(key, shape))
-
-
-def _start(bound: Program, facts: Facts, structure: Structure) -> dict[str, Array]:
-    if not structure.remaining:
-        return {}
+def _prior(bound: Program, facts: Facts, structure: Structure) -> Prior:
     flat = [site for site in facts.of_kind("latent") if site.family is Flat]
     given = {site.name: _interior(site) for site in flat}
-    return centre(_Prior(bound, structure.remaining, given), _supports(facts, structure))
+    lows = {name: (facts.sites[name].ends or (0, 0))[0] for name in structure.eliminated}
+    others = {name: jnp.full(facts.sites[name].shape, low) for name, low in lows.items()}
+    return Prior(bound, structure.remaining, given, others)
 
 
 def _interior(site: Seen) -> Array:

@@ -1,6 +1,6 @@
 r"""The methods that `infer` can use on what is left of a program after elimination.
 
-Contract.    `method(reduced, start, supports, key, num_draws, options) -> Answer`: draws `(chains, draws,
+Contract.    `method(task, key, num_draws, options) -> Answer`: draws `(chains, draws,
              ...)` of the remaining latents by name, the log-evidence of the whole, and the verdict.
 Cost.        That of the method.
 """
@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import jax.random as jr
 import numpy as np
 
 from tractable.core.checks import to_device
@@ -20,9 +21,10 @@ from tractable.core.types import Array, Key, PyTree
 from tractable.core.verdict import Verdict
 from tractable.inference.posterior import Posterior
 from tractable.inference.target import FlatTarget, rebuilt
+from tractable.programs.prior import Likelihood, Prior
 from tractable.programs.reduced import Reduced
 
-__all__ = ["METHODS", "Answer"]
+__all__ = ["METHODS", "Answer", "Task"]
 
 _DRAWS = 4000  # that stand for a posterior which is known by its density
 
@@ -37,10 +39,17 @@ class Answer(NamedTuple):
     inner: Posterior | None = None
 
 
-def _exact(
-    reduced: Reduced, start: PyTree, supports: Any, key: Key, num_draws: int | None, options: Mapping
-) -> Answer:
-    found = _value(reduced)
+class Task(NamedTuple):
+    """What is left of a program: its density, the prior, a start and the supports of the latents."""
+
+    reduced: Reduced
+    prior: Prior
+    start: PyTree
+    supports: Any
+
+
+def _exact(task: Task, key: Key, num_draws: int | None, options: Mapping) -> Answer:
+    found = _value(task.reduced)
     count = num_draws or _DRAWS
     said = "Exact: every latent was summed over or integrated in closed form."
     return Answer({}, (1, count), Estimate(found, jnp.zeros(()), method="closed_form"), Verdict(True, said))
@@ -51,12 +60,10 @@ def _value(reduced: Reduced) -> Array:
     return reduced({})
 
 
-def _quadrature(
-    reduced: Reduced, start: PyTree, supports: Any, key: Key, num_draws: int | None, options: Mapping
-) -> Answer:
+def _quadrature(task: Task, key: Key, num_draws: int | None, options: Mapping) -> Answer:
     from tractable.inference.box import found_box_posterior
 
-    free, target = FlatTarget.of(reduced, start, supports=supports)
+    free, target = FlatTarget.of(task.reduced, task.start, supports=task.supports)
     grid, placed = found_box_posterior(target, free)
     found = grid.log_evidence
     value = to_device(np.asarray(float(found.value) + placed.log_det))
@@ -78,13 +85,11 @@ def _nodes(masses: np.ndarray, count: int, key: Key) -> np.ndarray:
 
 
 def _chains(sampler: Callable[[], Any]) -> Callable[..., Answer]:
-    def method(
-        reduced: Reduced, start: PyTree, supports: Any, key: Key, num_draws: int | None, options: Mapping
-    ) -> Answer:
+    def method(task: Task, key: Key, num_draws: int | None, options: Mapping) -> Answer:
         from tractable.inference.chains.mcmc import mcmc
 
         count = {} if num_draws is None else {"num_draws": num_draws}
-        post = mcmc(reduced, start, sampler(), supports=supports, key=key, **count, **options)
+        post = mcmc(task.reduced, task.start, sampler(), supports=task.supports, key=key, **count, **options)
         return _of_posterior(post)
 
     return method
@@ -114,10 +119,68 @@ def _metropolis() -> Any:
     return AdaptiveMetropolis()
 
 
+def _laplace(task: Task, key: Key, num_draws: int | None, options: Mapping) -> Answer:
+    from tractable.inference.curvature.laplace import laplace
+
+    return _of_posterior(laplace(task.reduced, task.start, supports=task.supports, **_without_bar(options)))
+
+
+def _pathfinder(task: Task, key: Key, num_draws: int | None, options: Mapping) -> Answer:
+    from tractable.inference.variational.pathfinder import pathfinder
+
+    count = {} if num_draws is None else {"num_draws": num_draws}
+    own = {**count, **_without_bar(options)}
+    return _of_posterior(pathfinder(task.reduced, task.start, supports=task.supports, key=key, **own))
+
+
+def _vi(task: Task, key: Key, num_draws: int | None, options: Mapping) -> Answer:
+    from tractable.inference.variational.vi import vi
+
+    return _of_posterior(vi(task.reduced, task.start, supports=task.supports, key=key, **options))
+
+
+def _smc(task: Task, key: Key, num_draws: int | None, options: Mapping) -> Answer:
+    from tractable.inference.particles.smc import smc
+
+    task.prior.check_proper("smc")
+    count = {} if num_draws is None else {"num_particles": num_draws}
+    likelihood = Likelihood(task.reduced, task.prior)
+    post = smc(likelihood, task.prior, supports=task.supports, key=key, **count, **options)
+    return _of_posterior(post)
+
+
+def _importance(task: Task, key: Key, num_draws: int | None, options: Mapping) -> Answer:
+    from tractable.inference.weighted.importance import Weighted
+
+    task.prior.check_proper("importance")
+    weigh, choose = jr.split(key)
+    count = num_draws or 10 * _DRAWS
+    post = Weighted.of(*_weighed(Likelihood(task.reduced, task.prior), weigh, count))
+    chosen = min(count, _DRAWS)
+    draws = jax.tree.map(lambda leaf: np.asarray(leaf)[None], post.resample(choose, chosen))
+    return Answer(draws, (1, chosen), post.log_evidence, post.verdict, post)
+
+
+@program
+def _weighed(likelihood: Likelihood, key: Key, count: int) -> tuple[PyTree, Array]:
+    draws = likelihood.prior.sample(key, (count,))
+    return draws, jax.vmap(likelihood)(draws)
+
+
+def _without_bar(options: Mapping) -> dict[str, Any]:
+    """The options of a method that is too quick to show progress."""
+    return {name: value for name, value in options.items() if name != "progress"}
+
+
 METHODS: dict[str, Callable[..., Answer]] = {
     "exact": _exact,
     "quadrature": _quadrature,
     "nuts": _chains(_nuts),
     "mams": _chains(_mams),
     "metropolis": _chains(_metropolis),
+    "laplace": _laplace,
+    "pathfinder": _pathfinder,
+    "vi": _vi,
+    "smc": _smc,
+    "importance": _importance,
 }
