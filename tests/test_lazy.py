@@ -34,11 +34,13 @@ TWINS = [
     ("inference", "scale"),
     ("scale", "supervised"),
     ("scale", "tractable"),
+    ("graphs", "tractable"),
 ]
 
 
 def test_no_two_public_things_share_a_name():
-    """But a model and its estimator, and a verb and the same verb on many machines."""
+    """But a model and its estimator, a verb and the same verb on many machines, and `deterministic`: a node
+    of a network, a word of programs."""
     homes: dict[str, dict[int, str]] = {}
     for package in sorted(set(PACKAGES)):
         for name in getattr(tr, package).__all__:

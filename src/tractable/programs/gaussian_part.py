@@ -3,12 +3,14 @@ r"""The Gaussian latents of a program: its standardised residuals, and the block
 Residuals.   Each normal site that a Gaussian latent touches gives $e = L^{-1}(v - \mu)$, affine in the
              latents. As functions of the noise $z$ ($x = \mu + L z$, run forward), only those of given values
              count; as functions of $x$ itself, those of the latents' own priors count too.
-Routes.      Dense in $z$, or sparse in $x$ with the pattern that the jaxpr shows; latents without a prior
-             have no noise and go the second way. The cheaper one by prediction is taken.
+Routes.      Dense in $z$; sparse in $z$, where the noise reaches few residuals (effects of groups: no spread
+             of theirs is too small); or sparse in $x$ (chains). Latents without a prior have no noise and go
+             the last way. The cheapest by prediction is taken, $z$ before $x$ where they cost about the same.
 Constants.   $-\sum \log |L| - \frac{n}{2}\log 2\pi$ over the residuals that count.
 Cost.        That of the block: see `gaussian_block`.
 """
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,7 +25,7 @@ from tractable.core.types import Array, Key, Scalar, Shape
 from tractable.distributions.continuous import Normal
 from tractable.programs.dependence import dependence
 from tractable.programs.flat import Flat
-from tractable.programs.gaussian_block import Sparse, choose_route, plan_sparse, whitened
+from tractable.programs.gaussian_block import choose_route, plan_sparse, whitened
 from tractable.programs.run import Site
 from tractable.programs.structure import Structure, touched
 from tractable.programs.survey import Facts
@@ -32,19 +34,22 @@ from tractable.programs.trace import Program
 __all__ = ["GaussianPart", "gaussian_part", "standardised"]
 
 _LOG_2PI = float(np.log(2 * np.pi))
+_WORTH = 2.0  # times the cost of latents themselves that their noise may have: it loses no digits
+_UNPLANNED: Any = False  # a sparse plan to be made
 _SMALL = 40  # latents that the dense route takes without a look at their pattern
 
 
 class GaussianPart(Module):
     """Latents `names` of these `shapes`, integrated by a block; `counted` are the sites of given values that
-    they touch. With a `sparse` plan, the latents themselves are the variables, otherwise their noise."""
+    they touch. With `centred`, the latents themselves are the variables, otherwise their noise."""
 
     others: dict[str, Array]  # values of discrete latents, which no site here depends on
-    sparse: Sparse | None
+    sparse: Any  # a `Sparse` plan, or None
     names: tuple[str, ...] = field(static=True)
     shapes: tuple[Shape, ...] = field(static=True)
     counted: tuple[str, ...] = field(static=True)
     with_prior: tuple[str, ...] = field(static=True)
+    centred: bool = field(static=True, default=False)
 
     @property
     def placeholders(self) -> dict[str, Array]:
@@ -62,7 +67,7 @@ class GaussianPart(Module):
     def draw(self, key: Key, bound: Program, remaining: Mapping[str, Array]) -> dict[str, Array]:
         """All Gaussian latents, by their joint distribution given the rest."""
         found = self._divided(self._belief(bound, remaining).draw(key))
-        if self.sparse is not None:
+        if self.centred:
             return found
         sites = bound.trace({**remaining, **self.others}, noises=found).sites
         return {name: sites[name].value for name in self.names}
@@ -70,15 +75,15 @@ class GaussianPart(Module):
     def residuals(self, bound: Program, remaining: Mapping[str, Array], x: Array) -> tuple[Array, Scalar]:
         r"""$e(x)$, flat, and what the logarithm of its density leaves out."""
         own = self._divided(x)
-        if self.sparse is None:
-            sites = bound.trace({**remaining, **self.others}, noises=own).sites
-        else:
+        if self.centred:
             sites = bound.trace({**remaining, **self.others, **own}).sites
-        counted = self.counted + (() if self.sparse is None else self.with_prior)
+        else:
+            sites = bound.trace({**remaining, **self.others}, noises=own).sites
+        counted = self.counted + (self.with_prior if self.centred else ())
         found = [standardised(sites[name]) for name in counted]
-        if not found:
-            return jnp.zeros(0), jnp.zeros(())
-        flat = jnp.concatenate([each[0] for each in found])
+        # noise is its own residual; the dense route knows that by itself
+        more = [x] if self.sparse is not None and not self.centred else []
+        flat = jnp.concatenate([*(each[0] for each in found), *more, jnp.zeros(0)])
         spreads = sum((each[1] for each in found), start=jnp.zeros(()))
         return flat, -spreads - 0.5 * flat.size * _LOG_2PI
 
@@ -113,22 +118,18 @@ def gaussian_part(
     dense = GaussianPart(others, None, names, own, counted, with_prior)
     if dense.size <= _SMALL and not flat:
         return dense
-    route = _planned(dense, bound, start)
-    sparse = GaussianPart(others, route, names, own, counted, with_prior)
-    if flat:
-        return sparse
+    parts = [_planned(dense, bound, start, centred) for centred in ((True,) if flat else (False, True))]
+    best = min(parts, key=lambda part: part.sparse.plan.seconds * (_WORTH if part.centred else 1.0))
     num_observed = sum(facts.sites[name].size for name in counted)
-    return sparse if choose_route(num_observed, route) == "sparse" else dense
+    return best if flat or choose_route(num_observed, best.sparse) == "sparse" else dense
 
 
-def _planned(part: GaussianPart, bound: Program, start: Mapping[str, Array]) -> Sparse:
-    """The sparse plan, from the pattern of the residuals of all touched sites."""
-    sites = part.counted + part.with_prior
+def _planned(dense: GaussianPart, bound: Program, start: Mapping[str, Array], centred: bool) -> Any:
+    """The part with a sparse plan, from the pattern of its residuals."""
+    part = dataclasses.replace(dense, sparse=_UNPLANNED, centred=centred)
 
     def e(x: Array, arrays: list, start: Mapping[str, Array]) -> Array:
-        values = {**start, **part.others, **part._divided(x)}
-        found = rebuilt(arrays).trace(values).sites
-        return jnp.concatenate([standardised(found[name])[0] for name in sites])
+        return part.residuals(rebuilt(arrays), start, x)[0]
 
     arrays, rebuilt = bound.divided()
     given = (jnp.zeros(part.size), arrays, dict(start))
@@ -136,7 +137,8 @@ def _planned(part: GaussianPart, bound: Program, start: Mapping[str, Array]) -> 
     values = jax.tree.leaves(given)
     pattern = dependence(closed, [i == 0 for i in range(len(values))], values)[0]
     rows, cols = pattern.nonzero() if pattern is not None else (np.zeros(0, int), np.zeros(0, int))
-    return plan_sparse(rows, cols, (closed.out_avals[0].shape[0], part.size))
+    plan = plan_sparse(rows, cols, (closed.out_avals[0].shape[0], part.size))
+    return dataclasses.replace(part, sparse=plan)
 
 
 def standardised(site: Site) -> tuple[Array, Scalar]:

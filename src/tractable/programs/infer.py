@@ -78,7 +78,11 @@ def infer(
     draws_key, back_key = jr.split(key)
     count = None if num_draws is None else check_count("num_draws", num_draws)
     how = {"progress": progress, **(options or {})}
-    answer = METHODS[chosen](Task(reduced, prior, start, supports), draws_key, count, how)
+    task = Task(reduced, prior, start, supports)
+    answer = METHODS[chosen](task, draws_key, count, how)
+    if method == "auto" and chosen == "quadrature" and not answer.verdict.ok:
+        chosen, why = "nuts", "a grid was too coarse for it"
+        answer = METHODS[chosen](task, draws_key, count, how)
     draws = _restored(reduced, answer, back_key)
     explanation = _explained(facts, structure, chosen, why)
     post = ProgramPosterior(draws, answer.inner, answer.evidence, answer.verdict, explanation)

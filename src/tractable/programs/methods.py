@@ -51,8 +51,14 @@ class Task(NamedTuple):
 def _exact(task: Task, key: Key, num_draws: int | None, options: Mapping) -> Answer:
     found = _value(task.reduced)
     count = num_draws or _DRAWS
+    value = float(found)
     said = "Exact: every latent was summed over or integrated in closed form."
-    return Answer({}, (1, count), Estimate(found, jnp.zeros(()), method="closed_form"), Verdict(True, said))
+    if np.isnan(value):
+        said = "Improper: the latents have no joint distribution given the data. Give them priors."
+    elif value == -np.inf:
+        said = "Impossible: what was observed has probability zero in this model."
+    evidence = Estimate(found, jnp.zeros(()), method="closed_form")
+    return Answer({}, (1, count), evidence, Verdict(bool(np.isfinite(value)), said))
 
 
 @program
