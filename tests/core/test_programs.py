@@ -74,6 +74,27 @@ def test_a_program_dies_with_its_function_and_so_does_its_code(monkeypatch):
     assert num_programs() == before
 
 
+def test_an_answer_that_holds_its_function_does_not_keep_the_program(monkeypatch):
+    """Compiled code holds the structure of its answer: with the function in it, neither could ever go."""
+    monkeypatch.setattr(programs, "_kept", OrderedDict())
+
+    @program
+    def paired(function, x):
+        return {"function": function, "value": function(x)}
+
+    for shift in range(3):
+
+        def shifted(x, shift=shift):
+            return x + shift
+
+        found = paired(shifted, jnp.zeros(2))
+        assert found["function"] is shifted
+        np.testing.assert_array_equal(found["value"], np.full(2, float(shift)))
+    del found, shifted
+    gc.collect()
+    assert num_programs() == 0
+
+
 @pytest.mark.thorough
 def test_functions_that_live_are_bounded(monkeypatch):
     monkeypatch.setattr(programs, "MOST", 5)

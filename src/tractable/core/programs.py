@@ -56,7 +56,7 @@ def program(function: Callable[_Arguments, _Answer]) -> Callable[_Arguments, _An
         leaves, tree = jax.tree.flatten((args, options))
         arrays, fixed = _divide(leaves)
         code = _program(function, tree, fixed)
-        return code(arrays).value
+        return _with_functions(code(arrays).value, leaves)
 
     return call
 
@@ -123,7 +123,7 @@ def _compiled(function: Callable, tree: Any, fixed: tuple) -> Callable:
         leaves = [next(supply) if entry is _ARRAY else _value(entry) for entry in fixed]
         args, options = jax.tree.unflatten(tree, leaves)
         try:
-            return _Answered(function(*args, **options))
+            return _Answered(_without_functions(function(*args, **options), leaves))
         except TRACED as error:
             said = traced_words("function", error)  # of the user, if its code is at fault
             if said is None:
@@ -212,6 +212,30 @@ def _value(entry: Any) -> Any:
 
 
 # --- what a program answers ----------------------------------------------------------------------------
+
+
+class _Place:
+    """Stands in an answer for a function that was given: a program that held it would keep it alive."""
+
+    __slots__ = ("index",)
+
+    def __init__(self, index: int):
+        self.index = index
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Place) and other.index == self.index
+
+    def __hash__(self) -> int:
+        return hash(("place", self.index))
+
+
+def _without_functions(answer: Any, leaves: list) -> Any:
+    given = {id(leaf): i for i, leaf in enumerate(leaves) if callable(leaf)}
+    return jax.tree.map(lambda leaf: _Place(given[id(leaf)]) if id(leaf) in given else leaf, answer)
+
+
+def _with_functions(answer: Any, leaves: list) -> Any:
+    return jax.tree.map(lambda leaf: leaves[leaf.index] if isinstance(leaf, _Place) else leaf, answer)
 
 
 @jax.tree_util.register_pytree_node_class
