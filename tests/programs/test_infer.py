@@ -4,20 +4,29 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pytest
+from scipy import stats
+from scipy.special import gammaln
 from scipy.stats import multivariate_normal
 
 import tractable as tr
 from tractable.distributions import (
     Bernoulli,
+    Beta,
     Categorical,
+    Dirichlet,
     DiscreteUniform,
     Gamma,
     HalfCauchy,
     HalfNormal,
+    InverseGamma,
     Normal,
     Poisson,
+    log_evidence,
 )
 from tractable.programs import Flat
+from tractable.programs.reduced import reduce
+from tractable.programs.structure import find_structure
+from tractable.programs.survey import survey
 
 RISKS = np.array([15.0, 10.0, 16.0, 11.0, 9.0, 11.0, 10.0, 18.0])
 EFFECTS = np.array([28.0, 8.0, -3.0, 7.0, -1.0, 1.0, 18.0, 12.0])
@@ -152,7 +161,6 @@ def test_a_change_point_is_summed_over():
 
     post = tr.infer(change, y, key=0)
     assert post.verdict.ok
-    from scipy.special import gammaln
 
     def part(counts):  # the evidence of Poisson counts under Gamma(2, 1)
         n, s = len(counts), counts.sum()
@@ -225,7 +233,7 @@ def rates(y):
 )
 def test_every_method_gives_the_conjugate_answer(method, num_draws):
     y = np.array([2, 4, 3, 5])
-    post = tr.infer(rates, y, key=0, method=method, num_draws=num_draws, progress=False)
+    post = tr.infer(rates, y, key=0, method=method, num_draws=num_draws, keep=["rate"], progress=False)
     assert post.verdict.ok or method == "pathfinder", post.verdict  # it says that its tail is not certain
     a, b = 3.0 + y.sum(), 1.0 + len(y)
     spread, chains = np.sqrt(a) / b, method in ("nuts", "metropolis")
@@ -250,3 +258,98 @@ def test_observed_values_are_looked_at_first():
 def test_the_same_key_gives_the_same_draws():
     first, second = (tr.infer(sprinkler, wet=1, key=jr.key(7)) for _ in range(2))
     np.testing.assert_array_equal(first["rain"], second["rain"])
+
+
+# --- conjugate parts -----------------------------------------------------------------------------------
+
+
+def test_a_coin_is_exact():
+    @tr.model
+    def coin(tosses):
+        bias = tr.sample("bias", Beta(2.0, 3.0))
+        with tr.plate("toss", len(tosses)):
+            tr.sample("tosses", Bernoulli(bias), obs=tosses)
+
+    post = tr.infer(coin, np.array([1, 1, 1, 0]), key=0)
+    assert post.explain().after == 0
+    want = log_evidence(Beta(2.0, 3.0), Bernoulli, np.array([1.0, 1.0, 1.0, 0.0]))
+    np.testing.assert_allclose(float(post.log_evidence.value), float(want), rtol=1e-12)
+    assert abs(post["bias"].mean() - 5 / 9) < 4 * post["bias"].std() / np.sqrt(post["bias"].size)
+
+
+def test_rates_of_groups_with_exposures_leave_their_hyperparameters():
+    rng = np.random.default_rng(0)
+    group, exposure = rng.integers(0, 3, 12), rng.uniform(0.5, 2.0, 12)
+    y = rng.poisson(2.0 * exposure)
+
+    @tr.model
+    def groups(group, exposure, y):
+        shape = tr.sample("shape", Gamma(2.0, 1.0))
+        with tr.plate("group", 3):
+            rate = tr.sample("rate", Gamma(shape, 0.5))
+        with tr.plate("row", len(y)):
+            tr.sample("y", Poisson(rate[group] * exposure), obs=y)
+
+    bound = groups.bind(group, exposure, y)
+    facts = survey(bound)
+    structure = find_structure(facts)
+    assert structure.remaining == ("shape",)
+    reduced = reduce(bound, facts, structure, {"shape": jnp.asarray(1.0)})
+    a = 1.7
+    want = stats.gamma(2.0).logpdf(a)
+    for g in range(3):  # Gamma-Poisson with exposures, in closed form
+        own = group == g
+        count, time = y[own].sum(), exposure[own].sum()
+        want += a * np.log(0.5) - (a + count) * np.log(0.5 + time) + gammaln(a + count) - gammaln(a)
+        want += (y[own] * np.log(exposure[own]) - gammaln(y[own] + 1)).sum()
+    np.testing.assert_allclose(float(reduced({"shape": jnp.asarray(a)})), want, rtol=1e-12)
+    post = tr.infer(bound, key=0)
+    assert post.verdict.ok
+    assert post["rate"].shape[2:] == (3,)
+
+
+def test_shares_and_variances_are_exact():
+    labels, readings = np.array([0, 2, 2, 1, 2]), np.array([1.0, -0.5, 2.0])
+
+    @tr.model
+    def both(labels, readings):
+        shares = tr.sample("shares", Dirichlet(np.array([1.0, 2.0, 0.5])))
+        variance = tr.sample("variance", InverseGamma(3.0, 2.0))
+        precision = tr.sample("precision", Gamma(2.0, 2.0))
+        with tr.plate("label", len(labels)):
+            tr.sample("labels", Categorical(shares), obs=labels)
+        with tr.plate("reading", len(readings)):
+            tr.sample("first", Normal(0.5, 2.0 * jnp.sqrt(variance)), obs=readings)
+            tr.sample("second", Normal(0.0, 1 / jnp.sqrt(precision)), obs=readings)
+
+    post = tr.infer(both, labels, readings, key=0)
+    assert post.explain().after == 0
+    want = log_evidence(Dirichlet(np.array([1.0, 2.0, 0.5])), Categorical, labels.astype(float))
+    # scale 2 sqrt(v): readings halved about their mean, with the Jacobian of the halving
+    want += log_evidence(InverseGamma(3.0, 2.0), Normal(0.0, 1.0), (readings - 0.5) / 2) - 3 * np.log(2.0)
+    want += log_evidence(Gamma(2.0, 2.0), Normal(0.0, 1.0), readings)
+    np.testing.assert_allclose(float(post.log_evidence.value), float(want), rtol=1e-11)
+    mean = np.array([2.0, 3.0, 3.5]) / 8.5
+    np.testing.assert_array_less(abs(post["shares"].mean((0, 1)) - mean), 4 * post["shares"].std((0, 1)) / 60)
+
+
+def _clipped(p):
+    return jnp.clip(p, 0.1, 0.9)
+
+
+def _halved(p):
+    return p / 2
+
+
+@pytest.mark.cheap
+@pytest.mark.parametrize("change", [_clipped, _halved, jnp.square])
+def test_another_function_of_a_chance_is_not_taken_for_it(change):
+    @tr.model
+    def changed(y):
+        p = tr.sample("p", Beta(2.0, 2.0))
+        with tr.plate("row", len(y)):
+            tr.sample("y", Bernoulli(change(p)), obs=y)
+
+    structure = find_structure(survey(changed.bind(np.array([1, 0, 1]))))
+    assert structure.remaining == ("p",)
+    assert "another way" in structure.reasons["p"]

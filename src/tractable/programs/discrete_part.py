@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tractable.core.module import Module, field
-from tractable.core.types import Array, Key, Scalar, Shape
+from tractable.core.types import Array, Key, Scalar
 from tractable.programs.dependence import dependence
 from tractable.programs.discrete_block import DiscretePlan, draw, log_evidence, plan_discrete
 from tractable.programs.structure import Structure, touched
@@ -54,14 +54,15 @@ def discrete_part(
     bound: Program,
     facts: Facts,
     structure: Structure,
-    shapes: Mapping[str, Shape],
+    placeholders: Mapping[str, Array],
     start: Mapping[str, Array],
 ) -> DiscretePart:
     """The plan for the discrete latents of a program; `start` has some value of each remaining latent."""
     names, sites = structure.discrete, tuple(touched(facts, structure.discrete))
     ends = [facts.sites[name].ends or (0, 0) for name in names]
     lows = tuple(low for low, _ in ends)
-    others = {name: jnp.zeros(shapes[name]) for name in structure.gaussian}
+    shapes = {name: facts.sites[name].shape for name in names}
+    others = {name: value for name, value in placeholders.items() if name not in names}
     assignment = [jnp.zeros(shapes[name], int) for name in names]
 
     def factors(assignment: Any, bound: Program, start: Mapping[str, Array]) -> list[Array]:

@@ -104,17 +104,16 @@ def gaussian_part(
     bound: Program,
     facts: Facts,
     structure: Structure,
-    shapes: Mapping[str, Shape],
+    placeholders: Mapping[str, Array],
     start: Mapping[str, Array],
 ) -> GaussianPart:
     """The plan for the Gaussian latents of a program; `start` has some value of each remaining latent."""
     names = structure.gaussian
-    lows = {name: (facts.sites[name].ends or (0, 0))[0] for name in structure.discrete}
-    others = {name: jnp.full(shapes[name], low) for name, low in lows.items()}
+    others = {name: value for name, value in placeholders.items() if name not in names}
     counted = tuple(name for name in touched(facts, names) if name not in names)
     flat = [name for name in names if facts.sites[name].family is Flat]
     with_prior = tuple(name for name in names if name not in flat)
-    own = tuple(shapes[name] for name in names)
+    own = tuple(facts.sites[name].shape for name in names)
     dense = GaussianPart(others, None, names, own, counted, with_prior)
     if dense.size <= _SMALL and not flat:
         return dense

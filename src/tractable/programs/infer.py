@@ -27,7 +27,7 @@ from tractable.programs.language import Model
 from tractable.programs.methods import METHODS, Answer, Task
 from tractable.programs.posterior import ProgramPosterior, Stated
 from tractable.programs.prior import Prior
-from tractable.programs.reduced import Reduced, reduce
+from tractable.programs.reduced import Reduced, placeholder, reduce
 from tractable.programs.structure import Structure, find_structure
 from tractable.programs.survey import Facts, Seen, survey
 from tractable.programs.trace import Program, bind
@@ -130,8 +130,7 @@ def _supports(facts: Facts, structure: Structure) -> dict[str, Any]:
 def _prior(bound: Program, facts: Facts, structure: Structure) -> Prior:
     flat = [site for site in facts.of_kind("latent") if site.family is Flat]
     given = {site.name: _interior(site) for site in flat}
-    lows = {name: (facts.sites[name].ends or (0, 0))[0] for name in structure.eliminated}
-    others = {name: jnp.full(facts.sites[name].shape, low) for name, low in lows.items()}
+    others = {name: placeholder(facts, name) for name in structure.eliminated}
     return Prior(bound, structure.remaining, given, others)
 
 
@@ -160,7 +159,10 @@ def _explained(facts: Facts, structure: Structure, method: str, why: str) -> Exp
     after = sum(facts.sites[name].size for name in structure.remaining)
     parts = [
         f"{len(names)} {kind} ({', '.join(names)})"
-        for kind, names in (("summed over", structure.discrete), ("integrated", structure.gaussian))
+        for kind, names in (
+            ("summed over", structure.discrete),
+            ("integrated", structure.gaussian + tuple(structure.conjugate)),
+        )
         if names
     ]
     said = [f"{before} unknown numbers, {after} after elimination: " + ("; ".join(parts) or "none") + "."]

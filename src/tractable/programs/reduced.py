@@ -14,6 +14,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import jax.random as jr
+import numpy as np
 
 from tractable.core.module import Module, field
 from tractable.core.types import Array, Key, Scalar
@@ -30,22 +31,23 @@ class Reduced(Module):
     bound: Program
     discrete: Any  # a `DiscretePart`, or None
     gaussian: Any  # a `GaussianPart`, or None
+    conjugate: tuple[Any, ...]  # of `ConjugatePart`
     plain: tuple[str, ...] = field(static=True)
 
     def __call__(self, remaining: Mapping[str, Array]) -> Scalar:
-        total = self._of_plain(remaining)
-        if self.discrete is not None:
-            total = total + self.discrete.log_evidence(self.bound, remaining)
-        if self.gaussian is not None:
-            total = total + self.gaussian.log_evidence(self.bound, remaining)
-        return total
+        parts = [part.log_evidence(self.bound, remaining) for part in self.parts]
+        return sum(parts, start=self._of_plain(remaining))
+
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        """What integrates latents, each some of them."""
+        return tuple(part for part in (self.discrete, self.gaussian, *self.conjugate) if part is not None)
 
     def restored(self, key: Key, remaining: Mapping[str, Array]) -> dict[str, Any]:
         """All latents and all that is computed of them, with exact draws of the eliminated ones."""
         values = dict(remaining)
-        for part, own in zip((self.discrete, self.gaussian), jr.split(key)):
-            if part is not None:
-                values |= part.draw(own, self.bound, remaining)
+        for part, own in zip(self.parts, jr.split(key, max(len(self.parts), 1))):
+            values |= part.draw(own, self.bound, remaining)
         return self.bound.trace(values).of_kind("latent", "deterministic")
 
     def _of_plain(self, remaining: Mapping[str, Array]) -> Scalar:
@@ -56,15 +58,15 @@ class Reduced(Module):
 
     def filled(self, remaining: Mapping[str, Array]) -> dict[str, Any]:
         """The remaining latents, with some value of those that were eliminated: nobody looks at them."""
-        parts = [part.placeholders for part in (self.discrete, self.gaussian) if part is not None]
-        return {**remaining, **{name: value for part in parts for name, value in part.items()}}
+        held = [part.placeholders for part in self.parts]
+        return {**remaining, **{name: value for part in held for name, value in part.items()}}
 
 
 def reduce(bound: Program, facts: Facts, structure: Structure, start: Mapping[str, Array]) -> Reduced:
     """The density of the remaining latents, after planning how to integrate the others; `start` has some
     value of each."""
-    shapes = {name: facts.sites[name].shape for name in facts.latents}
-    given = (bound, facts, structure, shapes, start)
+    others = {name: placeholder(facts, name) for name in structure.eliminated}
+    given = (bound, facts, structure, others, start)
     discrete = gaussian = None
     if structure.discrete:
         from tractable.programs.discrete_part import discrete_part
@@ -74,6 +76,22 @@ def reduce(bound: Program, facts: Facts, structure: Structure, start: Mapping[st
         from tractable.programs.gaussian_part import gaussian_part
 
         gaussian = gaussian_part(*given)
+    conjugate = ()
+    if structure.conjugate:
+        from tractable.programs.conjugate_part import conjugate_part
+
+        conjugate = tuple(
+            conjugate_part(facts, name, places, others) for name, places in structure.conjugate.items()
+        )
     apart = {*touched(facts, structure.eliminated)}
     known = [s.name for s in facts.of_kind("latent", "observed", "factor")]
-    return Reduced(bound, discrete, gaussian, tuple(name for name in known if name not in apart))
+    return Reduced(bound, discrete, gaussian, conjugate, tuple(name for name in known if name not in apart))
+
+
+def placeholder(facts: Facts, name: str) -> Array:
+    """Some value of a latent that was eliminated."""
+    site = facts.sites[name]
+    if site.is_discrete:
+        return jnp.full(site.shape, (site.ends or (0, 0))[0])
+    assert site.support is not None
+    return jnp.asarray(site.support.interior(np.zeros(site.shape)))

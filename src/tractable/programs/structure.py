@@ -12,10 +12,13 @@ Cost.        One walk through the jaxpr per candidate.
 import dataclasses
 from collections.abc import Collection
 
+import numpy as np
+
 from tractable.core.checks import check
 from tractable.core.support import Real
 from tractable.distributions.continuous import Normal
 from tractable.distributions.gaussian import Gaussian
+from tractable.programs.conjugacy import RULES, unit_places
 from tractable.programs.flat import Flat
 from tractable.programs.survey import Facts, Seen
 
@@ -31,12 +34,15 @@ class Structure:
 
     discrete: tuple[str, ...]
     gaussian: tuple[str, ...]
+    conjugate: dict[
+        str, dict[str, np.ndarray]
+    ]  # the unit on which each unit of a child rests, by latent and child
     remaining: tuple[str, ...]
     reasons: dict[str, str]
 
     @property
     def eliminated(self) -> tuple[str, ...]:
-        return self.discrete + self.gaussian
+        return self.discrete + self.gaussian + tuple(self.conjugate)
 
 
 def find_structure(facts: Facts, keep: Collection[str] = ()) -> Structure:
@@ -62,11 +68,23 @@ def find_structure(facts: Facts, keep: Collection[str] = ()) -> Structure:
     order = [s.name for s in latents]
     gaussian.sort(key=order.index)
     gone = names | set(gaussian)
+    conjugate: dict[str, dict[str, np.ndarray]] = {}
+    for site in latents:
+        if site.name in gone or site.name in keep or site.family not in _CONJUGATE:
+            continue
+        found = _children(facts, site, gone)
+        if isinstance(found, str):
+            reasons[site.name] = f"stays: {found}"
+        else:
+            conjugate[site.name] = found
+            gone.add(site.name)
+            reasons[site.name] = f"integrated: {_law(site)} is conjugate to all that depends on it"
     for site in latents:
         kept = "asked to stay" if site.name in keep else f"no exact integral of {_law(site)} is known here"
         reasons.setdefault(site.name, f"stays: {kept}")
     remaining = tuple(name for name in order if name not in gone)
-    return Structure(tuple(n for n in order if n in names), tuple(gaussian), remaining, reasons)
+    summed = tuple(name for name in order if name in names)
+    return Structure(summed, tuple(gaussian), conjugate, remaining, reasons)
 
 
 def touched(facts: Facts, chosen: Collection[str]) -> list[str]:
@@ -90,6 +108,38 @@ def _obstacle(facts: Facts, chosen: set[str], discrete: set[str]) -> str | None:
         if not found[name, _LOCATION[site.family]].is_affine:
             return f"the location of {name} is not affine in it"
     return None
+
+
+_CONJUGATE = {prior for prior, _ in RULES}
+
+
+def _children(facts: Facts, site: Seen, gone: set[str]) -> dict[str, np.ndarray] | str:
+    """For each site that depends on a latent the units that its units rest on; or why it is not conjugate."""
+    found = facts.forms_in([site.name])
+    if facts.depends(site.name) & gone:
+        return "its own prior depends on latents that are gone"
+    children: dict[str, np.ndarray] = {}
+    for name in touched(facts, [site.name]):
+        child = facts.sites[name]
+        if name == site.name:
+            continue
+        rule = RULES.get((site.family, child.family)) if site.family and child.family else None
+        if rule is None or name in gone or facts.depends(name) & gone:
+            return f"{name} depends on it and is {_law(child)}"
+        others = [
+            form
+            for (of, label), form in found.items()
+            if of == name and label not in (rule.field, "log_probs")
+        ]
+        if not rule.holds(found[name, rule.field]) or not all(form.is_constant for form in others):
+            return f"{name} depends on it in another way than its {rule.field}"
+        size = site.shape[-1] if site.support is not None and site.support.ndim == 1 else 1
+        entries = int(np.prod(facts.shapes[name, rule.field]))
+        places = unit_places(facts.pattern(site.name, name, rule.field), entries, site.size // size, size)
+        if places is None:
+            return f"units of {name} depend on several of its units"
+        children[name] = np.broadcast_to(places, child.size) if places.size == 1 else places
+    return children or "nothing depends on it"
 
 
 def _may_be_gaussian(site: Seen) -> bool:

@@ -16,12 +16,13 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
+from jax.extend.core import ClosedJaxpr
 
 from tractable.core.checks import check, check_entries
 from tractable.core.support import IntegerRange, Support
 from tractable.core.types import Shape
 from tractable.distributions.base import Distribution
-from tractable.programs.dependence import depends_on
+from tractable.programs.dependence import dependence, depends_on
 from tractable.programs.forms import Form, forms
 from tractable.programs.run import Plate, Site
 from tractable.programs.tape import evaluate, reached, record
@@ -62,9 +63,11 @@ class Facts:
 
     sites: dict[str, Seen]
     closed: Any
+    values: tuple[Any, ...]  # of all inputs; those of latents are examples
     latents: tuple[str, ...]
     outputs: tuple[tuple[str, str], ...]
     needs: dict[tuple[str, str], frozenset[str]]
+    shapes: dict[tuple[str, str], Shape]
 
     def of_kind(self, *kinds: str) -> list[Seen]:
         return [site for site in self.sites.values() if site.kind in kinds]
@@ -73,6 +76,15 @@ class Facts:
         """The latents on which the density of a site depends; a latent itself is among them."""
         own = frozenset([name]) if self.sites[name].kind == "latent" else frozenset()
         return self.needs.get((name, "log_probs"), frozenset()) | own
+
+    def pattern(self, latent: str, site: str, label: str) -> Any:
+        """Which elements of a latent each entry of an output depends on: a sparse matrix, or None."""
+        place = self.outputs.index((site, label))
+        closed = ClosedJaxpr(
+            self.closed.jaxpr.replace(outvars=[self.closed.jaxpr.outvars[place]]), self.closed.consts
+        )
+        marks = [i < len(self.latents) and self.latents[i] == latent for i in range(len(self.values))]
+        return dependence(closed, marks, self.values)[0]
 
     def forms_in(self, chosen: Sequence[str]) -> dict[tuple[str, str], Form]:
         """The joint form of every output in the `chosen` latents."""
@@ -101,7 +113,9 @@ def survey(bound: Program) -> Facts:
     count = len(closed.jaxpr.invars)
     moving = [i < len(latents) for i in range(count)]
     needs = [frozenset(latents[i] for i in each if i < len(latents)) for each in depends_on(closed, moving)]
-    return Facts(sites, closed, latents, tuple(outputs), dict(zip(outputs, needs)))
+    shapes = {output: tuple(var.aval.shape) for output, var in zip(outputs, closed.jaxpr.outvars)}
+    values = (*(examples[name] for name in latents), *bound.divided()[0])
+    return Facts(sites, closed, values, latents, tuple(outputs), dict(zip(outputs, needs)), shapes)
 
 
 def _jaxpr(function: Callable, examples: dict, bound: Program) -> Any:
