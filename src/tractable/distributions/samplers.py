@@ -41,9 +41,11 @@ def log_gamma_draw(key: Key, order: Array, shape: Shape, dtype: Any) -> Array:
     large = jnp.where(small, order + 1, order)
     draw = _follow(large, _all_accepted(key_large, _propose_gamma, (jax.lax.stop_gradient(large),), shape))
 
+    words = jr.key_data(key_power)  # a branch under `vmap` is given its operands twice, which a key may not be
+
     def power():
-        safe = jnp.where(small, order, 1.0)
-        return jnp.where(small, -jr.exponential(key_power, shape, dtype) / safe, 0.0)
+        safe, own = jnp.where(small, order, 1.0), jr.wrap_key_data(words)
+        return jnp.where(small, -jr.exponential(own, shape, dtype) / safe, 0.0)
 
     return jnp.log(draw) + jax.lax.cond(jnp.any(small), power, lambda: jnp.zeros(shape, dtype))
 

@@ -5,6 +5,7 @@ Identity.    $\log p(\phi, y) = \log p(\phi) + \log p(y \mid \phi)$: the second 
 Cost.        One run of the program per draw.
 """
 
+import math
 from collections.abc import Mapping
 
 import jax
@@ -35,10 +36,11 @@ class Prior(Module):
             sites = self.bound.trace(self.given, key=key).sites
             return {name: sites[name].value for name in self.names}
 
-        draws = one
-        for _ in shape:
-            draws = jax.vmap(draws)
-        return draws(jr.split(key, shape) if shape else key)
+        if not shape:
+            return one(key)
+        # one after the other: loops of rejection, side by side, would go on until the last of them ends
+        found = jax.lax.map(one, jr.split(key, math.prod(shape)))
+        return jax.tree.map(lambda leaf: leaf.reshape(shape + leaf.shape[1:]), found)
 
     def log_prob(self, x: Mapping[str, Array]) -> Scalar:
         r"""$\log p(\phi)$."""
