@@ -28,6 +28,7 @@ def _probability(order, weights, power):
 
 
 @pytest.mark.parametrize("power", [2.0, 0.0, 1.0])
+@pytest.mark.thorough
 def test_frequencies_are_the_probabilities(power):
     weights, count = np.array([1.0, 2.0, 1.0, 0.5]), 1500
     draw = lambda seed: far_apart(np.array([7, seed], np.uint32), ROWS, 3, weights=weights, power=power)  # noqa: E731

@@ -177,6 +177,7 @@ def test_quantiles_of_a_beta_binomial_of_a_billion():
     )
 
 
+@pytest.mark.thorough
 def test_beta_binomial_tails_against_sums():
     for n, a, b in [
         (12, 2.0, 3.0),
@@ -270,6 +271,7 @@ def test_von_mises_slopes_in_the_concentration():
     np.testing.assert_allclose(slopes, differences, rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.thorough
 def test_von_mises_draws_follow_the_concentration():
     def mean_cosine(kappa):
         return jnp.cos(VonMises(0.4, kappa).sample(jr.key(2), (8000,)) - 0.4)

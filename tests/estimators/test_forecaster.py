@@ -28,6 +28,7 @@ def test_the_answers_are_those_of_the_function(fitted):
     assert fitted.verdict_.sentence == want.verdict.sentence
 
 
+@pytest.mark.thorough
 def test_a_longer_horizon_and_columns():
     x = np.cos(np.arange(56))
     made = Forecaster(seasons=()).fit(WALK[:50] + 4 * x[:50], X=x[:50])

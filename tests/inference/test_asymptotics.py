@@ -36,6 +36,7 @@ def test_distances_meet_scipy(coin):
         np.testing.assert_allclose(coin.kl[i], divergence, rtol=1e-5)
 
 
+@pytest.mark.thorough
 def test_distance_falls_as_the_root_of_n(coin):
     variation, divergence = coin.rate
     assert abs(variation + 0.5) < 0.02

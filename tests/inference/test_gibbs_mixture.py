@@ -229,6 +229,7 @@ def test_chains_side_by_side_are_those_alone():
     assert (together != np.asarray(starts)).any()
 
 
+@pytest.mark.thorough
 def test_one_component_and_one_row():
     sampler = CollapsedMixtureGibbs([[1.0, 2.0]], 1, prior=NIW)
     draws = chain(sampler, sampler.start(jr.key(0)), jr.key(1), 4)[0]["labels"]

@@ -133,6 +133,7 @@ def test_a_likelihood_of_numbers_is_the_same_model():
         post.predict(key=0)
 
 
+@pytest.mark.thorough
 def test_functions_take_a_posterior_as_it_is():
     post = posterior("mcmc")
     asked = tr.posterior(STATED["prior"], normal_rows, observed=ROWS, key=0, progress=False)

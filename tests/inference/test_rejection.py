@@ -63,6 +63,7 @@ def test_a_violated_envelope_is_reported(envelope):
     assert "The envelope was violated (by a factor 2.7" in repr(found)
 
 
+@pytest.mark.thorough
 def test_running_out_of_proposals_leaves_nan_and_says_so(envelope):
     found = rejection(narrow, StudentT(3.0, 0.0, 1.0), 12.0, key=jr.key(4), **SIZES)
     assert found.status is Status.exhausted

@@ -155,6 +155,7 @@ def test_constrained_parts_of_a_pytree_meet_conjugate_evidences():
     assert (np.asarray(post.draws["rate"]) > 0).all()
 
 
+@pytest.mark.thorough
 def test_a_sampler_that_follows_gradients(conjugate):
     kernel = HMC(step_size=0.3, num_steps=3, jitter=0.2)
     post = smc(likelihood, PRIOR, key=jr.key(5), args=(YS,), kernel=kernel)
@@ -249,6 +250,7 @@ def test_particles_that_miss_a_neck_are_seen_to_drift():
     assert not post.verdict.ok
 
 
+@pytest.mark.thorough
 def test_a_likelihood_that_becomes_nan_ends_the_run():
     """Nothing is wrong at draws of the prior; the moves then meet a region without numbers."""
     post = smc(lambda x: jnp.where(x > 4.0, jnp.nan, 50 * x), Normal(0.0, 1.0), key=jr.key(12))

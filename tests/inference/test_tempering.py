@@ -129,6 +129,7 @@ def tempered():
     return drawn(sampler, 16, 500, 1500, jr.key(3))
 
 
+@pytest.mark.thorough
 def test_two_modes_get_their_shares_where_one_chain_sees_one(tempered):
     positions, acceptance, num_gradients = tempered.trace
     right = np.asarray(positions[..., 0] > 0).mean(1)

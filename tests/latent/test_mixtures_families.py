@@ -39,6 +39,7 @@ def in_parts(model, rows, size: int) -> bool:
     return bool(np.allclose(whole.values, parts.values, rtol=1e-11))
 
 
+@pytest.mark.thorough
 def test_student_mixtures_have_the_density_of_scipy_and_hold_outliers_off():
     X = np.vstack([blobs(), [[60.0, 60.0]]])
     start = StudentMixture.from_rows(jr.key(0), X, 3)

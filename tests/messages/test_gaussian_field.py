@@ -240,6 +240,7 @@ def test_new_numbers_and_new_indices_run_the_same_program():
     assert counted.count == 1
 
 
+@pytest.mark.thorough
 def test_many_fields_at_once_and_second_derivatives():
     pattern = chain(6, 1, 1)
     plan = plan_field(*pattern, border=[6])

@@ -294,6 +294,7 @@ def test_draws_of_an_impossible_model_are_marked():
 # --- transforms, programs and cost ---------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_draws_of_continuous_values_go_through_vmap():
     model = NAMED["hidden chain"]()
     plan, arrays, thetas = model.plan(), model.arrays(), jnp.linspace(-1.0, 1.0, 5)

@@ -80,6 +80,7 @@ def test_eight_schools_are_left_with_one_number():
     assert post.loo() is not None
 
 
+@pytest.mark.thorough
 def test_kept_latents_stay_and_chains_agree_with_quadrature():
     post = tr.infer(schools, sigma=RISKS, y=EFFECTS, key=0, method="nuts", keep=["mu"], progress=False)
     assert post.explain().after == 2

@@ -125,6 +125,7 @@ def test_all_workers_may_go_at_once(client, undisturbed):
     client.wait_for_workers(2, timeout=60)
 
 
+@pytest.mark.thorough
 def test_a_fit_goes_on_from_its_checkpoint(client, undisturbed, tmp_path):
     class Stop(DistributedRows):
         passes = 0

@@ -301,6 +301,7 @@ def test_short_series_say_so():
 
 @pytest.mark.cheap
 @pytest.mark.parametrize("kind", ["many", "last"])
+@pytest.mark.thorough
 def test_gaps_inside_and_at_the_end(kind):
     y = WALK.copy()
     if kind == "many":
@@ -312,6 +313,7 @@ def test_gaps_inside_and_at_the_end(kind):
     assert np.isfinite(found.metrics["crps"])
 
 
+@pytest.mark.thorough
 def test_known_columns_move_the_forecast():
     x = np.sin(np.arange(70) * 1.7)
     y = 5 * x[:60] + np.cumsum(0.1 * np.random.default_rng(2).normal(size=60))

@@ -174,6 +174,7 @@ def test_mistakes_are_named():
         start(learnt=("gain",))
 
 
+@pytest.mark.thorough
 def test_the_likelihood_is_climbed_by_its_score_and_errors_are_those_of_an_autoregression():
     """Readings without noise of an autoregression: the conditional maximum and error of its coefficient."""
     from tractable.statespace.kalman.likelihood import fit_likelihood

@@ -216,6 +216,7 @@ def test_classes_periods_and_limits_are_those_of_powers(matrix):
 
 @settings(max_examples=60)
 @given(matrices(), st.integers(0, 6))
+@pytest.mark.thorough
 def test_passages_are_those_of_first_step_equations(given_matrix, place):
     chain = MarkovChain(given_matrix)
     target = place % chain.num_states

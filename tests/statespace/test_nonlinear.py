@@ -64,6 +64,7 @@ def test_every_rule_is_exact_for_a_linear_system(rule):
     assert "Exact" in repr(found)
 
 
+@pytest.mark.thorough
 def test_square_roots_and_iterations_change_nothing_for_a_linear_system():
     system, ys, inputs, (mean, _, evidence) = linear_case()
     found = system.smooth(ys, inputs, rule="cubature", iterations=3, passes=2, form="square-root")
