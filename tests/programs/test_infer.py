@@ -334,6 +334,32 @@ def test_shares_and_variances_are_exact():
     np.testing.assert_array_less(abs(post["shares"].mean((0, 1)) - mean), 4 * post["shares"].std((0, 1)) / 60)
 
 
+@pytest.mark.parametrize("precise", [False, True])
+def test_normal_inverse_gamma_regression_is_exact(precise):
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(12, 3))
+    y = x @ [1.0, 0.0, -1.0] + rng.normal(size=12)
+
+    @tr.model
+    def regression(x, y):
+        if precise:
+            root = 1 / jnp.sqrt(tr.sample("precision", Gamma(2.0, 3.0)))
+        else:
+            root = jnp.sqrt(tr.sample("variance", InverseGamma(2.0, 3.0)))
+        slopes = tr.sample("slopes", Normal(np.zeros(3), 2.0 * root))
+        with tr.plate("row", len(y)):
+            tr.sample("y", Normal(x @ slopes, 0.5 * root), obs=y)
+
+    post = tr.infer(regression, x, y, key=0)
+    assert post.explain().after == 0
+    shape = 1.5 * (0.25 * np.eye(12) + 4.0 * x @ x.T)  # (b / a) times the covariance at v = 1
+    want = stats.multivariate_t(np.zeros(12), shape, df=4).logpdf(y)
+    np.testing.assert_allclose(float(post.log_evidence.value), want, rtol=1e-10)
+    mean = np.linalg.solve(x.T @ x / 0.25 + np.eye(3) / 4.0, x.T @ y / 0.25)
+    error = 4 * post["slopes"].std((0, 1)) / np.sqrt(post["slopes"][..., 0].size)
+    np.testing.assert_array_less(abs(post["slopes"].mean((0, 1)) - mean), error)
+
+
 def _clipped(p):
     return jnp.clip(p, 0.1, 0.9)
 

@@ -109,7 +109,10 @@ def gaussian_part(
 ) -> GaussianPart:
     """The plan for the Gaussian latents of a program; `start` has some value of each remaining latent."""
     names = structure.gaussian
-    others = {name: value for name, value in placeholders.items() if name not in names}
+    if structure.scale is not None:
+        start = {**start, structure.scale: placeholders[structure.scale]}
+    apart = (*names, structure.scale)
+    others = {name: value for name, value in placeholders.items() if name not in apart}
     counted = tuple(name for name in touched(facts, names) if name not in names)
     flat = [name for name in names if facts.sites[name].family is Flat]
     with_prior = tuple(name for name in names if name not in flat)

@@ -161,7 +161,7 @@ def _explained(facts: Facts, structure: Structure, method: str, why: str) -> Exp
         f"{len(names)} {kind} ({', '.join(names)})"
         for kind, names in (
             ("summed over", structure.discrete),
-            ("integrated", structure.gaussian + tuple(structure.conjugate)),
+            ("integrated", tuple(n for n in structure.eliminated if n not in structure.discrete)),
         )
         if names
     ]

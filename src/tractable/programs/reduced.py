@@ -30,7 +30,7 @@ class Reduced(Module):
 
     bound: Program
     discrete: Any  # a `DiscretePart`, or None
-    gaussian: Any  # a `GaussianPart`, or None
+    gaussian: Any  # a `GaussianPart` or a `ScaledPart`, or None
     conjugate: tuple[Any, ...]  # of `ConjugatePart`
     plain: tuple[str, ...] = field(static=True)
 
@@ -76,6 +76,11 @@ def reduce(bound: Program, facts: Facts, structure: Structure, start: Mapping[st
         from tractable.programs.gaussian_part import gaussian_part
 
         gaussian = gaussian_part(*given)
+        if structure.scale is not None:
+            from tractable.programs.scaled_part import ScaledPart
+
+            count = sum(facts.sites[name].size for name in gaussian.counted)
+            gaussian = ScaledPart(gaussian, structure.scale, facts.sites[structure.scale].shape, count)
     conjugate = ()
     if structure.conjugate:
         from tractable.programs.conjugate_part import conjugate_part

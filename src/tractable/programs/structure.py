@@ -37,12 +37,14 @@ class Structure:
     conjugate: dict[
         str, dict[str, np.ndarray]
     ]  # the unit on which each unit of a child rests, by latent and child
+    scale: str | None  # a variance or precision of which all spreads of the Gaussian part are multiples
     remaining: tuple[str, ...]
     reasons: dict[str, str]
 
     @property
     def eliminated(self) -> tuple[str, ...]:
-        return self.discrete + self.gaussian + tuple(self.conjugate)
+        alone = () if self.scale is None else (self.scale,)
+        return self.discrete + self.gaussian + alone + tuple(self.conjugate)
 
 
 def find_structure(facts: Facts, keep: Collection[str] = ()) -> Structure:
@@ -68,6 +70,14 @@ def find_structure(facts: Facts, keep: Collection[str] = ()) -> Structure:
     order = [s.name for s in latents]
     gaussian.sort(key=order.index)
     gone = names | set(gaussian)
+    scale = next(
+        (s.name for s in latents if s.name not in keep and _is_scale(facts, s, gaussian, gone)), None
+    )
+    if scale is not None:
+        gone.add(scale)
+        reasons[scale] = (
+            "integrated: all spreads of the normal latents and their children are multiples of it"
+        )
     conjugate: dict[str, dict[str, np.ndarray]] = {}
     for site in latents:
         if site.name in gone or site.name in keep or site.family not in _CONJUGATE:
@@ -84,7 +94,7 @@ def find_structure(facts: Facts, keep: Collection[str] = ()) -> Structure:
         reasons.setdefault(site.name, f"stays: {kept}")
     remaining = tuple(name for name in order if name not in gone)
     summed = tuple(name for name in order if name in names)
-    return Structure(summed, tuple(gaussian), conjugate, remaining, reasons)
+    return Structure(summed, tuple(gaussian), conjugate, scale, remaining, reasons)
 
 
 def touched(facts: Facts, chosen: Collection[str]) -> list[str]:
@@ -108,6 +118,19 @@ def _obstacle(facts: Facts, chosen: set[str], discrete: set[str]) -> str | None:
         if not found[name, _LOCATION[site.family]].is_affine:
             return f"the location of {name} is not affine in it"
     return None
+
+
+def _is_scale(facts: Facts, site: Seen, gaussian: list[str], gone: set[str]) -> bool:
+    """Whether every normal site of the Gaussian part has this variance or precision for its scale."""
+    rule = RULES.get((site.family, Normal)) if site.family is not None else None
+    around = touched(facts, gaussian)
+    mine = [name for name in touched(facts, [site.name]) if name != site.name]
+    alone = site.size == 1 and site.name not in gone and not facts.depends(site.name) & gone
+    flat = any(facts.sites[name].family is not Normal for name in around)
+    if rule is None or not alone or not gaussian or flat or sorted(mine) != sorted(around):
+        return False
+    found = facts.forms_in([site.name])
+    return all(rule.holds(found[name, "scale"]) and found[name, "loc"].is_constant for name in mine)
 
 
 _CONJUGATE = {prior for prior, _ in RULES}
