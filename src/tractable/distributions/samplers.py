@@ -41,7 +41,7 @@ def log_gamma_draw(key: Key, order: Array, shape: Shape, dtype: Any) -> Array:
     large = jnp.where(small, order + 1, order)
     draw = _follow(large, _all_accepted(key_large, _propose_gamma, (jax.lax.stop_gradient(large),), shape))
 
-    words = jr.key_data(key_power)  # a branch under `vmap` is given its operands twice, which a key may not be
+    words = jr.key_data(key_power)  # under `vmap` a branch is given its operands twice, and a key must not be
 
     def power():
         safe, own = jnp.where(small, order, 1.0), jr.wrap_key_data(words)
