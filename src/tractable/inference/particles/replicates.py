@@ -56,9 +56,10 @@ def evidence_of_replicates(log_evidences: Float[Array, " replicates"], method: s
     """
     logs = np.asarray(log_evidences)
     count, whole = len(logs), bool(np.isfinite(logs).all())
-    value, error = np.logaddexp.reduce(logs) - np.log(count), np.inf
-    if count > 1:
-        with np.errstate(invalid="ignore"):  # some are zero: the error is NaN
+    error = np.inf
+    with np.errstate(invalid="ignore"):  # some are zero or NaN: so are the error and the mean
+        value = np.logaddexp.reduce(logs) - np.log(count)
+        if count > 1:
             variance = logs.var(ddof=1)
             error = np.sqrt(variance / count + variance**2 / (2 * (count - 1)))
     code = Status.completed if whole else Status.not_finite
