@@ -162,7 +162,7 @@ def test_the_better_model_gets_the_weight_and_the_spread_its_level():
     z = np.cumsum(rng.normal(size=200))
     narrow = Naive().fit(z)._replace(sd=0.4)
     worse = Naive(2).fit(z)
-    found = evaluate([narrow, worse], z, np.arange(100, 200, 2), 3, False, 1, 0.9)
+    found = evaluate([narrow, worse], z, np.arange(100, 200, 2), 3, "identity", 1, 0.9)
     law = found.law._replace(weights=np.array([1.0, 0.0]))
     factors = spread_factors(law, found.actual, 0.9, 200)
     assert np.all(factors > 1.3)  # four tenths of the truth, drawn to one

@@ -2,10 +2,7 @@ r"""Matern processes on the line as linear stochastic differential equations: ex
 rows.
 
 Model.       A Matern process of order $p + \frac12$ is the first entry of a Markov state of $p + 1$ entries,
-             the function and its derivatives. In units of $\lambda = \sqrt{2p + 1}/\ell$ and of the variance,
-             the state a time $\Delta$ later is $N(A s, Q)$ with $A = e^{-x}\sum_{k \le p} x^k N^k/k!$,
-             $x = \lambda\Delta$, $N$ nilpotent, and $Q = P_\infty - A P_\infty A^\top = \int_0^x e^{Fu} q
-             e^{F^\top u}\,du$ (the integral where the difference would cancel).
+             the function and its derivatives (`kernels.matern_states`).
 Algorithm.   The filter (evidence) and the square-root smoother of `messages.gaussian_chain`, at all rows and
              at new ones among them.
 Bridge.      Equal to `gp.regression` with the same kernel, to rounding.
@@ -34,24 +31,13 @@ from tractable.gp.points import Observed, Table, log_copies, observe
 from tractable.gp.prior import means
 from tractable.gp.regression import GaussianProcess
 from tractable.kernels.base import Scaled
+from tractable.kernels.matern_states import STATIONARY, matern_transition
 from tractable.kernels.stationary import Matern12, Matern32, Matern52
 from tractable.messages.gaussian_chain import GaussianChain
 
 __all__ = ["MarkovProcess", "SeriesPosterior"]
 
 _ORDERS: dict[type, int] = {Matern12: 0, Matern32: 1, Matern52: 2}
-_COMPANION = (
-    np.array([[-1.0]]),
-    np.array([[0.0, 1], [-1, -2]]),
-    np.array([[0.0, 1, 0], [0, 0, 1], [-1, -3, -3]]),
-)
-_STATIONARY = (
-    np.array([[1.0]]),
-    np.array([[1.0, 0], [0, 1]]),
-    np.array([[1.0, 0, -1 / 3], [0, 1 / 3, 0], [-1 / 3, 0, 1]]),
-)
-_DIFFUSION = (2.0, 4.0, 16 / 3)
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
 
 
 class MarkovProcess(Module):
@@ -140,28 +126,12 @@ def _chain(process: GaussianProcess, series: Observed) -> tuple[GaussianChain, A
         base, variance = kernel.kernel, kernel.variance
     order = _ORDERS[type(base)]
     rate = math.sqrt(2 * order + 1) / jnp.reshape(base.length_scale, ())
-    moves, drifts = jax.vmap(lambda gap: _transition(order, gap))(rate * jnp.diff(series.X[:, 0]))
+    moves, drifts = jax.vmap(lambda gap: matern_transition(order, gap))(rate * jnp.diff(series.X[:, 0]))
     size, noise = order + 1, process.noise.at(series.X) / series.safe_weights()
-    initial = Gaussian(jnp.zeros(size), variance * jnp.asarray(_STATIONARY[order]))
+    initial = Gaussian(jnp.zeros(size), variance * jnp.asarray(STATIONARY[order]))
     look = LinearGaussian(jnp.eye(1, size), means(process, series.X)[:, None], noise[:, None, None])
     chain = GaussianChain(initial, LinearGaussian(moves, jnp.zeros(size), variance * drifts), look)
     return chain, jnp.where(series.present, series.y, jnp.nan)[:, None]
-
-
-def _transition(order: int, gap: Array) -> tuple[Array, Array]:
-    """$A$ and $Q$ a scaled time `gap` later."""
-
-    def move(u: Array) -> Array:
-        nilpotent = _COMPANION[order] + np.eye(order + 1)
-        terms = [u**k / math.factorial(k) * np.linalg.matrix_power(nilpotent, k) for k in range(order + 1)]
-        return jnp.exp(-u) * sum(terms[1:], start=terms[0])
-
-    short = jnp.minimum(gap, 0.5)
-    columns = jax.vmap(lambda node: move(0.5 * short * (1 + node))[:, -1])(jnp.asarray(_NODES))
-    integral = 0.5 * short * _DIFFUSION[order] * (columns.T * jnp.asarray(_WEIGHTS)[None]) @ columns
-    whole = move(gap)
-    stationary = jnp.asarray(_STATIONARY[order])
-    return whole, jnp.where(gap < 0.5, integral, stationary - whole @ stationary @ whole.T)
 
 
 @program

@@ -38,7 +38,10 @@ from tractable.messages.gaussian_blocks import (
 )  # fmt: skip
 from tractable.messages.gaussian_field_plan import FieldPlan, plan_field
 
-__all__ = ["FieldPlan", "GaussianField", "plan_field"]
+__all__ = [
+    "FieldPlan", "GaussianField", "factorised", "is_regular", "plan_field", "stored_covariances",
+    "substituted",
+]  # fmt: skip
 
 
 class GaussianField(Module):
@@ -71,7 +74,7 @@ class GaussianField(Module):
     def draw(self, key: Key) -> Float[Array, " d"]:
         """One exact draw; `jax.vmap` over keys gives many."""
         noise = jr.normal(key, (self.plan.num_places,), self.lower.dtype)
-        x = _backward(self.plan, self.reduced, self.lower, self.shift, noise)
+        x = substituted(self.plan, self.reduced, self.lower, self.shift, noise)
         return jnp.where(self.regular, x, jnp.nan)
 
     def variances(self) -> Float[Array, " d"]:
@@ -83,11 +86,11 @@ class GaussianField(Module):
         """The covariances of pairs of variables that share a row, a block or the border."""
         at = self.plan.locate(first, second)
         check(bool((at >= 0).all()), "first, second", "pairs of variables that share a row", "others too")
-        return _covariances(self.plan, self.reduced, self.lower)[at]
+        return stored_covariances(self.plan, self.reduced, self.lower)[at]
 
     def row_variances(self) -> Float[Array, " n"]:
         r"""The variance of each row of $J x$."""
-        covariances = _covariances(self.plan, self.reduced, self.lower)
+        covariances = stored_covariances(self.plan, self.reduced, self.lower)
         leverage = self.values * _products(self.plan, self.values, covariances)
         return jnp.zeros(self.plan.shape[0], leverage.dtype).at[self.plan.rows].add(leverage)
 
@@ -104,7 +107,7 @@ def _log_integral_jvp(at: tuple, moved: tuple) -> tuple[Scalar, Scalar]:
     _, by_value, by_offset = moved
     found = _solved(plan, values, offset)
     rest = offset + _times(plan, values, found.mean)
-    covariances = _covariances(plan, found.reduced, found.lower)
+    covariances = stored_covariances(plan, found.reduced, found.lower)
     slope = rest[plan.rows] * found.mean[plan.cols] + _products(plan, values, covariances)
     return found.log_integral, -rest @ by_offset - slope @ by_value
 
@@ -127,8 +130,23 @@ class _Solved(NamedTuple):
 def _solved(plan: FieldPlan, values: Array, offset: Array) -> _Solved:
     inner, outer = _assembled(plan, values)
     force = _transposed(plan, values, -offset)
-    fill = (jnp.asarray(plan.variable) == plan.dim).astype(values.dtype)
-    corner = jnp.zeros((plan.border + 1, plan.border + 1), values.dtype)
+    reduced, lower, shift, pivots = factorised(plan, inner, outer, force)
+    mean = substituted(plan, reduced, lower, shift, None)
+    whole = jnp.zeros(plan.dim, values.dtype).at[plan.cols].add(values**2)
+    regular = is_regular(plan, whole, pivots)
+    mean = jnp.where(regular, mean, jnp.nan)
+    rest = offset + _times(plan, values, mean)
+    value = normal_log_density(rest @ rest, 2 * jnp.log(pivots).sum(), -plan.dim)
+    return _Solved(value, mean, regular, reduced, lower, shift)
+
+
+def factorised(
+    plan: FieldPlan, inner: Array, outer: Array, force: Array
+) -> tuple[tuple[Reduced, ...], Array, Array, Array]:
+    r"""The elimination of a precision in the storage of a plan: its banks, the factor and the half-solved
+    shift of the border, and all pivots. `force` is $\Lambda m$ in the order of places."""
+    fill = (jnp.asarray(plan.variable) == plan.dim).astype(inner.dtype)
+    corner = jnp.zeros((plan.border + 1, plan.border + 1), inner.dtype)
     reduced, start, read = [], 0, 0
     for bank in plan.banks:
         size, k, stack = bank.num_places, bank.size, (bank.length, bank.count, bank.size)
@@ -144,23 +162,17 @@ def _solved(plan: FieldPlan, values: Array, offset: Array) -> _Solved:
         start, read = end, read + 2 * size * k
     lower = lower_factor(outer[start:] + jnp.diag(fill[start:]) - corner[:-1, :-1])
     shift = half_solve(lower, (force[start:] - corner[:-1, -1])[:, None])[:, 0]
-    mean = _backward(plan, tuple(reduced), lower, shift, None)
     pivots = jnp.concatenate([*(found.pivots().reshape(-1) for found in reduced), jnp.diag(lower)])
-    regular = _is_regular(plan, values, pivots)
-    mean = jnp.where(regular, mean, jnp.nan)
-    rest = offset + _times(plan, values, mean)
-    value = normal_log_density(rest @ rest, 2 * jnp.log(pivots).sum(), -plan.dim)
-    return _Solved(value, mean, regular, tuple(reduced), lower, shift)
+    return tuple(reduced), lower, shift, pivots
 
 
-def _is_regular(plan: FieldPlan, values: Array, pivots: Array) -> Array:
-    """Whether each pivot is more than rounding of the diagonal that it is left of."""
-    whole = jnp.zeros(plan.dim, values.dtype).at[plan.cols].add(values**2)
-    return (pivots[plan.place] ** 2 > 2 * plan.dim * jnp.finfo(values.dtype).eps * whole).all()
+def is_regular(plan: FieldPlan, diagonal: Array, pivots: Array) -> Array:
+    """Whether each pivot is more than rounding of the diagonal of the precision that it is left of."""
+    return (pivots[plan.place] ** 2 > 2 * plan.dim * jnp.finfo(pivots.dtype).eps * diagonal).all()
 
 
 @jax.jit
-def _backward(
+def substituted(
     plan: FieldPlan, reduced: tuple[Reduced, ...], lower: Array, shift: Array, noise: Array | None
 ) -> Array:
     """The mean of all variables; with noise of all places a draw."""
@@ -177,7 +189,7 @@ def _backward(
 
 
 @jax.jit
-def _covariances(plan: FieldPlan, reduced: tuple[Reduced, ...], lower: Array) -> Array:
+def stored_covariances(plan: FieldPlan, reduced: tuple[Reduced, ...], lower: Array) -> Array:
     """Covariances in the places of the storage, inner and outer in one."""
     border = inverse(lower)
     found = [selected(each, border) for each in reduced]

@@ -71,7 +71,8 @@ def discrete_part(
     arrays, rebuilt = bound.divided()
     given = (assignment, arrays, dict(start))
     closed = jax.make_jaxpr(lambda a, data, s: factors(a, rebuilt(data), s))(*given)
-    values = jax.tree.leaves(given)
+    # of the remaining latents nothing is known: they may decide on choices
+    values = [*assignment, *jax.tree.leaves(arrays), *(None for _ in start)]
     moving = [i < len(names) for i in range(len(values))]
     found = dependence(closed, moving, values)
     units = [int(np.prod(var.aval.shape)) for var in closed.jaxpr.outvars]

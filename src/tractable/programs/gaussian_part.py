@@ -136,7 +136,8 @@ def _planned(dense: GaussianPart, bound: Program, start: Mapping[str, Array], ce
     arrays, rebuilt = bound.divided()
     given = (jnp.zeros(part.size), arrays, dict(start))
     closed = jax.make_jaxpr(e)(*given)
-    values = jax.tree.leaves(given)
+    # of the remaining latents nothing is known: they may decide on choices
+    values = [given[0], *jax.tree.leaves(arrays), *(None for _ in start)]
     pattern = dependence(closed, [i == 0 for i in range(len(values))], values)[0]
     rows, cols = pattern.nonzero() if pattern is not None else (np.zeros(0, int), np.zeros(0, int))
     plan = plan_sparse(rows, cols, (closed.out_avals[0].shape[0], part.size))

@@ -8,26 +8,25 @@ Cost.        Two traces of the program, then the method's; new data of the same 
              programs.
 """
 
-from collections.abc import Collection
+import dataclasses
+from collections.abc import Collection, Mapping
 from typing import Any
 
-import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
 from tractable.core.checks import check, check_count, check_option, to_device
 from tractable.core.host_random import generator
 from tractable.core.keys import takes_key
-from tractable.core.types import Array, Key, PyTree
-from tractable.inference.joint import centre
+from tractable.core.types import Key, PyTree
+from tractable.core.verdict import Verdict
 from tractable.inference.posterior import each_draw, with_target
 from tractable.programs.explanation import Explanation
-from tractable.programs.flat import Flat
 from tractable.programs.language import Model
-from tractable.programs.methods import METHODS, Answer, Task
+from tractable.programs.methods import METHODS, Answer
 from tractable.programs.posterior import ProgramPosterior, Stated
-from tractable.programs.prior import Prior
-from tractable.programs.reduced import Reduced, placeholder, reduce
+from tractable.programs.preparing import prepared
+from tractable.programs.reduced import Reduced
 from tractable.programs.structure import Structure, find_structure
 from tractable.programs.survey import Facts, Seen, survey
 from tractable.programs.trace import Program, bind
@@ -43,6 +42,8 @@ def infer(
     *args: Any,
     key: Key,
     method: str = "auto",
+    guide: Any = None,
+    batch: Mapping[str, int] | None = None,
     keep: Collection[str] = (),
     num_draws: int | None = None,
     options: dict[str, Any] | None = None,
@@ -52,9 +53,12 @@ def infer(
     """The posterior of the latents of `model`, run with `args` and `data`.
 
     `method` is "auto", "exact", "quadrature", "nuts", "mams", "metropolis", "laplace", "pathfinder", "vi",
-    "smc" or "importance"; `options` go to it. Latents in `keep` are not eliminated. Arguments of the model
-    that have the name of an option here are given by `model.bind(...)`.
+    "smc", "importance" or "svi"; `options` go to it. With "svi", `guide` is a model of the same latents, or
+    "full_rank", "mean_field" or "low_rank", and `batch={"row": 256}` takes random units of a plate at each
+    step. Latents in `keep` are not eliminated. Parameters (`param`) are set to what makes the data most
+    likely. Arguments of the model that have the name of an option here are given by `model.bind(...)`.
 
+    >>> import jax.numpy as jnp
     >>> from tractable.distributions import Beta, Bernoulli
     >>> from tractable.programs import model, plate, sample
     >>> @model
@@ -66,27 +70,70 @@ def infer(
     >>> bool(abs(post["bias"].mean() - 0.625) < 0.02)
     True
     """
-    check_option("method", method, ("auto", *METHODS))
+    check_option("method", method, ("auto", "svi", *METHODS))
     bound = model if isinstance(model, Program) else bind(model, args, data)
     facts = survey(bound)
+    count = None if num_draws is None else check_count("num_draws", num_draws)
+    how = {"progress": progress, **(options or {})}
+    if method == "svi" or guide is not None or batch is not None:
+        fits = method in ("auto", "svi")
+        check(fits, "method", "'svi' with a guide or batches", method, "Leave `guide` and `batch` out.")
+        return _guided(bound, facts, keep, guide, batch, key, count, how)
     structure = find_structure(facts, keep)
-    supports, prior = _supports(facts, structure), _prior(bound, facts, structure)
-    start = centre(prior, supports) if structure.remaining else {}
-    reduced = reduce(bound, facts, structure, start)
+    task, params = prepared(bound, facts, structure)
     chosen, why = (method, "as asked") if method != "auto" else _chosen(facts, structure)
     _check_possible(chosen, facts, structure)
     draws_key, back_key = jr.split(key)
-    count = None if num_draws is None else check_count("num_draws", num_draws)
-    how = {"progress": progress, **(options or {})}
-    task = Task(reduced, prior, start, supports)
+    search, said = None, ()
+    if params:
+        from tractable.programs.guided import fitted
+
+        task, search, sentence = fitted(task, facts, params, jr.fold_in(key, 1), progress)
+        said = (sentence,)
     answer = METHODS[chosen](task, draws_key, count, how)
     if method == "auto" and chosen == "quadrature" and not answer.verdict.ok:
         chosen, why = "nuts", "a grid was too coarse for it"
         answer = METHODS[chosen](task, draws_key, count, how)
-    draws = _restored(reduced, answer, back_key)
-    explanation = _explained(facts, structure, chosen, why)
-    post = ProgramPosterior(draws, answer.inner, answer.evidence, answer.verdict, explanation)
-    return with_target(post, Stated.of(bound, facts.latents))
+    draws = _restored(task.reduced, answer, back_key)
+    explanation = _explained(facts, structure, chosen, why, said)
+    verdict = answer.verdict
+    if search is not None and not search.status.ok:
+        verdict = Verdict(False, f"{search.verdict.sentence} {verdict.sentence}", verdict.numbers)
+    post = ProgramPosterior(draws, answer.inner, answer.evidence, verdict, explanation, search)
+    return with_target(post, _stated(task.reduced, facts))
+
+
+def _guided(
+    bound: Program,
+    facts: Facts,
+    keep: Collection[str],
+    guide: Any,
+    batch: Mapping[str, int] | None,
+    key: Key,
+    num_draws: int | None,
+    options: dict[str, Any],
+) -> ProgramPosterior:
+    """The posterior by a guide."""
+    from tractable.programs.guided import infer_guided
+
+    own_key, back_key = jr.split(key)
+    given = "full_rank" if guide is None else guide
+    found = infer_guided(bound, facts, keep, given, batch, own_key, num_draws, options)
+    answer, why = found.answer, "as asked"
+    if found.batched:
+        draws = {name: np.asarray(value) for name, value in answer.draws.items()}
+        known = tuple(name for name in facts.latents if name in draws)
+    else:
+        draws, known = _restored(found.task.reduced, answer, back_key), None
+    explanation = _explained(facts, found.structure, "svi", why, found.sentences, known)
+    parts = (answer.inner, answer.evidence, answer.verdict, explanation, found.search)
+    post = ProgramPosterior(draws, *parts)
+    return post if found.batched else with_target(post, _stated(found.task.reduced, facts))
+
+
+def _stated(reduced: Reduced, facts: Facts) -> Stated:
+    latents = tuple(site.name for site in facts.of_kind("latent"))
+    return Stated.of(dataclasses.replace(reduced.bound, moving=()), latents)
 
 
 def _chosen(facts: Facts, structure: Structure) -> tuple[str, str]:
@@ -116,29 +163,6 @@ def _check_possible(method: str, facts: Facts, structure: Structure) -> None:
     check(method == "exact" or bool(rest), "method", "'exact' or 'auto': no latent is left", method)
 
 
-def _supports(facts: Facts, structure: Structure) -> dict[str, Any]:
-    found = {}
-    for name in structure.remaining:
-        site = facts.sites[name]
-        fix = f"It is sampled at {site.line}. Sample a share of the range, and scale it."
-        must = "of a support that does not depend on other latents"
-        check(site.support is not None, name, must, f"{site.family.__name__ if site.family else ''}", fix)
-        found[name] = site.support
-    return found
-
-
-def _prior(bound: Program, facts: Facts, structure: Structure) -> Prior:
-    flat = [site for site in facts.of_kind("latent") if site.family is Flat]
-    given = {site.name: _interior(site) for site in flat}
-    others = {name: placeholder(facts, name) for name in structure.eliminated}
-    return Prior(bound, structure.remaining, given, others)
-
-
-def _interior(site: Seen) -> Array:
-    assert site.support is not None
-    return jnp.asarray(site.support.interior(np.zeros(site.shape)))
-
-
 def _restored(reduced: Reduced, answer: Answer, key: Key) -> dict[str, np.ndarray]:
     """The draws of all sites."""
     remaining = answer.draws
@@ -153,7 +177,14 @@ def _back(pair: tuple[PyTree, Key], reduced: Reduced) -> dict[str, Any]:
     return reduced.restored(pair[1], pair[0])
 
 
-def _explained(facts: Facts, structure: Structure, method: str, why: str) -> Explanation:
+def _explained(
+    facts: Facts,
+    structure: Structure,
+    method: str,
+    why: str,
+    more: tuple[str, ...] = (),
+    known: tuple[str, ...] | None = None,
+) -> Explanation:
     latents = facts.of_kind("latent")
     before = sum(site.size for site in latents)
     after = sum(facts.sites[name].size for name in structure.remaining)
@@ -166,15 +197,21 @@ def _explained(facts: Facts, structure: Structure, method: str, why: str) -> Exp
         if names
     ]
     said = [f"{before} unknown numbers, {after} after elimination: " + ("; ".join(parts) or "none") + "."]
-    said.append(f"Method: {method}, since {why}.")
+    said += [*more, f"Method: {method}, since {why}."]
     rows = [
         (
             site.name,
             site.family.__name__ if site.family else site.kind,
             "x".join(map(str, site.shape)) or "1",
-            "observed" if site.kind == "observed" else structure.reasons.get(site.name, site.kind),
+            _happened(site, structure),
         )
         for site in facts.sites.values()
     ]
-    order = tuple(facts.latents)
+    order = tuple(site.name for site in latents) if known is None else known
     return Explanation(tuple(said), tuple(rows), order, before, after)
+
+
+def _happened(site: Seen, structure: Structure) -> str:
+    if site.kind == "param":
+        return "set where the data are most likely"
+    return "observed" if site.kind == "observed" else structure.reasons.get(site.name, site.kind)

@@ -173,6 +173,12 @@ def _weighed(likelihood: Likelihood, key: Key, count: int) -> tuple[PyTree, Arra
     return draws, jax.vmap(likelihood)(draws)
 
 
+def _nested(task: Task, key: Key, num_draws: int | None, options: Mapping) -> Answer:
+    from tractable.programs.nested import nested
+
+    return nested(task, key, num_draws, options)
+
+
 def _without_bar(options: Mapping) -> dict[str, Any]:
     """The options of a method that is too quick to show progress."""
     return {name: value for name, value in options.items() if name != "progress"}
@@ -180,6 +186,7 @@ def _without_bar(options: Mapping) -> dict[str, Any]:
 
 METHODS: dict[str, Callable[..., Answer]] = {
     "exact": _exact,
+    "nested": _nested,
     "quadrature": _quadrature,
     "nuts": _chains(_nuts),
     "mams": _chains(_mams),

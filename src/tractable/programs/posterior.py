@@ -27,6 +27,8 @@ from tractable.programs.trace import Program, bind
 
 __all__ = ["ProgramPosterior", "Rows", "Stated"]
 
+_DRAWS = 4000  # of rows, where no latent has any
+
 
 class ProgramPosterior(Posterior):
     """What is known of all sites of a program."""
@@ -36,6 +38,7 @@ class ProgramPosterior(Posterior):
     evidence: Estimate | None  # where the method gave it; else it is asked of `inner`
     judgement: Verdict
     explanation: Explanation
+    search: Any = None  # a `parameters.Search`, where parameters were sought
     _shown = ("log_evidence", "explanation")
 
     def _chains(self) -> PyTree:
@@ -58,6 +61,16 @@ class ProgramPosterior(Posterior):
         assert self.inner is not None
         return self.inner.log_evidence
 
+    @property
+    def params(self) -> dict[str, Array]:
+        """The parameters of the program and of its guide, at the values that were found."""
+        return {} if self.search is None else self.search.params
+
+    @property
+    def elbo(self) -> Estimate | None:
+        """The lower bound on the log-evidence that a guide reached."""
+        return None if self.search is None else self.search.elbo
+
     def explain(self) -> Explanation:
         """What was done with each site, and why."""
         return self.explanation
@@ -74,7 +87,7 @@ class ProgramPosterior(Posterior):
             fresh = {**bound.options, **options}
             bound = bind(bound.model, bound.args, fresh)
         latents = {name: self.draws[name] for name in self.explanation.latents}
-        shape = next(iter(latents.values())).shape[:2]
+        shape = next(iter(latents.values())).shape[:2] if latents else (1, _DRAWS)
         assert key is not None
         keys = jax.random.split(key, shape)
         found = each_draw(_Anew(bound), (latents, keys))

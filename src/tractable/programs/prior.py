@@ -34,7 +34,7 @@ class Prior(Module):
 
         def one(key: Key) -> dict[str, Array]:
             sites = self.bound.trace(self.given, key=key).sites
-            return {name: sites[name].value for name in self.names}
+            return self.bound.free_of(sites, self.names)
 
         if not shape:
             return one(key)

@@ -33,6 +33,7 @@ class Reduced(Module):
     gaussian: Any  # a `GaussianPart` or a `ScaledPart`, or None
     conjugate: tuple[Any, ...]  # of `ConjugatePart`
     plain: tuple[str, ...] = field(static=True)
+    nested: Any = None  # a `LaplacePart`: its value is not exact, and `nested` weighs its draws
 
     def __call__(self, remaining: Mapping[str, Array]) -> Scalar:
         parts = [part.log_evidence(self.bound, remaining) for part in self.parts]
@@ -41,12 +42,15 @@ class Reduced(Module):
     @property
     def parts(self) -> tuple[Any, ...]:
         """What integrates latents, each some of them."""
-        return tuple(part for part in (self.discrete, self.gaussian, *self.conjugate) if part is not None)
+        every = (self.discrete, self.gaussian, *self.conjugate, self.nested)
+        return tuple(part for part in every if part is not None)
 
     def restored(self, key: Key, remaining: Mapping[str, Array]) -> dict[str, Any]:
         """All latents and all that is computed of them, with exact draws of the eliminated ones."""
         values = dict(remaining)
-        for part, own in zip(self.parts, jr.split(key, max(len(self.parts), 1))):
+        given = self.nested is not None and set(self.nested.names) <= set(remaining)
+        parts = [part for part in self.parts if not (given and part is self.nested)]
+        for part, own in zip(parts, jr.split(key, max(len(parts), 1))):
             values |= part.draw(own, self.bound, remaining)
         return self.bound.trace(values).of_kind("latent", "deterministic")
 
@@ -88,9 +92,15 @@ def reduce(bound: Program, facts: Facts, structure: Structure, start: Mapping[st
         conjugate = tuple(
             conjugate_part(facts, name, places, others) for name, places in structure.conjugate.items()
         )
+    nested = None
+    if structure.nested:
+        from tractable.programs.laplace_part import laplace_part
+
+        nested = laplace_part(bound, facts, structure.nested, others, start)
     apart = {*touched(facts, structure.eliminated)}
     known = [s.name for s in facts.of_kind("latent", "observed", "factor")]
-    return Reduced(bound, discrete, gaussian, conjugate, tuple(name for name in known if name not in apart))
+    plain = tuple(name for name in known if name not in apart)
+    return Reduced(bound, discrete, gaussian, conjugate, plain, nested)
 
 
 def placeholder(facts: Facts, name: str) -> Array:

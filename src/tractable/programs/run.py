@@ -31,6 +31,7 @@ from tractable.distributions.base import Distribution
 from tractable.distributions.continuous import Normal
 from tractable.distributions.gaussian import Gaussian
 from tractable.distributions.leading_axes import unit_log_probs
+from tractable.programs.moving_support import onto_support
 
 __all__ = ["Plate", "Run", "Site", "current", "recording"]
 
@@ -65,8 +66,9 @@ _running: ContextVar["Run | None"] = ContextVar("run", default=None)
 class Run:
     """The state of one run; `values`, `noises` and `fixed` are by name, a `key` draws the rest.
 
-    `hints` are values of latents, taken where their shapes fit; with `anew`, observed sites are drawn; with
-    `shapes_only`, latents have no meaningful value.
+    `hints` are values of latents, taken where their shapes fit; `raws` are free numbers of latents, moved
+    onto the support that the run finds; `sizes` are those of plates of which a part is taken; with `anew`,
+    observed sites are drawn; with `shapes_only`, latents have no meaningful value.
     """
 
     def __init__(
@@ -78,12 +80,15 @@ class Run:
         fixed: Mapping[str, Any] | None = None,
         noises: Mapping[str, Any] | None = None,
         hints: Mapping[str, Any] | None = None,
+        raws: Mapping[str, Any] | None = None,
+        sizes: Mapping[str, int] | None = None,
         anew: bool = False,
         shapes_only: bool = False,
     ):
         self.values, self.noises = dict(values or {}), dict(noises or {})
         self.observed, self.fixed = dict(observed or {}), dict(fixed or {})
         self.hints, self.anew, self.shapes_only = dict(hints or {}), anew, shapes_only
+        self.raws, self.sizes = dict(raws or {}), dict(sizes or {})
         self.key, self.plates, self.sites = key, [], {}
         self._support: Any = None
 
@@ -116,7 +121,9 @@ class Run:
 
     def param(self, name: str, start: Any, support: Any) -> Array:
         self._check_new(name)
-        value = jnp.asarray(self.values.get(name, start), float)
+        value = jnp.asarray(self.values.get(name, self.fixed.get(name, start)), float)
+        if self.shapes_only:
+            value = value + self._unknown()
         return self._keep(name, "param", value, None, support)
 
     @contextlib.contextmanager
@@ -125,6 +132,8 @@ class Run:
         count = check_count(f"size of plate {name!r}", size if labels is None else len(labels))
         inside = [plate.name for plate in self.plates]
         check(name not in inside, "plate", "a name that no plate around it has", repr(name), f"At {_here()}.")
+        if name in self.sizes:
+            count, labels = self.sizes[name], None
         self.plates.append(Plate(name, count, labels))
         try:
             yield np.arange(count)
@@ -137,10 +146,10 @@ class Run:
         around = Plate(name, count)
 
         def stepped(carry: PyTree, inputs: tuple) -> tuple:
-            x, values, noises, hints, key = inputs
-            inner = Run(
-                values, key=key, noises=noises, hints=hints, anew=self.anew, shapes_only=self.shapes_only
-            )
+            x, values, noises, hints, raws, observed, fixed, key = inputs
+            given = {"noises": noises, "hints": hints, "raws": raws, "observed": observed, "fixed": fixed}
+            how = {"sizes": self.sizes, "anew": self.anew, "shapes_only": self.shapes_only}
+            inner = Run(values, key=key, **given, **how)
             with recording(inner):
                 carry, out = step(carry, x)
             return carry, (out, inner.sites)
@@ -148,7 +157,8 @@ class Run:
         names = self._names_in(stepped, start, xs)
         keys = None if self.key is None else jr.split(self._stream(name), count)
         hints = {n: part for n, part in self.hints.items() if np.shape(part)[:1] == (count,)}
-        chosen = ({n: part[n] for n in names if n in part} for part in (self.values, self.noises, hints))
+        parts = (self.values, self.noises, hints, self.raws, self.observed, self.fixed)
+        chosen = ({n: _steps(n, part[n], count) for n in names if n in part} for part in parts)
         last, (outs, sites) = jax.lax.scan(stepped, start, (xs, *chosen, keys), length=count)
         for inner in names:  # in the order of the step: a dict of the scan has its own
             self._check_new(inner)
@@ -161,6 +171,11 @@ class Run:
         if name in self.noises:
             noise = jnp.asarray(self.noises[name])
             return _moved(name, distribution, noise), unit_log_probs(_standard(distribution), noise)
+        if name in self.raws:
+            value, log_dets = onto_support(distribution, jnp.asarray(self.raws[name]))
+            log_probs = unit_log_probs(distribution, value)
+            fits = log_dets.shape == log_probs.shape
+            return value, log_probs + (log_dets if fits else log_dets.sum() / log_probs.size)
         if name in self.values:
             value = jnp.asarray(self.values[name])
             _check_shape(name, distribution, value)
@@ -224,7 +239,7 @@ class Run:
         found: list[str] = []
 
         def look(carry: PyTree, x: PyTree, key: Key) -> None:
-            found.extend(stepped(carry, (x, {}, {}, {}, key))[1][1])
+            found.extend(stepped(carry, (x, {}, {}, {}, {}, {}, {}, key))[1][1])
 
         jax.eval_shape(look, start, first, jr.key(0))
         return found
@@ -277,6 +292,15 @@ def _within(site: Site, around: Plate) -> Site:
     return Site(
         site.value, site.log_probs, site.distribution, site.name, site.kind, (around, *site.plates), site.line
     )
+
+
+def _steps(name: str, value: Any, count: int) -> Array:
+    """A value with one part for each step; a single number stands for all of them."""
+    value = jnp.asarray(value)
+    if value.ndim == 0:
+        return jnp.broadcast_to(value, (count,))
+    check(value.shape[0] == count, name, f"one value for each of {count} steps", f"shape {value.shape}")
+    return value
 
 
 def _length(name: str, xs: PyTree, length: int | None) -> int:

@@ -22,7 +22,7 @@ from tractable.programs.conjugacy import RULES, unit_places
 from tractable.programs.flat import Flat
 from tractable.programs.survey import Facts, Seen
 
-__all__ = ["Structure", "find_structure", "touched"]
+__all__ = ["Structure", "affine_obstacle", "find_structure", "may_be_gaussian", "touched"]
 
 _LOCATION = {Normal: "loc", Gaussian: "mean"}
 _SPREAD = {Normal: "scale", Gaussian: "cov"}
@@ -40,11 +40,12 @@ class Structure:
     scale: str | None  # a variance or precision of which all spreads of the Gaussian part are multiples
     remaining: tuple[str, ...]
     reasons: dict[str, str]
+    nested: tuple[str, ...] = ()  # Gaussian, for Laplace's method
 
     @property
     def eliminated(self) -> tuple[str, ...]:
         alone = () if self.scale is None else (self.scale,)
-        return self.discrete + self.gaussian + alone + tuple(self.conjugate)
+        return self.discrete + self.gaussian + alone + tuple(self.conjugate) + self.nested
 
 
 def find_structure(facts: Facts, keep: Collection[str] = ()) -> Structure:
@@ -58,7 +59,7 @@ def find_structure(facts: Facts, keep: Collection[str] = ()) -> Structure:
         reasons[site.name] = f"summed over: {high - low + 1} values"
     names = {site.name for site in discrete}
     gaussian: list[str] = []
-    candidates = [s for s in latents if _may_be_gaussian(s) and s.name not in keep]
+    candidates = [s for s in latents if may_be_gaussian(s) and s.name not in keep]
     for site in sorted(candidates, key=lambda s: (-s.size, s.name)):
         obstacle = _obstacle(facts, {*gaussian, site.name}, names)
         if obstacle is None:
@@ -113,10 +114,33 @@ def _obstacle(facts: Facts, chosen: set[str], discrete: set[str]) -> str | None:
             return f"{name} depends on it and is {_law(site)}"
         if facts.depends(name) & discrete:
             return f"{name} depends on it and on {', '.join(sorted(facts.depends(name) & discrete))}"
-        if not found[name, _SPREAD[site.family]].is_constant:
-            return f"the spread of {name} depends on it"
-        if not found[name, _LOCATION[site.family]].is_affine:
-            return f"the location of {name} is not affine in it"
+        said = _not_affine(facts, found, name)
+        if said is not None:
+            return said
+    return None
+
+
+def affine_obstacle(facts: Facts, chosen: set[str], discrete: set[str]) -> str | None:
+    """Why these latents are not jointly normal before data, given the rest; nothing if they are."""
+    found = facts.forms_in(sorted(chosen))
+    for name in touched(facts, chosen):
+        if facts.depends(name) & discrete:
+            return f"{name} depends on it and on {', '.join(sorted(facts.depends(name) & discrete))}"
+        if name in chosen and facts.sites[name].family is not Flat:
+            said = _not_affine(facts, found, name)
+            if said is not None:
+                return said
+    return None
+
+
+def _not_affine(facts: Facts, found: dict, name: str) -> str | None:
+    """Why a normal site is not affine in the latents whose forms were `found`."""
+    family = facts.sites[name].family
+    assert family is not None
+    if not found[name, _SPREAD[family]].is_constant:
+        return f"the spread of {name} depends on it"
+    if not found[name, _LOCATION[family]].is_affine:
+        return f"the location of {name} is not affine in it"
     return None
 
 
@@ -165,7 +189,7 @@ def _children(facts: Facts, site: Seen, gone: set[str]) -> dict[str, np.ndarray]
     return children or "nothing depends on it"
 
 
-def _may_be_gaussian(site: Seen) -> bool:
+def may_be_gaussian(site: Seen) -> bool:
     return site.family in _LOCATION or (site.family is Flat and isinstance(site.support, Real))
 
 

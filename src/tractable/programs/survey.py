@@ -59,6 +59,7 @@ class Facts:
     """The sites of a program, and the jaxpr of their densities and parameters as functions of the latents.
 
     `outputs` names what the jaxpr returns: pairs of a site and a field of its distribution, or "log_probs".
+    Among `latents` are the parameters too: whatever has no value yet.
     """
 
     sites: dict[str, Seen]
@@ -84,7 +85,11 @@ class Facts:
             self.closed.jaxpr.replace(outvars=[self.closed.jaxpr.outvars[place]]), self.closed.consts
         )
         marks = [i < len(self.latents) and self.latents[i] == latent for i in range(len(self.values))]
-        return dependence(closed, marks, self.values)[0]
+        known = [
+            None if i < len(self.latents) and not mark else value
+            for i, (mark, value) in enumerate(zip(marks, self.values))
+        ]  # of other latents nothing: they may decide on choices
+        return dependence(closed, marks, known)[0]
 
     def forms_in(self, chosen: Sequence[str]) -> dict[tuple[str, str], Form]:
         """The joint form of every output in the `chosen` latents."""
@@ -96,7 +101,7 @@ class Facts:
 def survey(bound: Program) -> Facts:
     """Run the program once without values."""
     sites = _seen(bound)
-    examples = {s.name: _example(s) for s in sites.values() if s.kind == "latent"}
+    examples = {s.name: _example(s) for s in sites.values() if s.kind in ("latent", "param")}
     outputs: list[tuple[str, str]] = []
 
     def outcome(latents: Mapping[str, Any], bound: Program) -> list[Any]:

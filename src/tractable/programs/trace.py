@@ -10,6 +10,7 @@ Data.        Arrays among the arguments are data: other arrays of the same shape
 Cost.        One run of the function each.
 """
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -25,6 +26,7 @@ from tractable.core.programs import program
 from tractable.core.types import Array, Key, PyTree, Scalar
 from tractable.core.user_code import TRACED, traced_words
 from tractable.programs.language import Model
+from tractable.programs.moving_support import from_support
 from tractable.programs.run import Site
 
 __all__ = ["Program", "Trace", "bind"]
@@ -61,12 +63,16 @@ class Program(Module):
     model: Model
     args: tuple
     options: dict[str, Any]
-    names: tuple[str, ...] = field(static=True, default=())
+    moving: tuple[str, ...] = field(static=True, default=())  # latents given by free numbers
+    sizes: tuple[tuple[str, int], ...] = field(static=True, default=())  # of plates that have other ones
 
     def trace(self, values: Mapping[str, Any] | None = None, **how: Any) -> Trace:
         """One run with these values of latent sites; with a `key`, others are drawn."""
+        plain = {name: value for name, value in (values or {}).items() if name not in self.moving}
+        raws = {name: value for name, value in (values or {}).items() if name in self.moving}
+        how = {"raws": raws, "sizes": dict(self.sizes), **how}
         try:
-            run = self.model.run(self.args, self.options, values=values, **how)
+            run = self.model.run(self.args, self.options, values=plain, **how)
         except TRACED as error:
             said = traced_words("model", error)
             if said is None:
@@ -90,6 +96,19 @@ class Program(Module):
             return jax.tree.unflatten(tree, filled)
 
         return [leaves[i] for i in places], rebuilt
+
+    def free_of(self, sites: Mapping[str, Site], names: tuple[str, ...]) -> dict[str, Array]:
+        """The values of latents as `trace` takes them."""
+        return {
+            name: from_support(sites[name].distribution, sites[name].value)
+            if name in self.moving
+            else sites[name].value
+            for name in names
+        }
+
+    def with_values(self, values: Mapping[str, Any]) -> "Program":
+        """The same with these sites set from outside, as by `do`: parameters among them."""
+        return dataclasses.replace(self, model=self.model.do(values))
 
     def log_joint(self, values: Mapping[str, Any]) -> Scalar:
         r"""$\log p(x, y)$ at these values of all latent sites."""

@@ -72,7 +72,7 @@ class LatentDirichletAllocation(Module):
     topic_counts: Values = field(support=positive, rank=2)
     learn: str = field(static=True, default="nothing")
     max_updates: int = field(static=True, default=1000, show=False)
-    tol: float = field(static=True, default=1e-5, show=False)
+    tol: float = field(static=True, default=1e-4, show=False)
 
     def __check_init__(self) -> None:
         check_option("learn", self.learn, LEARN)

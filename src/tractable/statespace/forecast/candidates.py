@@ -1,8 +1,8 @@
 r"""The models that a forecast chooses among, and structural models seen from every origin in one pass.
 
-Members.     Walks without a fit (`naive`); level, trend, damped trend and level with an autoregression, each
-             with the seasons that are there; the level without them too. Each search starts where a kindred
-             one ended.
+Members.     Walks without a fit (`naive`); level, trend, damped trend, level with an autoregression and a
+             Matern process about a constant, each with the seasons that are there; the level without them
+             too. Each search starts where a kindred one ended.
 Origins.     Parameters from the readings before the first origin; then one pass of the filter, which holds
              the state $p(x_o \mid y_{<o})$ of every later origin $o$, and $h$ steps of the system from all of
              them at once.
@@ -19,7 +19,15 @@ import numpy as np
 from tractable.messages.gaussian_host import HostChain
 from tractable.statespace.forecast.laws import Law
 from tractable.statespace.forecast.naive import Naive
-from tractable.statespace.kalman.components import ARIMA, Level, Regression, Seasonal, Trend
+from tractable.statespace.kalman.components import (
+    ARIMA,
+    Constant,
+    Level,
+    Matern,
+    Regression,
+    Seasonal,
+    Trend,
+)
 from tractable.statespace.kalman.diffuse import ahead, started
 from tractable.statespace.kalman.passes import passed
 from tractable.statespace.kalman.structural import Structural, StructuralFit
@@ -118,7 +126,9 @@ def _start(model: Structural, near: StructuralFit) -> Any:
         name for name, kind in model.kinds if name not in known and (kind == "partial" or "season" in name)
     ]
     if not strange:
-        return np.array([known.get(name, _SMALL_START[kind]) for name, kind in model.kinds])
+        return np.array(
+            [known.get(n, 0.0 if "matern" in n else _SMALL_START[kind]) for n, kind in model.kinds]
+        )
     return None
 
 
@@ -135,7 +145,8 @@ def candidates(seasons: tuple[int, ...], columns: Any = None) -> list[Any]:
         ]
     order = 1 if waves else 2  # with seasons, searches are dear
     echo = (f"level + AR({order})", (Level(), ARIMA(order, 0, 0)), False)
-    shapes = [shapes[0], ("trend", (Trend(),), True), shapes[1], echo]
+    smooth = ("Matern", (Constant(), Matern()), True)
+    shapes = [shapes[0], ("trend", (Trend(),), True), shapes[1], echo, smooth]
     made += [
         StructuralMember(name + label, Structural((*parts, *waves, *extra), noise))
         for name, parts, noise in shapes

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tractable.inference.evidence.stacking import stack
-from tractable.statespace.forecast.laws import Law, mase_scale
+from tractable.statespace.forecast.counts import from_scale, mixture
+from tractable.statespace.forecast.laws import mase_scale
 
 __all__ = ["Evaluation", "evaluate", "origins_of", "spread_factors"]
 
@@ -33,7 +34,7 @@ class Evaluation(NamedTuple):
     """Held-out laws of all candidates, their weights, the factors of the spread, and the honest scores."""
 
     names: tuple[str, ...]
-    law: Law  # (origins, steps, candidates)
+    law: Any  # (origins, steps, candidates)
     actual: np.ndarray
     weights: np.ndarray
     factors: np.ndarray
@@ -52,33 +53,32 @@ def origins_of(z: np.ndarray, least: int, steps: int) -> np.ndarray:
 
 
 def evaluate(
-    fits: list[Any], z: np.ndarray, at: np.ndarray, steps: int, log: bool, season: int, level: float
-) -> Evaluation:
+    fits: list[Any], z: np.ndarray, at: np.ndarray, steps: int, scale: str, season: int, level: float,
+    count: bool = False,
+) -> Evaluation:  # fmt: skip
     """Look ahead from every origin with every candidate; weigh, calibrate and score."""
     steps = min(steps, len(z) - int(at[0]))
-    found = [fit.origins(z, at, steps) for fit in fits]
-    means, sds = (np.stack([pair[i] for pair in found], -1) for i in (0, 1))
-    degrees = np.array([np.inf if log else fit.df for fit in fits])
-    law = Law(means, sds, degrees, np.full(len(fits), 1 / len(fits)), log)
-    y = np.append(np.exp(z) if log else z, np.full(steps, np.nan))
+    law = mixture(fits, np.full(len(fits), 1 / len(fits)), z, at, steps, scale, count)
+    readings = from_scale(z, scale)
+    y = np.append(np.round(readings) if count else readings, np.full(steps, np.nan))
     actual = y[at[:, None] + np.arange(steps)]
     logs = law.log_densities(actual)
     weights = _stacked(logs, np.ones(len(at), bool))
-    count = int((~np.isnan(z)).sum())
-    factors = spread_factors(law._replace(weights=weights), actual, level, count)
+    told = int((~np.isnan(z)).sum())
+    factors = spread_factors(law._replace(weights=weights), actual, level, told)
     scores = np.array([np.nanmean(logs[..., k]) for k in range(len(fits))])
-    metrics = _metrics(law, logs, actual, level, mase_scale(y[: at[0]], season), count)
+    metrics = _metrics(law, logs, actual, level, mase_scale(y[: at[0]], season), told)
     return Evaluation(
         tuple(fit.name for fit in fits), law, actual, weights, factors, scores, metrics, len(at)
     )
 
 
-def spread_factors(law: Law, actual: np.ndarray, level: float, readings: int) -> np.ndarray:
+def spread_factors(law: Any, actual: np.ndarray, level: float, readings: int) -> np.ndarray:
     """The factor of each step's spread, from how far held-out readings fell from the middle of their law."""
     from scipy.special import ndtri
 
     # a reading that the law rules out by rounding lies seven deviations away, not infinitely many
-    sizes = np.abs(ndtri(np.clip(law.cdf(actual), 1e-12, 1 - 1e-12)))
+    sizes = np.abs(ndtri(np.clip(law.rank(actual), 1e-12, 1 - 1e-12)))
     steps = np.arange(sizes.shape[1])
     logs, counts = np.zeros(len(steps)), np.zeros(len(steps))
     for h in steps:
@@ -112,7 +112,7 @@ def _stacked(logs: np.ndarray, use: np.ndarray) -> np.ndarray:
 
 
 def _metrics(
-    law: Law, logs: np.ndarray, actual: np.ndarray, level: float, scale: float, readings: int
+    law: Any, logs: np.ndarray, actual: np.ndarray, level: float, scale: float, readings: int
 ) -> dict[str, Any]:
     """Scores of the later origins with the weights and factors of the earlier ones (of all where few)."""
     count = len(actual)
@@ -120,8 +120,8 @@ def _metrics(
     early = np.arange(count) < (count // 2 if honest else count)
     late = np.arange(count) >= (count // 2 if honest else 0)
     weighted = law._replace(weights=_stacked(logs, early))
-    factors = spread_factors(_rows(weighted, early), actual[early], level, readings)
-    judged, y = _rows(weighted, late).widened(factors), actual[late]
+    factors = spread_factors(weighted.rows(early), actual[early], level, readings)
+    judged, y = weighted.rows(late).widened(factors), actual[late]
     low, middle, high = (judged.quantile(q) for q in (0.5 - level / 2, 0.5, 0.5 + level / 2))
     seen = ~np.isnan(y)
     inside = np.where(seen, (y >= low) & (y <= high), np.nan)
@@ -135,7 +135,3 @@ def _metrics(
         "log_score": float(np.nanmean(judged.log_density(y))),
         "coverage": float(np.nanmean(inside)), "coverage_by_step": tuple(by_step), "held_out": honest,
     }  # fmt: skip
-
-
-def _rows(law: Law, use: np.ndarray) -> Law:
-    return law._replace(mean=law.mean[use], sd=law.sd[use])

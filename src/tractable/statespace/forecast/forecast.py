@@ -21,10 +21,10 @@ from tractable.core.module import HostResult, field
 from tractable.core.types import Key, Values
 from tractable.core.verdict import Verdict
 from tractable.statespace.forecast.candidates import candidates
+from tractable.statespace.forecast.counts import CountLevel, from_scale, mixture, to_scale
 from tractable.statespace.forecast.evaluation import Evaluation, evaluate, origins_of
 from tractable.statespace.forecast.events import Event, find_events, looking_at
-from tractable.statespace.forecast.laws import Law
-from tractable.statespace.forecast.seasons import is_count, prefers_log, seasons_of
+from tractable.statespace.forecast.seasons import is_count, scale_of, seasons_of
 from tractable.statespace.forecast.series import Series, as_series, with_rows
 
 __all__ = ["SeriesForecast", "forecast_series"]
@@ -50,8 +50,13 @@ class SeriesForecast(HostResult):
     fits: Any = field(show=False)
     evaluation: Any = field(show=False)
     left_out: Any = field(show=False)
-    is_log: bool = field(static=True)
+    scale: str = field(static=True)
     is_count: bool = field(static=True)
+
+    @property
+    def is_log(self) -> bool:
+        """Whether the models look at logarithms."""
+        return self.scale == "log"
 
     @property
     def weights(self) -> dict[str, float]:
@@ -101,17 +106,18 @@ class SeriesForecast(HostResult):
     def sample(self, count: int, *, key: Key) -> np.ndarray:
         """Joint paths of the next readings, `(count, horizon)`."""
         rng = generator(key)
-        z = _looked_at(self.series, self.is_log)
+        z = _looked_at(self.series, self.scale)
         chosen = rng.multinomial(check_count("count", count), self.law.weights)
+        pairs = [(fit, int(own)) for fit, own in zip(self.fits, chosen) if own]
+        if self.is_count:
+            paths = np.concatenate([_counted(self, rng, fit, z, own) for fit, own in pairs])
+            return self.law.matched(rng, rng.permutation(paths))
         parts, middle = [], self.law.centre
-        for fit, own, df in zip(self.fits, chosen, self.law.df):
-            if own:
-                drawn = fit.paths(rng, z, self.horizon, int(own))
-                mean = fit.origins(z, np.array([len(z)]), self.horizon)[0]
-                heavy = 1.0 if np.isinf(df) else np.sqrt((df - 2) / rng.chisquare(df, (int(own), 1)))
-                parts.append(middle + self.factors * (mean - middle + heavy * (drawn - mean)))
-        paths = rng.permutation(np.concatenate(parts))
-        return self._bounded(np.exp(paths) if self.is_log else paths)
+        for fit, own in pairs:
+            mean = fit.origins(z, np.array([len(z)]), self.horizon)[0]
+            drawn = _heavy(rng, fit, self.is_log, fit.paths(rng, z, self.horizon, own) - mean)
+            parts.append(middle + self.factors * (mean - middle + drawn))
+        return self._bounded(from_scale(rng.permutation(np.concatenate(parts)), self.scale))
 
     @property
     def decomposition(self) -> Any:
@@ -155,30 +161,45 @@ def forecast_series(
     periods = seasons_of(series) if seasons is None else tuple(check_count("seasons", m, 2) for m in seasons)
     steps = check_count("horizon", horizon if horizon is not None else max((10, *periods[:1])))
     columns = _columns(series, X, future, steps)
-    logged = prefers_log(series.values, periods[0] if periods else 1) if log is None else log
-    if logged:
+    counts, scale = is_count(series.values), scale_of(series.values, (periods or (1,))[0], log)
+    if scale == "log":
         low = np.nanmin(series.values)
         check(low > 0, "y", "positive for `log=True`", low)
-    z = _looked_at(series, logged)
+    z = _looked_at(series, scale)
     columns = None if columns is None else columns[len(series) - len(z) :]
-    kept, judged, left_out = _judged(
-        z, candidates(periods, columns), steps, logged, (periods or (1,))[0], level
-    )
+    members = candidates(periods, columns) + ([CountLevel(scale)] if counts else [])
+    kept, judged, left_out = _judged(z, members, steps, scale, (periods or (1,))[0], level, counts)
     fits, weights = _whole(z, kept, judged, left_out)
-    law, factors = _law(fits, weights, z, steps, logged, judged)
+    law, factors = _law(fits, weights, z, steps, scale, judged, counts)
     made = [law.expectation(), *(law.quantile(q) for q in (0.5, 0.5 - level / 2, 0.5 + level / 2))]
     floor = 0.0 if np.nanmin(series.values) >= 0 else -np.inf
     mean, median, lower, upper = (np.maximum(values, floor) for values in made)
     winner = fits[int(np.argmax(weights))].name
     return SeriesForecast(
         winner, periods, steps, float(level), mean, median, lower, upper, series, law, factors, fits,
-        judged, left_out, bool(logged), is_count(series.values),
+        judged, left_out, scale, counts,
     )  # fmt: skip
 
 
-def _looked_at(series: Series, log: bool) -> np.ndarray:
-    z = np.asarray(series.values)[-_LONGEST:]
-    return np.log(z) if log else z
+def _looked_at(series: Series, scale: str) -> np.ndarray:
+    return to_scale(np.asarray(series.values)[-_LONGEST:], scale)
+
+
+def _heavy(rng: np.random.Generator, fit: Any, log: bool, away: np.ndarray) -> np.ndarray:
+    """Departures of paths with the tails of the member."""
+    if log or np.isinf(fit.df):
+        return away
+    return away * np.sqrt((fit.df - 2) / rng.chisquare(fit.df, (len(away), 1)))
+
+
+def _counted(found: SeriesForecast, rng: np.random.Generator, fit: Any, z: np.ndarray, own: int) -> Any:
+    """Paths of counts: of a level of counts its own, of others the cells in which they lie."""
+    drawn = fit.paths(rng, z, found.horizon, own)
+    if hasattr(fit, "negative_binomials"):
+        return drawn
+    mean = fit.origins(z, np.array([len(z)]), found.horizon)[0]
+    heavy = mean + _heavy(rng, fit, found.is_log, drawn - mean)
+    return np.maximum(np.ceil(from_scale(heavy, found.scale) - 0.5), 0.0)
 
 
 def _check_changes(values: np.ndarray) -> None:
@@ -198,13 +219,15 @@ def _columns(series: Series, X: Any, future: Any, steps: int) -> np.ndarray | No
     return np.concatenate([known, later])
 
 
-def _judged(z: np.ndarray, members: list[Any], steps: int, log: bool, season: int, level: float) -> Any:
+def _judged(
+    z: np.ndarray, members: list[Any], steps: int, scale: str, season: int, level: float, count: bool
+) -> Any:
     """The members that could be fitted to the first part, and how they did after it."""
     least = max(2 * season + 3, 6)
     at = origins_of(z, least, steps)
-    count = int((~np.isnan(z[: at[0]])).sum()) if len(at) else 0
+    told = int((~np.isnan(z[: at[0]])).sum()) if len(at) else 0
     left_out: dict[str, str] = {}
-    if len(at) < 3 or count < 5:
+    if len(at) < 3 or told < 5:
         return [(members[0], None)], None, left_out
     kept, fits, near = [], [], None
     for member in members:
@@ -213,7 +236,7 @@ def _judged(z: np.ndarray, members: list[Any], steps: int, log: bool, season: in
             kept.append((member, fit))
             fits.append(fit)
             near = fit if hasattr(fit, "fit") else None
-    return kept, evaluate(fits, z, at, steps, log, season, level), left_out
+    return kept, evaluate(fits, z, at, steps, scale, season, level, count), left_out
 
 
 def _fitted(member: Any, z: np.ndarray, left_out: dict[str, str], near: Any = None) -> Any:
@@ -258,15 +281,15 @@ def _told(fit: Any, z: np.ndarray) -> Any:
     return fit._replace(fit=looking_at(fit.fit, z)) if hasattr(fit, "fit") else fit
 
 
-def _law(fits: list[Any], weights: np.ndarray, z: np.ndarray, steps: int, log: bool, judged: Any) -> Any:
-    found = [fit.origins(z, np.array([len(z)]), steps) for fit in fits]
-    means, sds = (np.stack([pair[i][0] for pair in found], -1) for i in (0, 1))
-    degrees = np.array([np.inf if log else fit.df for fit in fits])
+def _law(
+    fits: list[Any], weights: np.ndarray, z: np.ndarray, steps: int, scale: str, judged: Any, count: bool
+) -> Any:
+    law = mixture(fits, weights, z, np.array([len(z)]), steps, scale, count).rows(0)
     factors = np.ones(steps)
     if judged is not None:
         measured = judged.factors[:steps]
         factors = np.append(measured, np.full(steps - len(measured), measured[-1]))
-    return Law(means, sds, degrees, weights, log).widened(factors), factors
+    return law.widened(factors), factors
 
 
 def _verdict(found: SeriesForecast) -> Verdict:
@@ -281,10 +304,12 @@ def _verdict(found: SeriesForecast) -> Verdict:
     said += f", errors {mase:.2f} of a naive step" if np.isfinite(mase) else ""
     # overlapping steps: about as many independent looks as origins
     slack = 3 * np.sqrt(found.level * (1 - found.level) / max(judged.num_origins / 2, 1))
-    ok = bool(metrics["held_out"] and abs(coverage - found.level) <= slack)
+    # intervals of counts hold more than their level: they end at whole numbers
+    high = 1.0 if found.is_count else found.level + slack
+    ok = bool(metrics["held_out"] and found.level - slack <= coverage <= high)
     if not metrics["held_out"]:
         said += "; too few origins for scores apart from the fit"
     elif not ok:
         said += "; the intervals did not hold their level: use them with care"
-    said += ". The readings count things: intervals are of a continuous law" if found.is_count else ""
+    said += ". The readings count things: forecasts are laws on the whole numbers" if found.is_count else ""
     return Verdict(ok, said + ".", {"coverage": coverage, "mase": mase, "origins": judged.num_origins})

@@ -14,7 +14,7 @@ References.  Gneiting and Raftery (2007); Hyndman and Koehler (2006).
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp, ndtr, stdtr, stdtrit
+from scipy.special import log_ndtr, logsumexp, ndtr, stdtr, stdtrit
 
 __all__ = ["Law", "crps_normal", "mase_scale"]
 
@@ -51,9 +51,25 @@ class Law(NamedTuple):
         ]
         return np.sum(parts, 0)
 
+    def rows(self, use: Any) -> "Law":
+        """The laws of some origins."""
+        return self._replace(mean=self.mean[use], sd=self.sd[use])
+
     def cdf(self, y: Any) -> Any:
         """The probability of at most `y`."""
         return self._cdf(self._model_scale(y))
+
+    rank = cdf
+
+    def log_masses(self, low: Any, high: Any) -> Any:
+        """The probability between two places of the scale of the model under each member, `(..., K)`."""
+        parts = []
+        for k, v in enumerate(self.df):
+            # from the nearer tail, which keeps the digits
+            u, w = ((x - self.mean[..., k]) / self.sd[..., k] for x in (low, high))
+            above = u > 0
+            parts.append(_log_mass(np.where(above, -w, u), np.where(above, -u, w), float(v)))
+        return np.stack(parts, -1)
 
     def log_density(self, y: Any) -> Any:
         """Of readings."""
@@ -141,6 +157,18 @@ def _log_density(u: Any, df: float) -> Any:
 
     front = lgamma((df + 1) / 2) - lgamma(df / 2) - 0.5 * np.log(np.pi * (df - 2))
     return front - 0.5 * (df + 1) * np.log1p(u**2 / (df - 2))
+
+
+def _log_mass(low: Any, high: Any, df: float) -> Any:
+    """The logarithm of the probability between two places of the unit law, the lower one below zero."""
+    if np.isinf(df):
+        left, right = log_ndtr(low), log_ndtr(high)
+    else:
+        wide = np.sqrt(df / (df - 2))
+        with np.errstate(divide="ignore"):
+            left, right = np.log(stdtr(df, low * wide)), np.log(stdtr(df, high * wide))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return right + np.log1p(-np.exp(left - right))
 
 
 def _unit_quantile(level: Any, df: float) -> Any:

@@ -1,13 +1,14 @@
 r"""What a series looks like before any model: its seasons, whether it grows by factors, whether it counts.
 
-Season.      By the calendar: the autocorrelation $r_m$ of the changes above Bartlett's bound $z\sqrt{(1 +
-             2\sum_{j<m} r_j^2)/n}$. Without one: of the peaks of the autocorrelation that with the best BIC,
-             where a mean for each of its phases beats an autoregression of the changes alone, all lags tried
-             being paid for.
-Log scale.   Changes of $\log y$ and of $y$ as Gaussian, compared by likelihood with the Jacobian: $-\frac
-             n2\log s^2_{\log} - \sum_t\log y_t$ against $-\frac n2\log s^2$.
+Season.      By the calendar: an F test of a mean for each phase beside an autoregression of the changes,
+             of a longer period beyond the shorter one. Without a calendar: of the peaks of the
+             autocorrelation that with the best BIC, where phases beat the autoregression alone, all lags
+             tried being paid for.
+Scale.       Changes of $\log y$ and of $y$ as Gaussian, compared by likelihood with the Jacobian: $-\frac
+             n2\log s^2_{\log} - \sum_t\log y_t$ against $-\frac n2\log s^2$; of counts $\sqrt{y + 3/8}$
+             too.
 Cost.        $O(T\log T)$.
-References.  Bartlett (1946); Box and Cox (1964).
+References.  Box and Cox (1964).
 """
 
 from typing import Any
@@ -16,14 +17,15 @@ import numpy as np
 
 from tractable.statespace.forecast.series import Series
 
-__all__ = ["autocorrelation", "is_count", "prefers_log", "season_candidates", "seasons_of"]
+__all__ = ["autocorrelation", "is_count", "prefers_log", "scale_of", "season_candidates", "seasons_of"]
 
 _CALENDAR = {
     "quarter": (4,), "month": (12,), "week": (52,), "business day": (5,), "day": (7,), "hour": (24, 168),
     "minute": (60,), "second": (60,),
 }  # fmt: skip
 _LONGEST = 400
-_Z = 1.645  # one-sided, 5 %
+_LEVEL = 0.02  # of the test of a period of the calendar
+_LOOK = 3000  # changes that the tests look at: the last ones
 _PAST = 3  # lags of changes: enough for noise that was differenced
 
 
@@ -54,32 +56,57 @@ def seasons_of(series: Series) -> tuple[int, ...]:
     seen = changes[~np.isnan(changes)]
     if len(seen) < 8 or np.ptp(seen) == 0:
         return ()
-    r = autocorrelation(changes)
+    past = _Past(changes[-_LOOK:], len(changes) - len(changes[-_LOOK:]))
     if series.unit not in _CALENDAR or series.step != 1:
-        return _by_phases(changes, _peaks(r, min(len(values) // 3, _LONGEST)))
-    bound = np.sqrt((1 + 2 * np.concatenate([[0.0], np.cumsum(r[1:] ** 2)])) / len(seen))
-    return tuple(m for m in season_candidates(series) if m < len(r) and r[m] > _Z * bound[m - 1])[:2]
+        r = autocorrelation(changes)
+        return _by_phases(past, len(changes), _peaks(r, min(len(values) // 3, _LONGEST)))
+    found: tuple[int, ...] = ()
+    for m in season_candidates(series):
+        if past.significance(m, found[-1] if found else 1) < _LEVEL:
+            found = (*found, m)
+    return found[:2]
 
 
-def _by_phases(changes: np.ndarray, periods: tuple[int, ...]) -> tuple[int, ...]:
+class _Past:
+    """Changes beside the changes before them, and what phases explain beyond those."""
+
+    def __init__(self, changes: np.ndarray, first: int):
+        past = np.column_stack([np.roll(changes, j) for j in range(1, _PAST + 1)])[_PAST:]
+        now, at = changes[_PAST:], first + np.arange(_PAST, len(changes))
+        use = ~np.isnan(past).any(1) & ~np.isnan(now)
+        self.past, self.now, self.at = past[use], now[use], at[use]
+
+    def rest(self, period: int) -> tuple[float, int]:
+        """The sum of squares that the past and a mean for each phase leave, and their number."""
+        table = np.column_stack([self.past, self.at[:, None] % period == np.arange(period)])
+        away = self.now - table @ np.linalg.lstsq(table, self.now, rcond=None)[0]
+        return max(float(away @ away), 1e-12 * float(self.now @ self.now)), table.shape[1]
+
+    def significance(self, period: int, before: int) -> float:
+        """The probability of so large a gain of phases over those of another period by chance."""
+        from scipy.special import fdtrc
+
+        left = len(self.now) - period - _PAST
+        if left < _PAST:
+            return 1.0
+        (plain, few), (told, many) = self.rest(before), self.rest(period)
+        return float(fdtrc(many - few, left, (plain - told) / (many - few) / (told / left)))
+
+
+def _by_phases(past: _Past, size: int, periods: tuple[int, ...]) -> tuple[int, ...]:
     """The period whose phases explain the changes best beyond their own past, or none."""
-    past = np.column_stack([np.roll(changes, j) for j in range(1, _PAST + 1)])[_PAST:]
-    now, at = changes[_PAST:], np.arange(_PAST, len(changes))
-    use = ~np.isnan(past).any(1) & ~np.isnan(now)
-    past, now, at = past[use], now[use], at[use]
-    if len(now) < 4 * _PAST:
+    n = len(past.now)
+    if n < 4 * _PAST:
         return ()
 
-    def criterion(columns: np.ndarray) -> float:
-        table = np.column_stack([past, columns])
-        rest = now - table @ np.linalg.lstsq(table, now, rcond=None)[0]
-        size = max(float(rest @ rest), 1e-12 * float(now @ now))
-        return len(now) * np.log(size / len(now)) + table.shape[1] * np.log(len(now))
+    def criterion(period: int) -> float:
+        squares, count = past.rest(period)
+        return n * np.log(squares / n) + count * np.log(n)
 
-    best, found = criterion(np.ones((len(now), 1))) - 2 * np.log(len(changes)), ()
+    best, found = criterion(1) - 2 * np.log(size), ()
     for m in periods:
-        if len(now) > 2 * m + _PAST:
-            value = criterion((at[:, None] % m == np.arange(m)).astype(float))
+        if n > 2 * m + _PAST:
+            value = criterion(m)
             if value < best:
                 best, found = value, (m,)
     return found
@@ -91,13 +118,27 @@ def prefers_log(values: Any, season: int = 1) -> bool:
     y = y[~np.isnan(y)]
     if len(y) < 8 or (y <= 0).any() or y.max() < 1.5 * y.min():
         return False
+    logged = -0.5 * len(y) * _spread(np.log(y), season) - np.log(y).sum()
+    return bool(logged > -0.5 * len(y) * _spread(y, season) + 2.0)
 
-    def spread(x: np.ndarray) -> float:
-        steps = np.diff(x[season:] - x[:-season]) if season > 1 and len(x) > 2 * season + 4 else np.diff(x)
-        return float(np.log(np.maximum(np.mean((steps - steps.mean()) ** 2), 1e-300)))
 
-    logged = -0.5 * len(y) * spread(np.log(y)) - np.log(y).sum()
-    return bool(logged > -0.5 * len(y) * spread(y) + 2.0)
+def scale_of(values: Any, season: int = 1, log: bool | None = None) -> str:
+    """The scale of the models: "log" where asked for or where changes are factors, of counts "root" where
+    their spread grows with them, otherwise "identity"."""
+    if log or (log is None and prefers_log(values, season)):
+        return "log"
+    y = np.asarray(values, float)
+    y = y[~np.isnan(y)]
+    if not is_count(y) or len(y) < 8:
+        return "identity"
+    rooted = -0.5 * len(y) * _spread(np.sqrt(y + 0.375), season) - 0.5 * np.log(4 * (y + 0.375)).sum()
+    return "root" if rooted > -0.5 * len(y) * _spread(y, season) else "identity"
+
+
+def _spread(x: np.ndarray, season: int) -> float:
+    """The logarithm of the variance of changes, over a season where there is one."""
+    steps = np.diff(x[season:] - x[:-season]) if season > 1 and len(x) > 2 * season + 4 else np.diff(x)
+    return float(np.log(np.maximum(np.mean((steps - steps.mean()) ** 2), 1e-300)))
 
 
 def is_count(values: Any) -> bool:

@@ -48,18 +48,20 @@ class Series(HostResult):
             return self.origin + self.step * at
         if self.unit in _MONTHS.values():
             return self._months(at)
+        first = np.datetime64(self.origin)
         if self.unit == "business day":
-            return np.busday_offset(self.origin.astype("datetime64[D]"), at)
-        return self.origin + (at * round(self.step * _SECONDS[self.unit])).astype("timedelta64[s]")
+            return np.busday_offset(first.astype("datetime64[D]"), at)
+        return first + (at * round(self.step * _SECONDS[self.unit])).astype("timedelta64[s]")
 
     def _months(self, at: np.ndarray) -> np.ndarray:
         size = next(count for count, name in _MONTHS.items() if name == self.unit)
-        month = self.origin.astype("datetime64[M]")
+        first = np.datetime64(self.origin)
+        month = first.astype("datetime64[M]")
         months = month + (at * size * int(self.step)).astype("timedelta64[M]")
         if self.month_end:
             return (months + 1).astype("datetime64[D]") - 1
         return months.astype("datetime64[D]") + (
-            self.origin.astype("datetime64[D]") - month.astype("datetime64[D]")
+            first.astype("datetime64[D]") - month.astype("datetime64[D]")
         )
 
 
@@ -182,4 +184,6 @@ def _placed(
           f"{len(at)} readings on {size} times", fix)  # fmt: skip
     grid = np.full(check_count("times", size), np.nan)
     grid[at] = values
-    return Series(grid, at, unit, float(step), origin, ends)
+    # a date as text: it can be stored
+    first = str(origin) if isinstance(origin, np.datetime64) else origin
+    return Series(grid, at, unit, float(step), first, ends)

@@ -1,4 +1,4 @@
-r"""Components of structural series: level, trend, seasons, cycle, regression, autoregression.
+r"""Components of structural series: level, trend, seasons, cycle, Matern process, regression, ARIMA.
 
 Blocks.      A component is a small system $(A, Q, C, P)$ of its parameters; components add, so that their
              systems stand side by side in block-diagonal form. States without a stationary law start flat.
@@ -7,6 +7,7 @@ Trend.       $\mu_{t+1} = \mu_t + \phi\nu_t + \xi_t$, $\nu_{t+1} = \phi\nu_t + \
 Season.      Dummies: $\gamma_{t+1} = -\sum_{j < s} \gamma_{t+1-j} + \omega_t$. Trigonometric: one rotation
              by $2\pi j/s$ for each harmonic $j \le s/2$, all with one variance.
 Cycle.       $\psi_{t+1} = \rho R(2\pi/p)\psi_t + \kappa_t$, stationary with variance $\sigma^2/(1 - \rho^2)$.
+Matern       process of order $p + \frac12$ about a constant: `kernels.matern_states`.
 ARIMA        of order $(p, d, q)$ in Harvey's form; coefficients from partial autocorrelations in $(-1, 1)$,
              so that it is stationary after $d$ differences, and invertible.
 Analytic.    Blocks are analytic in their parameters, so that a complex step gives exact derivatives.
@@ -20,8 +21,11 @@ import numpy as np
 
 from tractable.core.checks import check, check_count, check_option
 from tractable.core.module import Module, field
+from tractable.kernels.matern_states import STATIONARY, matern_transition
 
-__all__ = ["ARIMA", "Block", "Cycle", "Level", "Regression", "Seasonal", "Trend"]
+__all__ = [
+    "ARIMA", "Block", "Constant", "Cycle", "Level", "Matern", "Regression", "Seasonal", "Trend",
+]  # fmt: skip
 
 
 class Block(NamedTuple):
@@ -144,6 +148,51 @@ class Cycle(Module):
         period = np.exp(np.log(self.shortest) * (1 - share) + np.log(self.longest) * share)
         A = rho * _rotation(2 * np.pi / period)
         return Block(A, np.eye(2) * variance, np.array([1.0, 0.0]), np.eye(2) * variance / (1 - rho**2))
+
+
+class Constant(Module):
+    """A mean that never changes, about which stationary components vary."""
+
+    def kinds(self) -> tuple[tuple[str, str], ...]:
+        """There are none: the mean is a state."""
+        return ()
+
+    def flat(self) -> np.ndarray:
+        """Which states start flat."""
+        return np.ones(1, bool)
+
+    def block(self, values: list[Any], times: int) -> Block:
+        """The system."""
+        return Block(np.eye(1), np.zeros((1, 1)), np.ones(1), np.zeros((1, 1)))
+
+
+class Matern(Module):
+    """A Matern process of order `order` + 1/2 (0: rough, 1, 2: smooth) with a length between `shortest` and
+    `longest` times."""
+
+    order: int = field(static=True, default=1)
+    shortest: float = field(static=True, default=0.5)
+    longest: float = field(static=True, default=100.0)
+
+    def __check_init__(self) -> None:
+        check_count("order", self.order, 0, 2)
+        fine = 0 < self.shortest < self.longest
+        check(fine, "longest", f"above `shortest` = {self.shortest} > 0", self.longest)
+
+    def kinds(self) -> tuple[tuple[str, str], ...]:
+        """Names and kinds of the parameters."""
+        return (("matern", "variance"), ("matern length", "share"))
+
+    def flat(self) -> np.ndarray:
+        """Which states start flat."""
+        return np.zeros(self.order + 1, bool)
+
+    def block(self, values: list[Any], times: int) -> Block:
+        """The system at these parameters."""
+        variance, share = values
+        length = np.exp(np.log(self.shortest) * (1 - share) + np.log(self.longest) * share)
+        A, Q = matern_transition(self.order, np.asarray(np.sqrt(2 * self.order + 1) / length))
+        return Block(A, variance * Q, np.eye(1, self.order + 1)[0], variance * STATIONARY[self.order])
 
 
 class Regression(Module):
