@@ -66,7 +66,7 @@ def test_there_is_one_per_family():
 
 
 # trees in each of five folds take minutes
-SMALLER = {name: {"n_estimators": 10} for name in ("AdaBoostClassifier", "RotationForestClassifier")}
+SMALLER = {name: {"n_estimators": 5} for name in ("AdaBoostClassifier", "RotationForestClassifier")}
 
 
 @pytest.mark.plain
