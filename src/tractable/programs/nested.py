@@ -1,0 +1,210 @@
+r"""Nested Laplace: Gaussian latents below any likelihood are integrated by Laplace's method inside, the few
+numbers that are left outside by quadrature or importance sampling, and weights make the whole exact.
+
+Latents.     Normal sites whose locations are jointly affine in each other and whose spreads are free of each
+             other; what depends on them may be anything that no discrete latent has a part in.
+Outside.     $e^{V(\theta)}$, Laplace's value: nothing left is a single value, one or two numbers a grid, more
+             an adaptive importance sampler from its mode.
+Weights.     Those of $\theta$ times those of $x$ given $\theta$ (`laplace_draws`): the mean is the evidence,
+             with its standard error; their tail is the verdict. What is given back is resampled by them.
+Pays.        Where it leaves at most half of the numbers that exact elimination leaves, and few of them.
+Cost.        Some thousand values outside, and as many draws.
+References.  Rue, Martino and Chopin (2009); Geweke (1989); Cornuet et al. (2012).
+"""
+
+import dataclasses
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import jax
+import jax.random as jr
+import numpy as np
+
+from tractable.core.checks import check, to_device
+from tractable.core.module import Module
+from tractable.core.programs import program
+from tractable.core.types import Array, Key, PyTree, Scalar
+from tractable.core.verdict import Verdict
+from tractable.inference.target import FlatTarget, rebuilt
+from tractable.programs.laplace_draws import Noise, weighted_draw
+from tractable.programs.reduced import Reduced
+from tractable.programs.structure import Structure, affine_obstacle, find_structure, may_be_gaussian, touched
+from tractable.programs.survey import Facts
+
+__all__ = ["nested", "nested_structure", "pays"]
+
+_DRAWS = 4000  # at most
+_CANDIDATES = 8000
+_FEWEST = 400  # equally weighted draws that the weights must be worth
+_UNDEFINED = 1e-3  # share of candidates without a density
+_MOST_LEFT = 8  # numbers outside
+_ROUNDS = 4
+_BATCH = 32  # draws side by side
+_WIDE = 1.5  # times the covariance at the mode that the first proposal has
+
+
+# --- what is integrated --------------------------------------------------------------------------------
+
+
+def nested_structure(facts: Facts, keep: Collection[str] = ()) -> Structure:
+    """The structure with as many Gaussian latents as possible for Laplace's method."""
+    latents = facts.of_kind("latent")
+    discrete = {site.name for site in latents if site.is_discrete}
+    chosen: list[str] = []
+    candidates = [s for s in latents if may_be_gaussian(s) and s.name not in keep]
+    for site in sorted(candidates, key=lambda s: (-s.size, s.name)):
+        if affine_obstacle(facts, {*chosen, site.name}, discrete) is None:
+            chosen.append(site.name)
+    order = [s.name for s in latents]
+    chosen.sort(key=order.index)
+    around, kept = set(touched(facts, chosen)), {*keep, *chosen}
+    while True:
+        found = find_structure(facts, kept)
+        own = set(found.eliminated) - set(found.discrete)
+        tied = {name for name in own if around & set(touched(facts, [name]))}
+        if not tied:
+            break
+        kept |= tied
+    said = "integrated by Laplace's method, and weighted: normal, below other likelihoods"
+    reasons = {**found.reasons, **dict.fromkeys(chosen, said)}
+    remaining = tuple(name for name in found.remaining if name not in chosen)
+    return dataclasses.replace(found, nested=tuple(chosen), remaining=remaining, reasons=reasons)
+
+
+def pays(facts: Facts, plain: Structure, found: Structure) -> bool:
+    """Whether it leaves so few numbers that chains on all of them are the dearer way."""
+    before, after = (_left(facts, each) for each in (plain, found))
+    return bool(found.nested) and before > 2 and after <= min(_MOST_LEFT, before // 2)
+
+
+def _left(facts: Facts, structure: Structure) -> int:
+    return sum(facts.sites[name].size for name in structure.remaining)
+
+
+# --- the method ----------------------------------------------------------------------------------------
+
+
+def nested(task: Any, key: Key, num_draws: int | None, options: Mapping) -> Any:
+    """Draws of what is left and of what Laplace's method integrated, by their weights."""
+    from tractable.inference.weighted.importance import Weighted
+    from tractable.programs.methods import Answer
+
+    fix = "It needs normal latents that no discrete latent is tied to. Choose another method."
+    check(task.reduced.nested is not None, "method", "other than 'nested' for this program", "nested", fix)
+    outside, inside, last = jr.split(key, 3)
+    count = max(_CANDIDATES, 2 * (num_draws or 0))
+    draws, logs = _outside(task, outside, count)
+    noise = Noise.of(task.reduced.nested, inside, len(logs))
+    values, weights, lost = _drawn(task.reduced, draws, noise)
+    logs, undefined = logs + np.asarray(weights), float(np.mean(lost))
+    if np.isnan(logs).any() or not (logs > -np.inf).any():
+        said = "Unknown: Laplace's method found no Gaussian at some of the values outside."
+        logs, verdict = np.where(np.isnan(logs), -np.inf, logs), Verdict(False, said)
+        logs = logs if (logs > -np.inf).any() else np.zeros_like(logs)
+        post = Weighted.of({**draws, **values}, to_device(logs))
+    else:
+        post = Weighted.of({**draws, **values}, to_device(logs))
+        verdict = _verdict(post, undefined)
+    kept = num_draws or int(np.clip(float(post.ess), 1, _DRAWS))
+    chosen = jax.tree.map(lambda leaf: np.asarray(leaf)[None], post.resample(last, kept))
+    return Answer(chosen, (1, kept), post.log_evidence, verdict, post)
+
+
+def _verdict(post: Any, undefined: float) -> Verdict:
+    """That of the weights, which must be worth enough draws."""
+    found, worth = post.verdict, float(post.ess)
+    numbers = {**found.numbers, "ess": worth, "undefined": undefined}
+    if not found.ok:
+        return Verdict(False, found.sentence, numbers)
+    if undefined > _UNDEFINED:
+        said = f"Not certified: the density is not a number at {undefined:.2%} of the candidates."
+        return Verdict(False, said, numbers)
+    if worth < _FEWEST:
+        return Verdict(False, f"Not certified: the weights are worth {worth:.0f} draws alone.", numbers)
+    said = f"Good: Laplace's method, corrected by weights that are worth {worth / post.num_draws:.0%} of the"
+    return Verdict(True, f"{said} draws; their tail is light.", numbers)
+
+
+@program
+def _drawn(reduced: Reduced, draws: PyTree, noise: Noise) -> tuple[dict[str, Array], Array, Array]:
+    def one(given: tuple) -> tuple[dict[str, Array], Scalar, Scalar]:
+        return weighted_draw(reduced.nested, given[1], reduced.bound, given[0])
+
+    return jax.lax.map(one, (draws, noise), batch_size=_BATCH)
+
+
+# --- outside -------------------------------------------------------------------------------------------
+
+
+def _outside(task: Any, key: Key, count: int) -> tuple[dict[str, Any], np.ndarray]:
+    """Values of what is left, and log-weights whose mean is the integral of Laplace's value."""
+    from tractable.programs.methods import METHODS
+
+    if not task.start:
+        value = float(METHODS["exact"](task, key, 1, {}).evidence.value)
+        return {}, np.full(count, value)
+    free, target = FlatTarget.of(task.reduced, task.start, supports=task.supports)
+    if free.size <= 2 and not _is_large(task.reduced):
+        answer = METHODS["quadrature"](task, key, count, {})
+        if answer.verdict.ok:
+            return jax.tree.map(lambda leaf: leaf[0], answer.draws), np.full(
+                count, float(answer.evidence.value)
+            )
+    points, logs = _adapted(target, free, key, count)
+    return rebuilt(target.rebuild, points), logs
+
+
+def _is_large(reduced: Reduced) -> bool:
+    """Whether a thousand values side by side need too much memory."""
+    return reduced.nested.curvature.num_colours * len(reduced.nested.groups.of_unit) > 20_000
+
+
+def _adapted(target: FlatTarget, free: Array, key: Key, count: int) -> tuple[Array, np.ndarray]:
+    """Adaptive importance sampling from the mode of Laplace's value."""
+    from tractable.distributions.gaussian import Gaussian
+    from tractable.inference.weighted.adaptive_importance import adaptive_importance
+    from tractable.optim.minimise import minimise
+    from tractable.optim.quasi_newton import LBFGS
+
+    top = minimise(_negative, free, LBFGS(), args=(target,), max_steps=200, tol=1e-5, curvature=False).state
+    start = Gaussian(top, to_device(_WIDE * _covariance(target, np.asarray(top))))
+    found = adaptive_importance(
+        _OneByOne(target), start, key=key, num_draws=count // _ROUNDS, num_rounds=_ROUNDS
+    )
+    return found.draws, np.asarray(found.log_weights)
+
+
+class _OneByOne(Module):
+    """A density whose batches are made of values one after the other, some side by side: each has a search
+    of its own inside, which would wait for the longest."""
+
+    target: FlatTarget
+
+    def __call__(self, free: Array) -> Scalar:
+        return jax.custom_batching.sequential_vmap(self.target)(free)
+
+
+def _negative(free: Array, target: FlatTarget) -> Scalar:
+    return -target(free)
+
+
+def _covariance(target: FlatTarget, top: np.ndarray) -> np.ndarray:
+    """The inverse of the curvature at the mode, by differences of gradients in steps of its own deviations;
+    where there is no curvature, that of a unit."""
+    steps = np.full(top.size, 1e-3)
+    precision = np.eye(top.size)
+    for _ in range(2):
+        ends = np.concatenate([top + np.diag(steps), top - np.diag(steps)])
+        slopes = np.asarray(_slopes(target, to_device(ends)))
+        precision = (slopes[: top.size] - slopes[top.size :]) / (-2 * steps[:, None])
+        precision = 0.5 * (precision + precision.T)
+        own = np.diag(precision)
+        steps = 0.05 / np.sqrt(np.where(own > 1e-4, own, 1.0))
+    values, vectors = np.linalg.eigh(precision)
+    values = np.where(values > 1e-2, values, 1.0)
+    return (vectors / values) @ vectors.T
+
+
+@program
+def _slopes(target: FlatTarget, points: Array) -> Array:
+    return jax.lax.map(jax.grad(target), points)
