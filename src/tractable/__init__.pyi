@@ -49,3 +49,4 @@ from tractable.programs.language import param as param
 from tractable.programs.language import plate as plate
 from tractable.programs.language import sample as sample
 from tractable.programs.language import scan as scan
+from tractable.programs.regression import regression as regression
