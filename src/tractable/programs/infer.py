@@ -52,11 +52,12 @@ def infer(
 ) -> ProgramPosterior:
     """The posterior of the latents of `model`, run with `args` and `data`.
 
-    `method` is "auto", "exact", "quadrature", "nuts", "mams", "metropolis", "laplace", "pathfinder", "vi",
-    "smc", "importance" or "svi"; `options` go to it. With "svi", `guide` is a model of the same latents, or
-    "full_rank", "mean_field" or "low_rank", and `batch={"row": 256}` takes random units of a plate at each
-    step. Latents in `keep` are not eliminated. Parameters (`param`) are set to what makes the data most
-    likely. Arguments of the model that have the name of an option here are given by `model.bind(...)`.
+    `method` is "auto", "exact", "quadrature", "nested", "nuts", "mams", "metropolis", "laplace",
+    "pathfinder", "vi", "smc", "importance" or "svi"; `options` go to it. With "svi", `guide` is a model of
+    the same latents, or "full_rank", "mean_field" or "low_rank", and `batch={"row": 256}` takes random units
+    of a plate at each step. Latents in `keep` are not eliminated. Parameters (`param`) are set to what makes
+    the data most likely. Arguments of the model that have the name of an option here are given by
+    `model.bind(...)`.
 
     >>> import jax.numpy as jnp
     >>> from tractable.distributions import Beta, Bernoulli
@@ -79,9 +80,8 @@ def infer(
         fits = method in ("auto", "svi")
         check(fits, "method", "'svi' with a guide or batches", method, "Leave `guide` and `batch` out.")
         return _guided(bound, facts, keep, guide, batch, key, count, how)
-    structure = find_structure(facts, keep)
+    structure, chosen, why = _chosen(facts, keep, method)
     task, params = prepared(bound, facts, structure)
-    chosen, why = (method, "as asked") if method != "auto" else _chosen(facts, structure)
     _check_possible(chosen, facts, structure)
     draws_key, back_key = jr.split(key)
     search, said = None, ()
@@ -93,6 +93,11 @@ def infer(
     answer = METHODS[chosen](task, draws_key, count, how)
     if method == "auto" and chosen == "quadrature" and not answer.verdict.ok:
         chosen, why = "nuts", "a grid was too coarse for it"
+        answer = METHODS[chosen](task, draws_key, count, how)
+    if method == "auto" and chosen == "nested" and not answer.verdict.ok:
+        said = (*said, f"Nested Laplace was tried first. {answer.verdict.sentence}")
+        structure, chosen, why = find_structure(facts, keep), "nuts", "those weights were poor"
+        task = prepared(bound, facts, structure)[0]
         answer = METHODS[chosen](task, draws_key, count, how)
     draws = _restored(task.reduced, answer, back_key)
     explanation = _explained(facts, structure, chosen, why, said)
@@ -136,14 +141,25 @@ def _stated(reduced: Reduced, facts: Facts) -> Stated:
     return Stated.of(dataclasses.replace(reduced.bound, moving=()), latents)
 
 
-def _chosen(facts: Facts, structure: Structure) -> tuple[str, str]:
-    """The method that fits, and the reason."""
+def _chosen(facts: Facts, keep: Collection[str], method: str) -> tuple[Structure, str, str]:
+    """What is eliminated, the method that fits the rest, and the reason."""
+    from tractable.programs.nested import nested_structure, pays
+
+    if method == "nested":
+        return nested_structure(facts, keep), method, "as asked"
+    structure = find_structure(facts, keep)
     left = sum(facts.sites[name].size for name in structure.remaining)
+    if method != "auto":
+        return structure, method, "as asked"
     if left == 0:
-        return "exact", "everything has an exact answer"
+        return structure, "exact", "everything has an exact answer"
     if left <= 2:
-        return "quadrature", f"{left} free number{'s' if left > 1 else ''} can be integrated on a grid"
-    return "nuts", f"{left} free numbers remain"
+        numbers = f"{left} free number{'s' if left > 1 else ''}"
+        return structure, "quadrature", f"{numbers} can be integrated on a grid"
+    found = nested_structure(facts, keep)
+    if pays(facts, structure, found):
+        return found, "nested", "normal latents below other likelihoods leave few numbers outside"
+    return structure, "nuts", f"{left} free numbers remain"
 
 
 def _check_possible(method: str, facts: Facts, structure: Structure) -> None:
@@ -160,7 +176,8 @@ def _check_possible(method: str, facts: Facts, structure: Structure) -> None:
         )
     fix = "Choose another method, or `method='auto'`."
     check(method != "exact" or not rest, "method", "other than 'exact' with latents left", rest, fix)
-    check(method == "exact" or bool(rest), "method", "'exact' or 'auto': no latent is left", method)
+    free = method == "exact" or bool(structure.nested)
+    check(free or bool(rest), "method", "'exact' or 'auto': no latent is left", method)
 
 
 def _restored(reduced: Reduced, answer: Answer, key: Key) -> dict[str, np.ndarray]:
@@ -188,11 +205,13 @@ def _explained(
     latents = facts.of_kind("latent")
     before = sum(site.size for site in latents)
     after = sum(facts.sites[name].size for name in structure.remaining)
+    summed = (*structure.discrete, *structure.nested)
     parts = [
         f"{len(names)} {kind} ({', '.join(names)})"
         for kind, names in (
             ("summed over", structure.discrete),
-            ("integrated", tuple(n for n in structure.eliminated if n not in structure.discrete)),
+            ("integrated", tuple(n for n in structure.eliminated if n not in summed)),
+            ("integrated by Laplace's method", structure.nested),
         )
         if names
     ]

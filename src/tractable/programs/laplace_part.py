@@ -160,9 +160,7 @@ class LaplacePart(Module):
 # --- the search ----------------------------------------------------------------------------------------
 
 
-def _mode(
-    phi: Callable[[Array], Scalar], curvature: Curvature, start: Array
-) -> tuple[Array, Scalar, Array]:
+def _mode(phi: Callable[[Array], Scalar], curvature: Curvature, start: Array) -> tuple[Array, Scalar, Array]:
     """The least point of `phi`, the value there, and the entries of the precision: those of the Hessian, with
     a shift of its diagonal where it needs one."""
     diagonal = jnp.asarray(curvature.precision.times) == 1

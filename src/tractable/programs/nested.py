@@ -73,6 +73,8 @@ def nested_structure(facts: Facts, keep: Collection[str] = ()) -> Structure:
 
 def pays(facts: Facts, plain: Structure, found: Structure) -> bool:
     """Whether it leaves so few numbers that chains on all of them are the dearer way."""
+    if facts.of_kind("param"):
+        return False
     before, after = (_left(facts, each) for each in (plain, found))
     return bool(found.nested) and before > 2 and after <= min(_MOST_LEFT, before // 2)
 
