@@ -123,22 +123,16 @@ def check_sites(guide: Facts, model: Facts, remaining: tuple[str, ...]) -> None:
     names = {site.name for site in guide.of_kind("latent")}
     known = {site.name for site in model.of_kind("latent")}
     for site in guide.of_kind("latent"):
-        must = f"one of the latents of the model ({', '.join(sorted(known))})"
-        check(
-            site.name in known,
-            "guide",
-            f"a model whose every site is {must}",
-            f"{site.name!r} at {site.line}",
-        )
+        must = f"a model whose every site is one of the model's latents ({', '.join(sorted(known))})"
+        check(site.name in known, "guide", must, f"{site.name!r} at {site.line}")
         want = model.sites[site.name].shape
         fix = f"It is at {site.line} of the guide and at {model.sites[site.name].line} of the model."
         check(site.shape == want, site.name, f"of shape {want} in the guide", f"shape {site.shape}", fix)
     missing = [name for name in remaining if name not in names]
     lines = ", ".join(model.sites[name].line for name in missing)
+    must = "a model with a site for each latent that remains"
     fix = f"Sample it in the guide too (in the model it is at {lines})."
-    check(
-        not missing, "guide", "a model with a site for each latent that remains", f"none for {missing}", fix
-    )
+    check(not missing, "guide", must, f"none for {', '.join(missing)}", fix)
 
 
 def _arguments(guide: Model, program: Program) -> tuple[tuple, dict]:

@@ -205,7 +205,14 @@ def _free(law: Law, key: Key, n: int) -> Array:
 
 @program
 def _draws(guide: Any, found: Any, key: Key, n: int) -> PyTree:
-    return jax.lax.map(lambda each: guide.draw(found, each)[0], guide.noise(key, (n,), found), batch_size=100)
+    """Draws of all latents but those inside of a plate of which batches are taken: they may be too many."""
+    apart = getattr(guide, "inside", ())
+
+    def one(noise: Array) -> PyTree:
+        latents = guide.draw(found, noise)[0]
+        return {name: value for name, value in latents.items() if name not in apart}
+
+    return jax.lax.map(one, guide.noise(key, (n,), found), batch_size=100)
 
 
 def with_params(task: Task, params: Mapping[str, Array]) -> Task:

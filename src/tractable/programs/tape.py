@@ -262,8 +262,17 @@ def evaluate(tape: Tape, wanted: Iterable[int], values: Sequence[Any]) -> dict[i
                 host[step.outputs[0]] = np.asarray(found, tape.types[step.outputs[0]].dtype)
     asked = sorted(wanted - set(host))
     if asked:
+        # a loop takes all its inputs, though what is asked of it may not depend on those without a value
+        known |= {slot: _any(tape.types[slot]) for slot in read & set(tape.inputs) - set(known)}
         host.update(zip(asked, map(np.asarray, jax.jit(runner(tape, asked))(known))))
     return {slot: host[slot] for slot in wanted}
+
+
+def _any(kind: Any) -> Any:
+    """Some value of this type."""
+    if _is_plain(kind):
+        return np.zeros(kind.shape, kind.dtype)
+    return jax.random.split(jax.random.key(0), kind.shape) if kind.shape else jax.random.key(0)
 
 
 def _is_plain(kind: Any) -> bool:
