@@ -57,17 +57,17 @@ def takes_key(function: Callable[_Arguments, _Answer]) -> Callable[_Arguments, _
     optional, name = parameter.default is None, function.__name__
     by_name = parameter.kind is inspect.Parameter.KEYWORD_ONLY
 
-    def looked_at(key: Any) -> Any:
+    def looked_at(key: Any, named: bool) -> Any:
         if optional and key is None:
             return key
-        return as_key(key) if by_name else check_key(key, fix=_order(name, parameters))
+        return as_key(key) if named else check_key(key, fix=_order(name, parameters))
 
     @functools.wraps(function)
     def call(*args: Any, **options: Any) -> Any:
         if "key" in options:
-            options["key"] = looked_at(options["key"])
+            options["key"] = looked_at(options["key"], True)
         elif len(args) > place:
-            args = (*args[:place], looked_at(args[place]), *args[place + 1 :])
+            args = (*args[:place], looked_at(args[place], by_name), *args[place + 1 :])
         try:
             return function(*args, **options)
         except TypeError as error:

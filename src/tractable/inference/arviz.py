@@ -14,7 +14,7 @@ import numpy as np
 from tractable.core.types import Key
 from tractable.inference.posterior import Posterior
 
-__all__ = ["to_arviz"]
+__all__ = ["bundled", "records_of", "to_arviz"]
 
 _RECORDS = {
     "acceptance_rate": "acceptance",
@@ -33,7 +33,7 @@ def to_arviz(
 ) -> Any:
     """See `Posterior.to_arviz`."""
     groups = {"posterior": post._leaves()}
-    if records := _records(post):
+    if records := records_of(post):
         groups["sample_stats"] = records
     groups |= _model_groups(post, key)
     names = {name: list(axes) for name, axes in (dims or {}).items()}
@@ -41,13 +41,18 @@ def to_arviz(
     if "log_likelihood" in groups:
         names.setdefault("y", ["row"])
         places.setdefault("row", np.arange(groups["log_likelihood"]["y"].shape[2]))
+    return bundled(groups, places, names)
+
+
+def bundled(groups: dict[str, Any], places: dict[str, Any], names: dict[str, Any]) -> Any:
+    """The groups as one object of ArviZ: `places` along dimensions, `names` of the axes of variables."""
     library = _arviz()
     old = library.__name__ == "arviz" and library.__version__.startswith("0.")
     options: dict[str, Any] = {"coords": places, "dims": names} if names or places else {}
     return library.from_dict(**groups, **options) if old else library.from_dict(groups, **options)
 
 
-def _records(post: Any) -> dict[str, np.ndarray]:
+def records_of(post: Any) -> dict[str, np.ndarray]:
     """What the steps of chains recorded."""
     if not hasattr(post, "log_density"):
         return {}

@@ -8,7 +8,7 @@ Predictions. Runs of the same program with the latents of each draw: what was ob
 Cost.        One program for all draws.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -25,7 +25,7 @@ from tractable.inference.predicted import Predicted
 from tractable.programs.explanation import Explanation
 from tractable.programs.trace import Program, bind
 
-__all__ = ["ProgramPosterior", "Rows", "Stated"]
+__all__ = ["Anew", "ProgramPosterior", "Rows", "Stated"]
 
 _DRAWS = 4000  # of rows, where no latent has any
 
@@ -90,8 +90,25 @@ class ProgramPosterior(Posterior):
         shape = next(iter(latents.values())).shape[:2] if latents else (1, _DRAWS)
         assert key is not None
         keys = jax.random.split(key, shape)
-        found = each_draw(_Anew(bound), (latents, keys))
+        found = each_draw(Anew(bound), (latents, keys))
         return Predicted(found, self.verdict, None)
+
+    @takes_key
+    def to_arviz(
+        self,
+        *,
+        coords: Mapping[str, Any] | None = None,
+        dims: Mapping[str, Sequence[str]] | None = None,
+        key: Key | None = None,
+    ) -> Any:
+        """Everything as ArviZ has it, with the plates as dimensions and their labels as coordinates.
+
+        The draws, the log-likelihood of each observed unit and what was observed; with a `key` also
+        predictions, and draws of the prior.
+        """
+        from tractable.programs.interchange import program_to_arviz
+
+        return program_to_arviz(self, coords, dims, key)
 
     def _program(self) -> Program:
         fix = "It was read from a file: run `infer` again."
@@ -132,7 +149,7 @@ class Stated(Module):
         return Stated(Statement(bound, Rows(bound, latents)))
 
 
-class _Anew(Module):
+class Anew(Module):
     """One run with the latents of a draw, in which observed sites are drawn."""
 
     bound: Program

@@ -27,7 +27,7 @@ from tractable.inference.trust.chain_report import ChainReport, examine
 from tractable.programs.formula import Formula, read_formula, user_frame
 from tractable.programs.infer import infer
 from tractable.programs.language import Model
-from tractable.programs.posterior import ProgramPosterior, Stated, _Anew
+from tractable.programs.posterior import Anew, ProgramPosterior, Stated
 from tractable.programs.regression_families import checked_response, family_of
 from tractable.programs.regression_priors import described, scaled_priors
 from tractable.programs.regression_program import (
@@ -144,7 +144,7 @@ class RegressionPosterior(ProgramPosterior):
         given = {"columns": data, "priors": known.options["priors"]}
         latents = {name: self.draws[name] for name in self.explanation.latents}
         keys = jax.random.split(key, next(iter(latents.values())).shape[:2])
-        found = each_draw(_Anew(bind(Model(program), (), given)), (latents, keys))
+        found = each_draw(Anew(bind(Model(program), (), given)), (latents, keys))
         return Predicted({name: found[name] for name in (program.response, EXPECTED)}, self.verdict, observed)
 
     def _formula(self) -> Formula:
