@@ -61,7 +61,7 @@ def test_forecasts_come_back_as_they_were_made(table, answer):
         rows = list(csv.DictReader(file))
     assert list(rows[0]) == ["series", "time", "mean", "median", "lower", "upper", "path_1", "path_2"]
     assert [row["time"] for row in rows[:3]] == ["2020-01-01", "2020-04-01", "2020-07-01"]
-    times, readings = read_series(table, "when", "sold", "shop")["a"]
+    times, readings, _ = read_series(table, "when", "sold", "shop")["a"]
     want = forecast_series(readings, 3, times=times)
     own = [row for row in rows if row["series"] == "a"]
     for name in ("mean", "median", "lower", "upper"):
@@ -111,3 +111,42 @@ def test_faults_are_one_line(tmp_path, text, options, code, said):
     assert result.exit_code == code, result.output
     assert said in result.stderr
     assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_known_columns_holidays_and_models_that_are_kept(tmp_path):
+    days = pd.date_range("2024-01-01", periods=63, freq="D").strftime("%Y-%m-%d")
+    rng = np.random.default_rng(0)
+    price = rng.normal(size=63)
+    sold = 10 + 2 * price + 0.3 * rng.normal(size=63)
+    sold[[5, 19, 40, 50]] += 4
+    frame = pd.DataFrame({"day": days, "sold": sold, "price": price})
+    frame.loc[60:, "sold"] = np.nan
+    frame.to_csv(tmp_path / "sold.csv", index=False)
+    feasts = [days[i] for i in (5, 19, 40, 50, 61)]
+    pd.DataFrame({"date": feasts, "name": "feast"}).to_csv(tmp_path / "feasts.csv", index=False)
+    common = ["forecast", str(tmp_path / "sold.csv"), "--time", "day", "--target", "sold", "--json"]
+    known = ["--regressors", "price", "--holidays", str(tmp_path / "feasts.csv")]
+    result = RUNNER.invoke(app, [*common, *known])
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    effects = found["series"]["sold"]["effects"]
+    assert abs(effects["column 1"]["size"] - 2) < 0.4
+    assert abs(effects["feast"]["size"] - 4) < 1
+    means = [row["mean"] for row in found["forecast"]]
+    assert len(means) == 3
+    assert np.allclose(means, 10 + 2 * price[60:] + [0, 4, 0], atol=1.5)
+
+    kept = tmp_path / "sold.trc"
+    frame.loc[:49].to_csv(tmp_path / "sold.csv", index=False)
+    result = RUNNER.invoke(app, [*common, "--horizon", "4", "--model", str(kept)])
+    assert result.exit_code == 0, result.output
+    first = json.loads(result.stdout)
+    result = RUNNER.invoke(app, [*common, "--horizon", "4", "--load", str(kept)])
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["forecast"] == first["forecast"]
+    frame.loc[:59].to_csv(tmp_path / "sold.csv", index=False)
+    result = RUNNER.invoke(app, [*common, "--load", str(kept)])
+    assert json.loads(result.stdout)["forecast"][0]["time"] == days[60]
+    result = RUNNER.invoke(app, [*common, "--load", str(kept), *known])
+    assert result.exit_code == 2
+    assert "`--load` must come without" in result.stderr

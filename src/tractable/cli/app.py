@@ -155,18 +155,66 @@ def forecast(
     paths: Annotated[int, typer.Option(min=0, help="Joint sample paths, as columns of `--out`.")] = 0,
     seed: Annotated[int, typer.Option(min=0, help="The random seed of the paths.")] = 0,
     report: Annotated[Path | None, typer.Option(help="Where a report with pictures goes, in HTML.")] = None,
+    regressors: Annotated[
+        list[str] | None, typer.Option(help="A column that is known in the rows to come; repeat for more.")
+    ] = None,
+    holidays: Annotated[Path | None, typer.Option(help="A table of dates (and names) of holidays.")] = None,
+    model: Annotated[Path | None, typer.Option(help="Where the fitted models go.")] = None,
+    load: Annotated[Path | None, typer.Option(help="Models of an earlier `--model`: none is fitted.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
 ) -> None:
     """Forecast the series of a table: models judged on readings they had not seen, with honest intervals."""
-    existing("forecast", "file", file)
-    for name, path in (("out", out), ("report", report)):
+    for name, path in (("file", file), ("holidays", holidays), ("load", load)):
+        if path is not None:
+            existing("forecast", name, path)
+    for name, path in (("out", out), ("report", report), ("model", model)):
         if path is not None:
             writable("forecast", name, path)
+    if load is not None and (regressors or holidays is not None):
+        stop("forecast", "`--load` must come without `--regressors` and `--holidays`; got both.", 2)
     if paths and out is None:
         stop("forecast", "`--paths` must come with `--out`, where the paths go; got no file.", 2)
     from tractable.cli.forecast import Request, run_forecast
 
-    run_forecast(Request(file, time, target, series, horizon, level, out, paths, seed, report, as_json))
+    known = (tuple(regressors or ()), holidays, model, load)
+    run_forecast(
+        Request(file, time, target, series, horizon, level, out, paths, seed, report, as_json, *known)
+    )
+
+
+@app.command()
+def sample(
+    file: Annotated[Path, typer.Argument(help="A program: Python with an `@tr.model`.", show_default=False)],
+    data: Annotated[
+        Path | None, typer.Option("--data", "-d", help="A table: its columns become arguments by name.")
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="Which model, where the file has several.")] = None,
+    values: Annotated[
+        list[str] | None, typer.Option("--set", "-s", help="An argument, name=value; may be repeated.")
+    ] = None,
+    method: Annotated[str, typer.Option(help="As in `tr.infer`: auto, exact, nuts, laplace, ...")] = "auto",
+    num_draws: Annotated[int | None, typer.Option(min=1, help="How many draws to make.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="The random seed.")] = 0,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Where the draws go: .parquet, .csv or .nc.")
+    ] = None,
+    report: Annotated[Path | None, typer.Option(help="Where a report with pictures goes, in HTML.")] = None,
+    resume: Annotated[
+        Path | None, typer.Option(help="A checkpoint: written while it runs, gone on from if it is there.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+) -> None:
+    """Run a probabilistic program: its posterior, with what was done and how far to trust it."""
+    existing("sample", "file", file)
+    if data is not None:
+        existing("sample", "data", data)
+    for name, path in (("out", out), ("report", report), ("resume", resume)):
+        if path is not None:
+            writable("sample", name, path)
+    from tractable.cli.sample import Request, run_sample
+
+    found = Request(file, data, model, values or [], method, num_draws, seed, out, report, resume, as_json)
+    run_sample(found)
 
 
 def main() -> None:

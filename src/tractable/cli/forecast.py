@@ -5,6 +5,9 @@ Output.      Tables of the models and of the forecasts, and the verdict; with `-
              it as JSON.
 Series.      A table in long format has a column that names the series; one that cannot be forecast is named
              with the reason, and the others are.
+Known.       `--regressors` are columns of the table, whose rows to come have an empty target; `--holidays` a
+             table of dates and names. `--model` keeps the models, and `--load` forecasts a series that has
+             gone on by them.
 """
 
 import csv
@@ -21,9 +24,12 @@ from rich.table import Table
 from tractable._hints import nearest
 from tractable.cli.paths import stop
 from tractable.cli.tables import WrongTable, read_frame
+from tractable.core.checks import check
+from tractable.core.storage import StorageError, load, save
 from tractable.statespace.forecast.forecast import SeriesForecast, forecast_series
+from tractable.statespace.forecast.series import as_series, with_rows
 
-__all__ = ["Request", "as_json", "read_series", "run_forecast"]
+__all__ = ["Given", "Request", "as_json", "read_holidays", "read_series", "run_forecast"]
 
 _SHOWN = 24  # rows of a table on the screen
 
@@ -42,21 +48,36 @@ class Request(NamedTuple):
     seed: int
     report: Path | None
     json: bool
+    regressors: tuple[str, ...] = ()
+    holidays: Path | None = None
+    model: Path | None = None
+    load: Path | None = None
+
+
+class Given(NamedTuple):
+    """Times in order, readings (NaN where there is none) and columns `(rows, k)` of one series."""
+
+    times: np.ndarray
+    readings: np.ndarray
+    columns: np.ndarray
 
 
 def run_forecast(request: Request) -> None:
     """Read, forecast, print and write."""
     try:
-        table = read_series(request.file, request.time, request.target, request.series)
+        table = read_series(request.file, request.time, request.target, request.series, request.regressors)
+        dates = None if request.holidays is None else read_holidays(request.holidays)
     except WrongTable as error:
         stop("forecast", error, 2)
-    found, refused = _each(table, request)
+    found, refused = _each(table, request, dates)
     if not found:
         name, reason = next(iter(refused.items()))
         which = f" (series {name!r})" if request.series is not None else ""
         stop("forecast", f"{request.file}{which}: {reason}", 1)
     if request.out is not None:
         write_forecasts(request.out, found, request.paths, request.seed)
+    if request.model is not None:
+        save(request.model, found)
     if request.report is not None:
         from tractable.cli.forecast_report import write_report
 
@@ -68,29 +89,56 @@ def run_forecast(request: Request) -> None:
 
 
 def read_series(
-    path: Path, time: str, target: str, series: str | None
-) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Times (sorted) and readings of each series by name; one series has the name of the target."""
+    path: Path, time: str, target: str, series: str | None, regressors: tuple[str, ...] = ()
+) -> dict[str, Given]:
+    """Times (sorted), readings and columns of each series by name; one series has the target's name."""
     frame: Any = read_frame(path)
-    for name in (time, target, *(() if series is None else (series,))):
+    for name in (time, target, *(() if series is None else (series,)), *regressors):
         if name not in frame.columns:
             said = nearest(name, list(frame.columns))
             raise WrongTable(f"{path}: there must be a column {name!r}; got {list(frame.columns)}. {said}")
-    readings: Any = pd.to_numeric(frame[target], errors="coerce")
-    wrong = np.flatnonzero(
-        (readings.isna() & frame[target].notna()).to_numpy() | np.isinf(readings.to_numpy(float))
-    )
-    if len(wrong):
-        value, row = frame[target].iloc[wrong[0]], wrong[0] + 1
-        raise WrongTable(f"{path}: {target!r} must hold finite numbers; got {value!r} in row {row}.")
+    readings = _numbers(path, frame, target)
+    columns = np.zeros((len(frame), len(regressors)))
+    for j, name in enumerate(regressors):
+        columns[:, j] = _numbers(path, frame, name)
+        if np.isnan(columns[:, j]).any():
+            row = int(np.isnan(columns[:, j]).argmax()) + 1
+            raise WrongTable(f"{path}: {name!r} must hold a number in every row; got none in row {row}.")
     times = _times(path, time, frame[time])
     names: Any = frame[series].astype(str) if series is not None else pd.Series([target] * len(frame))
     found = {}
     for name in dict.fromkeys(names):
         own = np.flatnonzero((names == name).to_numpy())
         order = own[np.argsort(times[own], kind="stable")]
-        found[str(name)] = times[order], readings.to_numpy(float)[order]
+        found[str(name)] = Given(times[order], readings[order], columns[order])
     return found
+
+
+def _numbers(path: Path, frame: Any, name: str) -> np.ndarray:
+    """A column of finite numbers, NaN where a cell is empty."""
+    read: Any = pd.to_numeric(frame[name], errors="coerce")
+    values = read.to_numpy(float)
+    wrong = np.flatnonzero((read.isna() & frame[name].notna()).to_numpy() | np.isinf(values))
+    if len(wrong):
+        value, row = frame[name].iloc[wrong[0]], wrong[0] + 1
+        raise WrongTable(f"{path}: {name!r} must hold finite numbers; got {value!r} in row {row}.")
+    return values
+
+
+def read_holidays(path: Path) -> dict[str, np.ndarray]:
+    """Dates by name: the column `date` (or the first), and `name` or `holiday` (or the second) if any."""
+    frame: Any = read_frame(path)
+    names = [str(column) for column in frame.columns]
+    date = next((n for n in names if n.lower() == "date"), names[0])
+    rest = [n for n in names if n != date]
+    label = next((n for n in rest if n.lower() in ("name", "holiday")), rest[0] if rest else None)
+    days = _times(path, date, frame[date])
+    if days.dtype.kind != "M":
+        raise WrongTable(f"{path}: {date!r} must hold dates; got {frame[date].iloc[0]!r} in row 1.")
+    if label is None:
+        return {"holiday": days}
+    said = frame[label].astype(str)
+    return {str(name): days[(said == name).to_numpy()] for name in dict.fromkeys(said)}
 
 
 def _times(path: Path, name: str, column: Any) -> np.ndarray:
@@ -116,14 +164,47 @@ def _times(path: Path, name: str, column: Any) -> np.ndarray:
     return stamps.to_numpy("datetime64[s]")
 
 
-def _each(table: dict[str, Any], request: Request) -> tuple[dict[str, SeriesForecast], dict[str, str]]:
+def _each(table: dict[str, Given], request: Request, dates: Any) -> tuple[dict[str, Any], dict[str, str]]:
+    known = None if request.load is None else _loaded(request.load)
     found, refused = {}, {}
-    for name, (times, readings) in table.items():
+    for name, given in table.items():
         try:
-            found[name] = forecast_series(readings, request.horizon, times=times, level=request.level)
+            if known is None:
+                found[name] = _one(given, request, dates)
+            elif name in known:
+                found[name] = known[name].after(given.readings, request.horizon, times=given.times)
+            else:
+                refused[name] = f"`--load` has no model of it, only of {', '.join(known)}"
         except ValueError as error:  # a series that no model can be fitted to, said by the model
             refused[name] = str(error)
     return found, refused
+
+
+def _one(given: Given, request: Request, dates: Any) -> SeriesForecast:
+    """Rows behind the last reading are the future of the regressors."""
+    options: Any = {"level": request.level, "holidays": dates}
+    if not request.regressors:
+        return forecast_series(given.readings, request.horizon, times=given.times, **options)
+    whole = as_series(given.readings, given.times)
+    columns = with_rows(whole, given.columns, "regressors")
+    end = int(np.flatnonzero(~np.isnan(np.asarray(whole.values)))[-1]) + 1
+    ahead, steps = len(whole) - end, request.horizon or len(whole) - end
+    fix = "Append the rows to come, with their times and columns and an empty target."
+    check(1 <= steps <= ahead, "regressors", f"known for {max(steps, 1)} steps to come", f"{ahead} rows", fix)
+    known = whole.until(end)
+    rows = np.asarray(known.places)
+    return forecast_series(known, steps, X=columns[rows], future=columns[end : end + steps], **options)
+
+
+def _loaded(path: Path) -> dict[str, SeriesForecast]:
+    try:
+        found = load(path)
+    except (StorageError, OSError) as error:
+        stop("forecast", error, 2)
+    kind = type(found).__name__
+    if not (isinstance(found, dict) and all(isinstance(v, SeriesForecast) for v in found.values())):
+        stop("forecast", f"{path}: must be a file of `tractable forecast --model`; got {kind}.", 2)
+    return found
 
 
 def as_json(found: dict[str, SeriesForecast], refused: dict[str, str]) -> dict[str, Any]:
@@ -158,6 +239,8 @@ def _described(each: SeriesForecast) -> dict[str, Any]:
         "frequency": each.series.frequency, "log": each.is_log, "counts": each.is_count,
         "weights": each.weights,
         "coverage_by_step": [_finite(c) for c in each.metrics.get("coverage_by_step", ())], "events": events,
+        "effects": {name: {"size": m, "deviation": s} for name, (m, s) in each.effects.items()},
+        "left_out": each.left_out,
         "verdict": {"ok": each.verdict.ok, "sentence": each.verdict.sentence},
     }  # fmt: skip
 
@@ -202,11 +285,13 @@ def _print(found: dict[str, SeriesForecast], refused: dict[str, str], request: R
         for event in each.events:
             time = _said(each.series.times(event.place, event.place + 1)[0])
             console.print(f"{event.kind.capitalize()} at {time}: {event.size:+.3g}.", highlight=False)
+        for column, (size, deviation) in each.effects.items():
+            console.print(f"Effect of {column}: {size:+.3g} ± {deviation:.2g}.", highlight=False)
         word = "Verdict" if each.verdict.ok else "Warning"
         console.print(f"{word}: {each.verdict.sentence}\n", highlight=False)
     for name, reason in refused.items():
         console.print(f"Left out: {name} ({reason}).", highlight=False)
-    for name, path in (("Forecasts", request.out), ("Report", request.report)):
+    for name, path in (("Forecasts", request.out), ("Report", request.report), ("Model", request.model)):
         if path is not None:
             console.print(f"{name}: {path}", soft_wrap=True)
 

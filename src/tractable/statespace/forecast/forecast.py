@@ -10,7 +10,7 @@ Cost.        Fits of about seven small systems, on the host: nothing is compiled
 References.  Hyndman and Athanasopoulos (2021); Yao, Vehtari, Simpson and Gelman (2018).
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,16 +21,29 @@ from tractable.core.module import HostResult, field
 from tractable.core.types import Key, Values
 from tractable.core.verdict import Verdict
 from tractable.statespace.forecast.candidates import candidates
+from tractable.statespace.forecast.choice import judged_members, told, whole_fits
 from tractable.statespace.forecast.counts import CountLevel, from_scale, mixture, to_scale
-from tractable.statespace.forecast.evaluation import Evaluation, evaluate, origins_of
-from tractable.statespace.forecast.events import Event, find_events, looking_at
+from tractable.statespace.forecast.events import Event, find_events
+from tractable.statespace.forecast.known import known_columns
 from tractable.statespace.forecast.seasons import is_count, scale_of, seasons_of
-from tractable.statespace.forecast.series import Series, as_series, with_rows
+from tractable.statespace.forecast.series import Series, as_series
 
 __all__ = ["SeriesForecast", "forecast_series"]
 
-_SHORT = 60  # readings: up to here every member is fitted again
 _LONGEST = 3000  # readings that are looked at: the last ones
+
+
+class Choice(NamedTuple):
+    """What was chosen: fits, their weights, the factors of the spread, and what they were made for."""
+
+    fits: list[Any]
+    weights: np.ndarray
+    factors: np.ndarray
+    seasons: tuple[int, ...]
+    scale: str
+    is_count: bool
+    columns: tuple[str, ...]
+    level: float
 
 
 class SeriesForecast(HostResult):
@@ -52,6 +65,7 @@ class SeriesForecast(HostResult):
     left_out: Any = field(show=False)
     scale: str = field(static=True)
     is_count: bool = field(static=True)
+    columns: tuple[str, ...] = field(static=True)
 
     @property
     def is_log(self) -> bool:
@@ -115,9 +129,37 @@ class SeriesForecast(HostResult):
         parts, middle = [], self.law.centre
         for fit, own in pairs:
             mean = fit.origins(z, np.array([len(z)]), self.horizon)[0]
-            drawn = _heavy(rng, fit, self.is_log, fit.paths(rng, z, self.horizon, own) - mean)
+            drawn = _heavy(rng, fit, self.scale, fit.paths(rng, z, self.horizon, own) - mean)
             parts.append(middle + self.factors * (mean - middle + drawn))
         return self._bounded(from_scale(rng.permutation(np.concatenate(parts)), self.scale))
+
+    def after(self, y: Any, horizon: int | None = None, *, times: Any = None) -> "SeriesForecast":
+        """The forecast from the end of another series, or of this one when it has gone on, by the same
+        models, weights and factors: nothing is fitted."""
+        check(not self.columns, "y", "forecast without columns", f"{len(self.columns)} columns")
+        series = y if isinstance(y, Series) else as_series(y, times)
+        same = (series.unit, series.step) == (self.series.unit, self.series.step)
+        check(same, "times", f"one per {self.series.frequency}", f"one per {series.frequency}")
+        low = np.nanmin(series.values)
+        check(self.scale != "log" or low > 0, "y", "positive, as the series that was fitted", low)
+        check(not self.is_count or is_count(series.values), "y", "counts, as the series fitted", "others")
+        z = _looked_at(series, self.scale)
+        fits, weights = [told(fit, z) for fit in self.fits], np.asarray(self.law.weights)
+        choice = Choice(
+            fits, weights, np.asarray(self.factors), self.seasons, self.scale, self.is_count, (), self.level
+        )
+        steps = self.horizon if horizon is None else check_count("horizon", horizon)
+        return _answer(choice, series, steps, self.evaluation, self.left_out)
+
+    @property
+    def effects(self) -> dict[str, tuple[float, float]]:
+        """The coefficient of each known column and its deviation, on the scale of the model with weight."""
+        fit = self._structural()
+        if fit is None or not self.columns:
+            return {}
+        mean, cov = (leaf[-len(self.columns) :] for leaf in fit.last_state())
+        sizes = np.sqrt(np.diagonal(cov[:, -len(self.columns) :]))
+        return {name: (float(m), float(s)) for name, m, s in zip(self.columns, mean, sizes)}
 
     @property
     def decomposition(self) -> Any:
@@ -144,12 +186,12 @@ class SeriesForecast(HostResult):
 
 def forecast_series(
     y: Any, horizon: int | None = None, *, times: Any = None, level: float = 0.9, seasons: Any = None,
-    log: bool | None = None, X: Any = None, future: Any = None,
+    log: bool | None = None, X: Any = None, future: Any = None, holidays: Any = None,
 ) -> SeriesForecast:  # fmt: skip
     """The next `horizon` readings of a series: by default a season, or ten.
 
     `seasons` and `log` are found unless given. Columns `X`, known at the readings' times, need their values
-    at the times of the forecast in `future`.
+    at the times of the forecast in `future`. `holidays` are dates, or dates by name, past and to come.
 
     >>> walk = np.cumsum(np.random.default_rng(0).normal(size=60))
     >>> forecast_series(walk, 3).mean.shape
@@ -160,7 +202,7 @@ def forecast_series(
     _check_changes(np.asarray(series.values))
     periods = seasons_of(series) if seasons is None else tuple(check_count("seasons", m, 2) for m in seasons)
     steps = check_count("horizon", horizon if horizon is not None else max((10, *periods[:1])))
-    columns = _columns(series, X, future, steps)
+    columns, names, dropped = known_columns(series, steps, periods, X, future, holidays)
     counts, scale = is_count(series.values), scale_of(series.values, (periods or (1,))[0], log)
     if scale == "log":
         low = np.nanmin(series.values)
@@ -168,16 +210,29 @@ def forecast_series(
     z = _looked_at(series, scale)
     columns = None if columns is None else columns[len(series) - len(z) :]
     members = candidates(periods, columns) + ([CountLevel(scale)] if counts else [])
-    kept, judged, left_out = _judged(z, members, steps, scale, (periods or (1,))[0], level, counts)
-    fits, weights = _whole(z, kept, judged, left_out)
-    law, factors = _law(fits, weights, z, steps, scale, judged, counts)
+    kept, judged, left_out = judged_members(z, members, steps, scale, (periods or (1,))[0], level, counts)
+    fits, weights = whole_fits(z, kept, judged, left_out)
+    factors = np.ones(1) if judged is None else judged.factors
+    choice = Choice(fits, weights, factors, periods, scale, counts, names, float(level))
+    return _answer(choice, series, steps, judged, left_out | dropped)
+
+
+def _answer(choice: Choice, series: Series, steps: int, judged: Any, left_out: Any) -> SeriesForecast:
+    """The forecast of a series by members that were chosen."""
+    z, level = _looked_at(series, choice.scale), choice.level
+    law = mixture(
+        choice.fits, choice.weights, z, np.array([len(z)]), steps, choice.scale, choice.is_count
+    ).rows(0)
+    measured = choice.factors[:steps]
+    factors = np.append(measured, np.full(steps - len(measured), measured[-1]))
+    law = law.widened(factors)
     made = [law.expectation(), *(law.quantile(q) for q in (0.5, 0.5 - level / 2, 0.5 + level / 2))]
     floor = 0.0 if np.nanmin(series.values) >= 0 else -np.inf
     mean, median, lower, upper = (np.maximum(values, floor) for values in made)
-    winner = fits[int(np.argmax(weights))].name
+    winner = choice.fits[int(np.argmax(choice.weights))].name
     return SeriesForecast(
-        winner, periods, steps, float(level), mean, median, lower, upper, series, law, factors, fits,
-        judged, left_out, scale, counts,
+        winner, choice.seasons, steps, level, mean, median, lower, upper, series, law, factors, choice.fits,
+        judged, left_out, choice.scale, choice.is_count, choice.columns,
     )  # fmt: skip
 
 
@@ -185,9 +240,9 @@ def _looked_at(series: Series, scale: str) -> np.ndarray:
     return to_scale(np.asarray(series.values)[-_LONGEST:], scale)
 
 
-def _heavy(rng: np.random.Generator, fit: Any, log: bool, away: np.ndarray) -> np.ndarray:
+def _heavy(rng: np.random.Generator, fit: Any, scale: str, away: np.ndarray) -> np.ndarray:
     """Departures of paths with the tails of the member."""
-    if log or np.isinf(fit.df):
+    if scale != "identity" or np.isinf(fit.df):
         return away
     return away * np.sqrt((fit.df - 2) / rng.chisquare(fit.df, (len(away), 1)))
 
@@ -198,98 +253,13 @@ def _counted(found: SeriesForecast, rng: np.random.Generator, fit: Any, z: np.nd
     if hasattr(fit, "negative_binomials"):
         return drawn
     mean = fit.origins(z, np.array([len(z)]), found.horizon)[0]
-    heavy = mean + _heavy(rng, fit, found.is_log, drawn - mean)
+    heavy = mean + _heavy(rng, fit, found.scale, drawn - mean)
     return np.maximum(np.ceil(from_scale(heavy, found.scale) - 0.5), 0.0)
 
 
 def _check_changes(values: np.ndarray) -> None:
     seen = values[~np.isnan(values)]
     check(np.ptp(seen) > 0, "y", "a series that changes", f"the constant {seen[0]:g}")
-
-
-def _columns(series: Series, X: Any, future: Any, steps: int) -> np.ndarray | None:
-    check((X is None) == (future is None), "future", "given with `X`, and only then", "one of the two")
-    if X is None:
-        return None
-    known, later = with_rows(series, X), np.asarray(future, float)
-    later = later[:, None] if later.ndim == 1 else later
-    check(
-        later.shape == (steps, known.shape[1]), "future", f"of shape ({steps}, {known.shape[1]})", later.shape
-    )
-    return np.concatenate([known, later])
-
-
-def _judged(
-    z: np.ndarray, members: list[Any], steps: int, scale: str, season: int, level: float, count: bool
-) -> Any:
-    """The members that could be fitted to the first part, and how they did after it."""
-    least = max(2 * season + 3, 6)
-    at = origins_of(z, least, steps)
-    told = int((~np.isnan(z[: at[0]])).sum()) if len(at) else 0
-    left_out: dict[str, str] = {}
-    if len(at) < 3 or told < 5:
-        return [(members[0], None)], None, left_out
-    kept, fits, near = [], [], None
-    for member in members:
-        fit = _fitted(member, z[: at[0]], left_out, near)
-        if fit is not None:
-            kept.append((member, fit))
-            fits.append(fit)
-            near = fit if hasattr(fit, "fit") else None
-    return kept, evaluate(fits, z, at, steps, scale, season, level, count), left_out
-
-
-def _fitted(member: Any, z: np.ndarray, left_out: dict[str, str], near: Any = None) -> Any:
-    count = int((~np.isnan(z)).sum())
-    if count < member.least:
-        left_out[member.name] = f"{count} readings, {member.least} are needed"
-        return None
-    try:
-        fit = member.fit(z, near)
-        sds = fit.origins(z, np.array([len(z)]), 1)[1]
-    except (ValueError, np.linalg.LinAlgError) as error:
-        left_out[member.name] = str(error)
-        return None
-    if not (np.isfinite(sds).all() and sds.min() > 1e-9 * np.nanstd(z)):
-        left_out[member.name] = "it leaves no uncertainty"
-        return None
-    return fit
-
-
-def _whole(z: np.ndarray, kept: list[Any], judged: Evaluation | None, left_out: dict[str, str]) -> Any:
-    """The members with weight; the leading one (of short series, all) is fitted to the whole series."""
-    weights = judged.weights if judged is not None else np.full(len(kept), 1 / len(kept))
-    pairs = []
-    for (member, fit), weight in zip(kept, weights):
-        if weight > 0:
-            again = weight == weights.max() or fit is None or len(z) <= _SHORT or not hasattr(fit, "fit")
-            renewed = _fitted(member, z, left_out, fit) if again else None
-            pairs.append((renewed if renewed is not None else _told(fit, z), weight))
-    pairs = [(fit, weight) for fit, weight in pairs if fit is not None]
-    check(
-        len(pairs) > 0,
-        "y",
-        "a series with uncertainty about its next reading",
-        "none that a model can express",
-    )
-    shares = np.array([weight for _, weight in pairs])
-    return [fit for fit, _ in pairs], shares / shares.sum()
-
-
-def _told(fit: Any, z: np.ndarray) -> Any:
-    """The fit to the first part, with the whole series to look at."""
-    return fit._replace(fit=looking_at(fit.fit, z)) if hasattr(fit, "fit") else fit
-
-
-def _law(
-    fits: list[Any], weights: np.ndarray, z: np.ndarray, steps: int, scale: str, judged: Any, count: bool
-) -> Any:
-    law = mixture(fits, weights, z, np.array([len(z)]), steps, scale, count).rows(0)
-    factors = np.ones(steps)
-    if judged is not None:
-        measured = judged.factors[:steps]
-        factors = np.append(measured, np.full(steps - len(measured), measured[-1]))
-    return law.widened(factors), factors
 
 
 def _verdict(found: SeriesForecast) -> Verdict:

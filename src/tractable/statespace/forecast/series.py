@@ -41,6 +41,12 @@ class Series(HostResult):
         """The distance of grid points in words."""
         return self.unit if self.step == 1 else f"{self.step:g} {self.unit}s"
 
+    def until(self, stop: int) -> "Series":
+        """The first `stop` grid points."""
+        places = np.asarray(self.places)
+        values = np.asarray(self.values)[:stop]
+        return Series(values, places[places < stop], self.unit, self.step, self.origin, self.month_end)
+
     def times(self, start: int, stop: int) -> np.ndarray:
         """The times of grid points; those behind the last reading belong to forecasts."""
         at = np.arange(start, stop)

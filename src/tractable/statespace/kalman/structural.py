@@ -237,6 +237,11 @@ class StructuralFit(HostResult):
         looks = (C @ mean[..., None])[..., 0]
         return Forecast(looks, C @ cov @ np.swapaxes(C, 1, 2) + chain.R, mean, cov)
 
+    def last_state(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and covariance of the state behind the last reading."""
+        mean, cov = ahead(self._started(self.series, 1)[1])
+        return mean[-1], cov[-1]
+
     def one_step(self, y: Any = None) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of each reading given those before it; NaN until the start is told."""
         return one_step(self._started(self.series if y is None else _series(y))[1])
