@@ -14,6 +14,7 @@ import numpy as np
 
 from tractable.core.module import Module, field
 from tractable.core.types import Array, Key, Scalar
+from tractable.messages.cost import TooLarge
 from tractable.programs.dependence import dependence
 from tractable.programs.discrete_block import DiscretePlan, draw, log_evidence, plan_discrete
 from tractable.programs.structure import Structure, touched
@@ -79,7 +80,11 @@ def discrete_part(
     total = sum(int(np.prod(shapes[name])) for name in names)
     scopes = [_matrix(pattern, count, total) for pattern, count in zip(found, units)]
     cards = [high - low + 1 for low, high in ends]
-    plan = plan_discrete([shapes[name] for name in names], cards, scopes, names=names, sites=sites)
+    try:
+        plan = plan_discrete([shapes[name] for name in names], cards, scopes, names=names, sites=sites)
+    except TooLarge as error:
+        lines = ", ".join(f"{name} at {facts.sites[name].line}" for name in (*names, *sites))
+        raise TooLarge(f"{error} ({lines})") from error
     return DiscretePart(plan, others, names, lows, sites)
 
 

@@ -26,7 +26,10 @@ from tractable.programs.discrete_replays import Read, Replays
 __all__ = ["DiscretePlan", "plan_discrete"]
 
 SMALL = 3e5  # log-densities that take a millisecond: fewer are not worth a program of their own
-FIX = "Observe some of them, raise the budget, or sample them instead of summing over them."
+FIX = (
+    "Observe some of them, or write the model so that fewer of them meet in one site: discrete latents are "
+    "summed over, never sampled."
+)
 
 
 class DiscretePlan(Module):

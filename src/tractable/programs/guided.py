@@ -21,11 +21,11 @@ from tractable.core.types import Array, Key
 from tractable.programs.batches import BatchDensity, Batches, check_units, find_batches
 from tractable.programs.guides import Automatic, Written, check_sites, written_guide
 from tractable.programs.methods import Answer, Task
-from tractable.programs.parameters import Search, most_likely, param_supports, starts
+from tractable.programs.parameters import Search, most_likely, param_supports, starts, with_params
 from tractable.programs.preparing import prepared
 from tractable.programs.structure import Structure, find_structure
 from tractable.programs.survey import Facts, survey
-from tractable.programs.svi import Bound, Whole, ascend, judged, parameters_of, with_params
+from tractable.programs.svi import Bound, Whole, ascend, judged, parameters_of
 from tractable.programs.trace import Program
 
 __all__ = ["Guided", "fitted", "infer_guided"]
@@ -46,13 +46,14 @@ class Guided:
 
 
 def fitted(
-    task: Task, facts: Facts, params: Mapping[str, Array], key: Key, progress: bool
+    task: Task, facts: Facts, nested: bool, params: Mapping[str, Array], key: Key, progress: bool
 ) -> tuple[Task, Search, str]:
     """The task with its parameters set to what makes the data most likely, and a sentence about it."""
     supports, names = param_supports(facts), ", ".join(params)
     if not task.start:
         search = most_likely(task.reduced, params, supports)
-        said = f"Parameters ({names}): set where the exact evidence is largest. {search.said}"
+        value = "Laplace's value of the" if nested else "the exact"
+        said = f"Parameters ({names}): set where {value} evidence is largest. {search.said}"
         return with_params(task, search.params), search, said
     guide, free = _automatic(task)
     family = "full_rank" if free.size <= _FULL_RANK_MOST else "mean_field"

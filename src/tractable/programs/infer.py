@@ -9,6 +9,7 @@ Cost.        Two traces of the program, then the method's; new data of the same 
 """
 
 import dataclasses
+import time
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -22,13 +23,16 @@ from tractable.core.types import Key, PyTree
 from tractable.core.verdict import Verdict
 from tractable.inference.posterior import each_draw, with_target
 from tractable.programs.explanation import Explanation
+from tractable.programs.faults import about_flat, naming_sites
 from tractable.programs.language import Model
 from tractable.programs.methods import METHODS, Answer
+from tractable.programs.parameters import with_params
 from tractable.programs.posterior import ProgramPosterior, Stated
 from tractable.programs.preparing import prepared
 from tractable.programs.reduced import Reduced
 from tractable.programs.structure import Structure, find_structure
 from tractable.programs.survey import Facts, Seen, survey
+from tractable.programs.time_budget import plan_within
 from tractable.programs.trace import Program, bind
 
 __all__ = ["infer"]
@@ -46,6 +50,7 @@ def infer(
     batch: Mapping[str, int] | None = None,
     keep: Collection[str] = (),
     num_draws: int | None = None,
+    seconds: float | int | None = None,
     options: dict[str, Any] | None = None,
     progress: bool = True,
     **data: Any,
@@ -56,7 +61,8 @@ def infer(
     "pathfinder", "vi", "smc", "importance" or "svi"; `options` go to it. With "svi", `guide` is a model of
     the same latents, or "full_rank", "mean_field" or "low_rank", and `batch={"row": 256}` takes random units
     of a plate at each step. Latents in `keep` are not eliminated. Parameters (`param`) are set to what makes
-    the data most likely. Arguments of the model that have the name of an option here are given by
+    the data most likely. With `seconds`, chains are shortened, or given up, to end within about that time.
+    Arguments of the model that have the name of an option here are given by
     `model.bind(...)`.
 
     >>> import jax.numpy as jnp
@@ -71,11 +77,14 @@ def infer(
     >>> bool(abs(post["bias"].mean() - 0.625) < 0.02)
     True
     """
+    begun = time.monotonic()
     check_option("method", method, ("auto", "svi", *METHODS))
     bound = model if isinstance(model, Program) else bind(model, args, data)
     facts = survey(bound)
     count = None if num_draws is None else check_count("num_draws", num_draws)
     how = {"progress": progress, **(options or {})}
+    timed = seconds is None or (method in ("auto", "nuts") and guide is None and batch is None)
+    check(timed, "seconds", "left out but for `method='auto'` and 'nuts'", seconds)
     if method == "svi" or guide is not None or batch is not None:
         fits = method in ("auto", "svi")
         check(fits, "method", "'svi' with a guide or batches", method, "Leave `guide` and `batch` out.")
@@ -88,20 +97,35 @@ def infer(
     if params:
         from tractable.programs.guided import fitted
 
-        task, search, sentence = fitted(task, facts, params, jr.fold_in(key, 1), progress)
+        nested = bool(structure.nested)
+        task, search, sentence = fitted(task, facts, nested, params, jr.fold_in(key, 1), progress)
         said = (sentence,)
-    answer = METHODS[chosen](task, draws_key, count, how)
+
+    def chains() -> tuple[str, Answer]:
+        """The answer of chains, or of what fits into the time that is left."""
+        nonlocal said
+        if seconds is None:
+            return "nuts", METHODS["nuts"](task, draws_key, count, how)
+        plan = plan_within(seconds, begun, task, "nuts", count)
+        said = (*said, plan.said)
+        return plan.method, METHODS[plan.method](task, draws_key, plan.num_draws, {**plan.options, **how})
+
+    with naming_sites(task, facts):
+        if chosen == "nuts":
+            chosen, answer = chains()
+        else:
+            answer = METHODS[chosen](task, draws_key, count, how)
     if method == "auto" and chosen == "quadrature" and not answer.verdict.ok:
-        chosen, why = "nuts", "a grid was too coarse for it"
-        answer = METHODS[chosen](task, draws_key, count, how)
+        why = "a grid was too coarse for it"
+        chosen, answer = chains()
     if method == "auto" and chosen == "nested" and not answer.verdict.ok:
         said = (*said, f"Nested Laplace was tried first. {answer.verdict.sentence}")
-        structure, chosen, why = find_structure(facts, keep), "nuts", "those weights were poor"
-        task = prepared(bound, facts, structure)[0]
-        answer = METHODS[chosen](task, draws_key, count, how)
+        structure, why = find_structure(facts, keep), "those weights were poor"
+        task = with_params(prepared(bound, facts, structure)[0], {} if search is None else search.params)
+        chosen, answer = chains()
     draws = _restored(task.reduced, answer, back_key)
     explanation = _explained(facts, structure, chosen, why, said)
-    verdict = answer.verdict
+    verdict = about_flat(facts, answer.verdict)
     if search is not None and not search.status.ok:
         verdict = Verdict(False, f"{search.verdict.sentence} {verdict.sentence}", verdict.numbers)
     post = ProgramPosterior(draws, answer.inner, answer.evidence, verdict, explanation, search)

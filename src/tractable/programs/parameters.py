@@ -8,6 +8,7 @@ Cost.        One reduced density and its gradient per step.
 References.  Robbins (1956), "An empirical Bayes approach to statistics".
 """
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -26,7 +27,7 @@ from tractable.optim.minimise import minimise
 from tractable.programs.prior import Prior
 from tractable.programs.survey import Facts
 
-__all__ = ["Search", "most_likely", "param_supports", "starts"]
+__all__ = ["Search", "most_likely", "param_supports", "starts", "with_params"]
 
 
 class Search(Ended, Module):
@@ -79,6 +80,15 @@ def most_likely(reduced: Any, start: Mapping[str, Array], supports: Mapping[str,
     ends = "Converged: the evidence has a local maximum there."
     said = ends if found.verdict.ok else found.verdict.sentence
     return Search(params, None, found.num_steps, found.code, -found.values, said)
+
+
+def with_params(task: Any, params: Mapping[str, Array]) -> Any:
+    """The same task with these parameters in its program."""
+    if not params:
+        return task
+    bound = task.reduced.bound.with_values(params)
+    reduced = dataclasses.replace(task.reduced, bound=bound)
+    return task._replace(reduced=reduced, prior=dataclasses.replace(task.prior, bound=bound))
 
 
 class _Negative(Module):

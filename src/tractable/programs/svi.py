@@ -11,7 +11,6 @@ Cost.        `num_particles` densities and gradients per step.
 References.  Hoffman, Blei, Wang and Paisley (2013); Kucukelbir et al. (2017); Yao et al. (2018).
 """
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -213,12 +212,3 @@ def _draws(guide: Any, found: Any, key: Key, n: int) -> PyTree:
         return {name: value for name, value in latents.items() if name not in apart}
 
     return jax.lax.map(one, guide.noise(key, (n,), found), batch_size=100)
-
-
-def with_params(task: Task, params: Mapping[str, Array]) -> Task:
-    """The same task with these parameters in its program."""
-    if not params:
-        return task
-    bound = task.reduced.bound.with_values(params)
-    reduced = dataclasses.replace(task.reduced, bound=bound)
-    return task._replace(reduced=reduced, prior=dataclasses.replace(task.prior, bound=bound))
