@@ -30,14 +30,12 @@ class Normal(Module):
 def test_a_normal_density_is_found_wherever_it_lies(name):
     mean, root = (np.asarray(part) for part in ROOTS[name])
     density = Normal(jnp.asarray(mean), jnp.asarray(root))
-    grid, placed = found_box_posterior(density, jnp.zeros(len(mean)))
+    found = found_box_posterior(density, jnp.zeros(len(mean)))
     want = 0.5 * len(mean) * np.log(2 * np.pi) + np.linalg.slogdet(root)[1]
-    np.testing.assert_allclose(grid.log_evidence.value + placed.log_det, want, atol=1e-8)
-    assert grid.verdict.ok, grid.verdict
-    found = placed.centre + placed.root @ grid.mean
-    np.testing.assert_allclose(found, mean, atol=1e-6 * (1 + abs(mean)).max())
-    cov = placed.root @ grid.cov @ placed.root.T
-    np.testing.assert_allclose(cov, root @ root.T, rtol=1e-5, atol=1e-6 * abs(root @ root.T).max())
+    np.testing.assert_allclose(found.log_evidence.value, want, atol=1e-8)
+    assert found.verdict.ok, found.verdict
+    np.testing.assert_allclose(found.mean, mean, atol=1e-6 * (1 + abs(mean)).max())
+    np.testing.assert_allclose(found.cov, root @ root.T, rtol=1e-5, atol=1e-6 * abs(root @ root.T).max())
 
 
 def _exponential_tail(u):  # the density of log s for s ~ Exponential: e^u below, e^{-e^u} above
@@ -53,8 +51,23 @@ def _two_modes(u):
     ("density", "want"), [(_exponential_tail, 0.0), (_two_modes, np.log(2) + 0.5 * np.log(2 * np.pi))]
 )
 def test_skewed_densities_and_two_modes(density, want):
-    grid, placed = found_box_posterior(density, jnp.zeros(1))
-    np.testing.assert_allclose(grid.log_evidence.value + placed.log_det, want, atol=1e-7)
+    found = found_box_posterior(density, jnp.zeros(1))
+    np.testing.assert_allclose(found.log_evidence.value, want, atol=1e-7)
+
+
+def _banana(u):
+    return -0.5 * (u[0] ** 2 + (u[1] - u[0] ** 2) ** 2)
+
+
+def test_draws_lie_between_the_points():
+    found = found_box_posterior(_banana, jnp.zeros(2))
+    np.testing.assert_allclose(found.log_evidence.value, np.log(2 * np.pi), atol=1e-7)
+    x, y = found.draws(np.random.default_rng(0), 100_000).T
+    assert len(np.unique(x)) == len(x)
+    for values in (x, y - x**2):  # both standard normal: quantiles within five standard errors
+        for level, want in ((0.1, -1.2815515655), (0.5, 0.0), (0.975, 1.9599639845)):
+            error = np.sqrt(level * (1 - level) / len(values)) / (np.exp(-0.5 * want**2) / np.sqrt(2 * np.pi))
+            assert abs(np.quantile(values, level) - want) < 5 * error
 
 
 def test_a_density_of_three_numbers_is_refused():

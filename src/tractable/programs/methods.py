@@ -70,24 +70,11 @@ def _quadrature(task: Task, key: Key, num_draws: int | None, options: Mapping) -
     from tractable.inference.box import found_box_posterior
 
     free, target = FlatTarget.of(task.reduced, task.start, supports=task.supports)
-    grid, placed = found_box_posterior(target, free)
-    found = grid.log_evidence
-    value = to_device(np.asarray(float(found.value) + placed.log_det))
-    evidence = Estimate(value, found.standard_error, method="quadrature")
+    found = found_box_posterior(target, free)
     count = num_draws or _DRAWS
-    chosen = _nodes(np.exp(np.asarray(grid.log_masses)), count, key)
-    points = np.asarray(placed.centre) + np.asarray(grid.points)[chosen] @ np.asarray(placed.root).T
-    draws = jax.tree.map(lambda leaf: np.asarray(leaf)[None], rebuilt(target.rebuild, to_device(points)))
-    return Answer(draws, (1, count), evidence, grid.verdict, None)
-
-
-def _nodes(masses: np.ndarray, count: int, key: Key) -> np.ndarray:
-    """Nodes by their masses, one for each of `count` equal shares, in random order."""
-    random = generator(key)
-    shares = (np.arange(count) + random.random(count)) / count
-    return random.permutation(
-        np.searchsorted(np.cumsum(masses / masses.sum()), shares).clip(0, masses.size - 1)
-    )
+    points = to_device(found.draws(generator(key), count))
+    draws = jax.tree.map(lambda leaf: np.asarray(leaf)[None], rebuilt(target.rebuild, points))
+    return Answer(draws, (1, count), found.log_evidence, found.verdict, None)
 
 
 def _chains(sampler: Callable[[], Any]) -> Callable[..., Answer]:
