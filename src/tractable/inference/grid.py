@@ -34,6 +34,7 @@ __all__ = ["GridPosterior", "grid_posterior", "values_at"]
 _ORDER, _CHECK = 12, 9  # nodes per panel, and nodes of the rule that it is checked against
 _DRAWS = 4000  # that stand for the posterior where draws are asked for
 _BATCH = (128, 1024, 4096)  # points that are evaluated together, by dimension
+_TOGETHER = 32  # of which so many at once: what a density needs for a thousand points may not fit the cache
 _WINDOW = (65, 25, 9, 5)  # points along an axis of a window about the mode
 _FINE = 1024  # pieces per panel in which a marginal is tabulated: quantiles to a millionth of a panel
 
@@ -213,7 +214,7 @@ def _at(log_density: Callable, point: Array, args: tuple, scalar: bool) -> Array
 
 @program
 def _at_batch(log_density: Callable, points: Array, args: tuple, scalar: bool) -> Array:
-    log_p = jax.vmap(lambda point: _at(log_density, point, args, scalar))(points)
+    log_p = jax.lax.map(lambda point: _at(log_density, point, args, scalar), points, batch_size=_TOGETHER)
     check(log_p.ndim == 1, "log_density", "one number per point", f"shape {log_p.shape[1:]}")
     return log_p
 
