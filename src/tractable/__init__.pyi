@@ -41,6 +41,7 @@ from tractable.inference.chains.mcmc import mcmc as mcmc
 from tractable.inference.chains.mcmc import resume as resume
 from tractable.inference.fit import fit as fit
 from tractable.plots.door import plot as plot
+from tractable.plots.programs import draw as draw
 from tractable.programs.infer import infer as infer
 from tractable.programs.language import deterministic as deterministic
 from tractable.programs.language import factor as factor

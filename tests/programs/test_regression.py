@@ -136,7 +136,7 @@ def test_names_and_priors_are_those_of_the_formula(grouped, plain):
     assert list(plain.summary().index)[2:4] == ["kind[b]", "kind[c]"]
     wide = 2.5 * TABLE["z"].std(ddof=0)
     assert f"Normal(0, {wide / TABLE['x'].std(ddof=0):.4g})" in repr(grouped.priors)
-    assert "noise(group)[group, effect of group] ~ Normal" in repr(grouped.statement)
+    assert "noise(group)[group] ~ Normal" in repr(grouped.statement)
     assert grouped.to_frame().shape == (4000, len(rows))
     with pytest.raises(ValueError, match=r"must be one of Intercept, x.*got 'x1'"):
         grouped["x1"]

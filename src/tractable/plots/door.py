@@ -23,6 +23,15 @@ KINDS: dict[str, dict[str, str]] = {
         "effective_size": "chains:plot_effective_size",
         "energy": "chains:plot_energy",
     },
+    "programs.posterior:ProgramPosterior": {
+        "marginal": "chains:plot_marginal",
+        "intervals": "programs:plot_forest",
+        "graph": "programs:draw",
+        "checks": "programs:plot_checks",
+        "trace": "chains:plot_trace",
+        "ranks": "chains:plot_ranks",
+    },
+    "programs.trace:Program": {"graph": "programs:draw"},
     "inference.predicted:Predicted": {"intervals": "predictive:plot_predictions"},
     "inference.posterior:Posterior": {"marginal": "chains:plot_marginal", "pair": "chains:plot_pair"},
     "inference.particles.smc:TemperedParticles": {

@@ -34,7 +34,7 @@ from tractable.plots.graph_layout import (
 
 __all__ = [
     "plot_dag", "plot_factor_graph", "plot_junction_tree", "plot_model", "plot_moral_steps",
-    "plot_undirected",
+    "plot_undirected", "points_per_unit",
 ]  # fmt: skip
 
 _RADIUS, _DOT, _SHADE = 0.3, 0.07, "0.8"
@@ -241,7 +241,7 @@ def _filled(pieces: list[str], width: int) -> list[str]:
     return [line.strip() for line in lines if line.strip()]
 
 
-def _points_per_unit(ax: Axes) -> float:
+def points_per_unit(ax: Axes) -> float:
     """Points of print in one unit of the picture, whose two axes are alike."""
     figure: Any = ax.get_figure(root=True)
     box = ax.get_position()
@@ -262,7 +262,7 @@ def _draw_nodes(
         else:
             color = _SHADE if name in shaded else "white"
             ax.add_patch(Circle((x, y), _RADIUS, fc=color, ec="k", gid=name, zorder=3))
-            text, size = wrapped(name, 2 * _RADIUS * _points_per_unit(ax))
+            text, size = wrapped(name, 2 * _RADIUS * points_per_unit(ax))
             ax.text(x, y, text, ha="center", va="center", fontsize=size, zorder=4, linespacing=1.0)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.axes import Axes
 
-from tractable.core.checks import check_length
+from tractable.core.checks import check_length, check_option
 from tractable.core.types import ArrayLike
 from tractable.inference.predicted import Predicted
 from tractable.plots.display import axes_of
@@ -40,8 +40,18 @@ def plot_intervals(
     return ax
 
 
-def plot_predictions(found: Predicted, *, mass: float = 0.9, ax: Axes | None = None) -> Axes:
-    """The predictive interval of each row of a posterior, with what was observed where that is known."""
+def plot_predictions(
+    found: Predicted, variable: str | None = None, *, mass: float = 0.9, ax: Axes | None = None
+) -> Axes:
+    """The predictive interval of each row of a posterior, with what was observed where that is known.
+
+    Of predictions by name, those of `variable`, the first unless given.
+    """
+    if isinstance(found.draws, dict):
+        name = next(iter(found.draws)) if variable is None else variable
+        check_option("variable", name, tuple(found.draws))
+        seen = None if found.observed is None else found.observed.get(name)
+        found = Predicted(found.draws[name], found.verdict, seen)
     centre, (lower, upper) = np.ravel(found.mean), found.interval(mass)
     if found.observed is not None:
         seen = np.ravel(np.asarray(found.observed))

@@ -23,7 +23,7 @@ from tractable.programs.run import Plate
 from tractable.programs.survey import Seen, survey
 from tractable.programs.trace import Program
 
-__all__ = ["Axes", "axes_of_program", "program_to_arviz"]
+__all__ = ["Axes", "axes_of_program", "labelled_names", "program_to_arviz"]
 
 _PRIOR_DRAWS = 1000
 
@@ -56,6 +56,22 @@ def axes_of_program(bound: Program, labels: Mapping[str, Sequence] | None = None
         rest = range(len(site.shape) - len(own))
         dims[site.name] += [f"{site.name}_dim_{i}" for i in rest]
     return Axes(dims, coords)
+
+
+def labelled_names(post: Any, labels: Mapping[str, Sequence] | None = None) -> dict[str, str]:
+    """The scalars of a posterior by name, with the labels of places in place of their numbers."""
+    axes = axes_of_program(post._program(), labels)
+    found = {}
+    for name, draws in post.draws.items():
+        own = [axes.coords.get(dim) for dim in axes.dims.get(name, [])]
+        for index in np.ndindex(*draws.shape[2:]):
+            places = [i if where is None else where[i] for i, where in zip(index, own)]
+            found[_scalar(name, index)] = _scalar(name, places)
+    return found
+
+
+def _scalar(name: str, index: Sequence) -> str:
+    return f"{name}[{', '.join(map(str, index))}]" if len(index) else name
 
 
 def program_to_arviz(

@@ -115,8 +115,11 @@ def _grouped(effects: Effects, columns: Mapping[str, Any], sds: Array) -> Array:
 def _moved(effects: Effects, name: str, levels: tuple[str, ...], size: Array, lower: Array | None) -> Array:
     r"""$D L \epsilon$ of each group."""
     outer = effects.factor if levels == effects.levels else f"new {effects.factor}"
-    with plate(outer, levels), plate(f"effect of {effects.factor}", effects.names):
-        noise = sample(name, Normal(_ZERO, _ONE))
+    with plate(outer, levels):
+        if len(effects.names) == 1:
+            return sample(name, Normal(_ZERO, _ONE))[:, None] * size[None]
+        with plate(f"effect of {effects.factor}", effects.names):
+            noise = sample(name, Normal(_ZERO, _ONE))
     return (noise if lower is None else noise @ lower.T) * size[None]
 
 
