@@ -306,3 +306,44 @@ def test_a_guide_that_computes_local_laws_of_the_data_works_in_batches():
     for name, value in want.items():
         assert abs(float(post.params[name]) - value) < 0.05, (name, post.params[name], value)
     assert "x" not in post.draws
+
+
+# --- the second call -----------------------------------------------------------------------------------
+
+
+@tr.model
+def grouped(y):
+    spread = tr.param("spread", 1.0, "positive")
+    with tr.plate("group", len(y)):
+        tr.sample("y", Normal(tr.sample("effect", Normal(0.0, spread)), 1.0), obs=y)
+
+
+@pytest.fixture
+def compilations():
+    """A list that grows by one with each program that is compiled."""
+    found = []
+
+    def listen(event, seconds, **_):
+        if event == "/jax/core/compile/backend_compile_duration":
+            found.append(seconds)
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    yield found
+    jax.monitoring.unregister_event_duration_listener(listen)
+
+
+@pytest.mark.parametrize(
+    ("model", "options"),
+    [
+        (grouped, {}),
+        (normal, {"method": "svi", "guide": normal_guide}),
+        (normal, {"method": "svi", "guide": "full_rank", "keep": ["mu"], "batch": {"row": 2}}),
+    ],
+)
+def test_new_numbers_compile_nothing(model, options, compilations):
+    jax.jit(lambda x: x + 1.25)(0.5)
+    assert len(compilations) > 0  # they are heard
+    tr.infer(model, 2 * Y, key=0, progress=False, **options)
+    compilations.clear()
+    tr.infer(model, 2 * Y + 1, key=1, progress=False, **options)
+    assert len(compilations) == 0

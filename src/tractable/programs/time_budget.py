@@ -1,6 +1,6 @@
 r"""A budget of time: which method and how many draws fit into it, from the measured cost of one gradient.
 
-Prediction.  A chain of NUTS takes about $G = 16$ gradients per step, and four chains of $w + n$ steps run
+Prediction.  A chain of NUTS takes about $G = 8$ gradients per step, and four chains of $w + n$ steps run
              side by side on one processor: $4\,G\,(w + n)\,c$ seconds with $c$ the cost of a gradient, after
              compilation, which takes some multiple of that of the gradient alone.
 Choice.      All draws and a warm-up that ends by itself where twice the prediction fits; else fewer draws
@@ -23,10 +23,10 @@ from tractable.programs.methods import Task
 
 __all__ = ["Plan", "plan_within"]
 
-_GRADIENTS = 16  # of one step of a chain
+_GRADIENTS = 8  # of one step of a chain in a posterior that is not hard
 _CHAINS = 4
-_USUAL = (1000, 1000)  # steps of warm-up, and draws of a chain
-_FEWEST = (400, 250)
+_USUAL = (400, 1000)  # steps of warm-up, and draws of a chain
+_FEWEST = (300, 250)
 _COMPILES = 4.0  # times that of one gradient: warm-up, draws, the way back
 
 
