@@ -22,6 +22,7 @@ from tractable.programs.batches import BatchDensity, Batches, check_units, find_
 from tractable.programs.guides import Automatic, Written, check_sites, written_guide
 from tractable.programs.methods import Answer, Task
 from tractable.programs.parameters import Search, most_likely, param_supports, starts, with_params
+from tractable.programs.placing import placed
 from tractable.programs.preparing import prepared
 from tractable.programs.structure import Structure, find_structure
 from tractable.programs.survey import Facts, survey
@@ -55,11 +56,11 @@ def fitted(
         value = "Laplace's value of the" if nested else "the exact"
         said = f"Parameters ({names}): set where {value} evidence is largest. {search.said}"
         return with_params(task, search.params), search, said
-    guide, free = _automatic(task)
-    family = "full_rank" if free.size <= _FULL_RANK_MOST else "mean_field"
+    guide = _automatic(task)
+    family = "full_rank" if guide.centre.size <= _FULL_RANK_MOST else "mean_field"
     bound = Bound(Whole(task.reduced, tuple(params)), guide)
     key_family, key_climb = jr.split(key)
-    first = parameters_of(guide, params, free, family, key_family)
+    first = parameters_of(guide, params, family, key_family, False)
     found, _, made = ascend(bound, first, supports, key_climb, {"progress": progress})
     search = Search(found["params"], None, made.num_steps, made.code, np.asarray(made.values))
     said = (
@@ -85,7 +86,7 @@ def infer_guided(
     written = written_guide(guide, bound)
     own = [] if written is None else [site.name for site in written[1].of_kind("latent")]
     keep = (*keep, *own, *_outside(facts, batches))
-    key_units, key_family, key_climb, key_judge = jr.split(key, 4)
+    key_units, key_place, key_family, key_climb, key_judge = jr.split(key, 5)
     part = bound if batches is None else batches.taken(np.arange(batches.count))
     seen = facts if batches is None else survey(part)
     structure = find_structure(seen, keep)
@@ -98,17 +99,21 @@ def infer_guided(
         params = starts(dataclasses.replace(task.prior, bound=bound)) if params else {}
     supports = param_supports(facts)
     if written is None:
-        automatic, free = _automatic(task)
-        used: Any = automatic
+        used: Any = _automatic(task)
+        if batches is not None:
+            rows = batches.rows(key_place, 1)[0]
+            place = placed(density, used.latents, used.centre, params, rows)
+            used = Automatic(used.latents, *place)
     else:
         moving = task.reduced.bound.moving
         fix = "Name an automatic guide, such as 'full_rank'."
         check(not moving, "guide", "automatic where supports depend on latents", ", ".join(moving), fix)
         check_sites(written[1], facts, structure.remaining)
-        used, free = _written(*written, batches, structure.remaining), jnp.zeros(0)
+        used = _written(*written, batches, structure.remaining)
         params, supports = params | _starts(written[0]), supports | param_supports(written[1])
     climbed = Bound(density, used)
-    first = parameters_of(used, params, free, guide if written is None else "", key_family)
+    family = guide if written is None else ""
+    first = parameters_of(used, params, family, key_family, batches is not None)
     found, _, made = ascend(climbed, first, supports, key_climb, options)
     mine = {site.name: found["params"][site.name] for site in facts.of_kind("param")}
     task = with_params(task, mine)
@@ -128,9 +133,9 @@ def _said(guide: Any, written: Any, batches: Batches | None) -> tuple[str, ...]:
     )
 
 
-def _automatic(task: Task) -> tuple[Automatic, Array]:
+def _automatic(task: Task) -> Automatic:
     free, rebuild = unconstrain(dict(task.start), task.supports)
-    return Automatic(rebuild), free
+    return Automatic(rebuild, free, jnp.ones_like(free))
 
 
 def _written(bound: Program, facts: Facts, batches: Batches | None, remaining: tuple[str, ...]) -> Written:

@@ -33,9 +33,12 @@ AUTOMATIC = ("mean_field", "full_rank", "low_rank", "coupling", "spline", "autor
 
 
 class Automatic(Module):
-    """A member of a family over the free numbers of all latents; the member is `parameters["guide"]`."""
+    """A member of a family over the free numbers of all latents, measured from `centre` in units of `scale`;
+    the member is `parameters["guide"]`."""
 
     latents: Rebuild
+    centre: Array
+    scale: Array
 
     def noise(self, key: Key, shape: Shape, parameters: Mapping[str, Any]) -> Array:
         """What draws are made of."""
@@ -44,9 +47,10 @@ class Automatic(Module):
     def draw(self, parameters: Mapping[str, Any], noise: Array, rows: Any = None) -> tuple[dict, Scalar]:
         """The latents at this noise, and their log-density."""
         member = parameters["guide"]
-        free = member.forward(noise)
-        latents, log_det = self.latents(free)
-        return latents, jax.lax.stop_gradient(member).log_prob(free) - log_det
+        place = member.forward(noise)
+        latents, log_det = self.latents(self.centre + self.scale * place)
+        log_q = jax.lax.stop_gradient(member).log_prob(place)
+        return latents, log_q - log_det - jnp.log(self.scale).sum()
 
 
 class Written(Module):

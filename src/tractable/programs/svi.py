@@ -97,11 +97,12 @@ def _adam() -> Any:
     return Adam().direction()
 
 
-def parameters_of(guide: Any, params: Mapping[str, Array], free: Array, family: str, key: Key) -> dict:
-    """Where the parameters of a guide and of the model begin."""
+def parameters_of(guide: Any, params: Mapping[str, Array], family: str, key: Key, wide: bool) -> dict:
+    """Where the parameters of a guide and of the model begin: with `wide`, as wide as one."""
     first: dict[str, Any] = {"params": dict(params)}
     if isinstance(guide, Automatic):
-        first["guide"] = make_family(family, free, key=key, rank=min(2, free.size))
+        loc, scale = jnp.zeros_like(guide.centre), 1.0 if wide else 0.1
+        first["guide"] = make_family(family, loc, key=key, rank=min(2, loc.size), scale=scale)
     return first
 
 
@@ -154,8 +155,8 @@ def judged(
 def _look(task: Task, bound: Bound, found: Mapping[str, Any], key: Key) -> tuple[Any, Verdict, Estimate]:
     _, target = FlatTarget.of(task.reduced, task.start, supports=task.supports)
     if isinstance(bound.guide, Automatic):
-        law: Any = found["guide"]
-        points, centre = _points(law, key, _JUDGED)
+        law: Any = Moved(found["guide"], bound.guide.centre)
+        points, centre = _points(found["guide"], bound.guide.centre, key, _JUDGED)
     else:
         law = Law(bound.guide, found["params"], target.rebuild)
         points = _free(law, key, _JUDGED)
@@ -191,10 +192,21 @@ def _weights(bound: Bound, found: dict, key: Key, count: int) -> Array:
     return jax.lax.map(one, bound.guide.noise(key, (count,), found))
 
 
+class Moved(Module):
+    """A member of a family, moved to another centre."""
+
+    member: Any
+    centre: Array
+
+    def log_prob(self, free: Array) -> Scalar:
+        return self.member.log_prob(free - self.centre)
+
+
 @program
-def _points(member: Any, key: Key, n: int) -> tuple[Array, Array]:
+def _points(member: Any, centre: Array, key: Key, n: int) -> tuple[Array, Array]:
     noise = jr.normal(key, (n, member.noise_dim))
-    return jax.vmap(member.forward)(noise), member.forward(jnp.zeros(member.noise_dim))
+    middle = member.forward(jnp.zeros(member.noise_dim))
+    return centre + jax.vmap(member.forward)(noise), centre + middle
 
 
 @program
