@@ -1,7 +1,7 @@
-"""The models behind the reference posteriors once more, as programs with all their latents, naturally written.
+"""The models behind the reference posteriors, as programs with all their latents, naturally written.
 
-Nothing is integrated by hand: group effects, states of chains, classes of mixtures and values of functions are
-sites of the program, and `infer` finds what it can integrate. Data come from `_posterior_models`.
+Nothing is integrated by hand: group effects, states of chains, classes of mixtures and values of functions
+are sites of the program, and `infer` finds what it can integrate. Data come from `_posterior_models`.
 """
 
 from collections.abc import Callable

@@ -1,99 +1,97 @@
-"""Claims of the solvers against random problems whose answers are known: `python -m benchmarks programs`.
+"""`python -m benchmarks programs [NAME ...] [--peers PYTHON] [--limit SECONDS]`: from start to verdict.
 
-Quadratic and linear programs that are solvable, infeasible or unbounded by construction; every claim must be
-the right one, and every claim that there is no solution must carry its proof. Smooth functions with a known
-minimum, saddle or maximum in random units, with random constants added; every "converged" must be near a
-minimum, and no other point may be called one. The counts are printed, with each failure by its number, which
-gives the problem back.
+Each library infers each program in a fresh process with empty caches of compiled programs: tractable with all
+latents written naturally, NumPyro (its enumeration where something is discrete) and PyMC with nutpie
+non-centred, as their users write them; four chains, a thousand draws, float64. Seconds run from the start of
+the process to the draws; `cpu` are those of the processor, for machines that others use too; effective draws
+are the least of the quantities that a reader looks at. Means are compared in standard errors with ours: they
+are the same posterior. `--peers` names a Python that has the peers, where this one has not.
 """
 
 import argparse
-import collections
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from typing import Any
 
-import jax.numpy as jnp
-import numpy as np
+from rich.console import Console
+from rich.table import Table
 
-from tests.oracles.programs import KINDS, SHAPES, proves_infeasible, proves_unbounded, random_program
-from tractable.core.iterate import Status
-from tractable.optim.linear_program import linear_program
-from tractable.optim.minimise import minimise
-from tractable.optim.newton import Newton
-from tractable.optim.quadratic_program import quadratic_program
-from tractable.optim.quasi_newton import BFGS, LBFGS
+from benchmarks._programs_data import DATA
 
-__all__ = ["judge_linear", "judge_quadratic", "judge_smooth", "main"]
-
-_METHODS = (LBFGS(), BFGS(), Newton())
-
-_CLAIMS = dict(zip(KINDS, (Status.converged, Status.infeasible, Status.unbounded)))
-
-
-def judge_quadratic(number):
-    """What was wrong with the answer to one quadratic program; nothing if it was right."""
-    rng, kind, shape = np.random.default_rng(number), KINDS[number % 3], SHAPES[number // 3 % len(SHAPES)]
-    program = random_program(rng, kind, shape)
-    found = quadratic_program(*program)
-    prices = np.asarray(found.inequality_multipliers), np.asarray(found.equality_multipliers)
-    return _judged(kind, program, found, *prices, found.gap)
+PEERS = ("numpyro", "pymc")
+ELIMINATED = {"schools", "groups", "crossed", "mixture", "chain", "series", "process"}
 
 
-def judge_linear(number):
-    """What was wrong with the answer to one linear program; nothing if it was right."""
-    rng, kind, shape = np.random.default_rng(number), KINDS[number % 3], SHAPES[number // 3 % len(SHAPES)]
-    program = random_program(rng, kind, shape, linear=True)
-    _, q, G, h, A, b = program
-    found = linear_program(q, upper=(G, h), equality=(A, b), low=None)
-    return _judged(kind, program, found, np.asarray(found.dual), np.asarray(found.equality_dual), found.gap)
+def measure(python: str, library: str, name: str, limit: float) -> dict[str, Any]:
+    """What the child reports, or why it did not."""
+    with tempfile.TemporaryDirectory() as folder:
+        settings = {
+            "JAX_ENABLE_X64": "1",
+            "JAX_COMPILATION_CACHE_DIR": f"{folder}/jax",
+            "NUMBA_CACHE_DIR": f"{folder}/numba",
+            "PYTENSOR_FLAGS": f"base_compiledir={folder}/pytensor",
+            "BENCHMARK_START": str(time.time()),
+        }
+        command = [python, "-W", "ignore", "-m", "benchmarks._programs_child", library, name]
+        environment = {**os.environ, **settings}
+        try:
+            done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=limit)
+        except subprocess.TimeoutExpired:
+            return {"failed": f"over {limit:g} s"}
+    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+    reason = (done.stderr.strip().splitlines() or ["no output"])[-1][:60]
+    return json.loads(lines[-1]) if lines else {"failed": reason}
 
 
-def judge_smooth(number):
-    """What was wrong with the verdict on one smooth function; nothing if it was right."""
-    rng, method = np.random.default_rng(number), _METHODS[number % 3]
-    turn = np.linalg.qr(rng.normal(size=(4, 4)))[0]
-    units, factor = 10.0 ** rng.uniform(-2, 2, 4), 10.0 ** rng.uniform(-8, 8)
-    constant = rng.choice([0.0, 1e3, -1e10, 1e16])
-    signs = np.ones(4) if number % 2 else np.where(np.arange(4) < rng.integers(1, 5), -1.0, 1.0)
-    centre = units * rng.normal(size=4)
-    start = centre + units * (rng.normal(size=4) if number % 2 else np.zeros(4))
-    data = tuple(map(jnp.asarray, (turn, units, centre, signs, factor, constant)))
-    found = minimise(_hills, start, method, args=data)
-    away = np.abs((np.asarray(found.state) - centre) / units).max()
-    if not number % 2:
-        return "a maximum or saddle called a minimum" if found.status is Status.converged else None
-    if found.status is not Status.converged:
-        return None if constant == 1e16 else f"a minimum called {found.status.name}"
-    return None if away < 1e-3 else "convergence far from the minimum"
+def gap(ours: dict[str, Any], theirs: dict[str, Any]) -> float:
+    """The largest difference of means, in standard errors of both."""
+    pairs = [(value, theirs["means"][key]) for key, value in ours["means"].items()]
+    return max(abs(a[0] - b[0]) / (a[1] ** 2 + b[1] ** 2) ** 0.5 for a, b in pairs)
 
 
-def _hills(x, turn, units, centre, signs, factor, constant):
-    z = turn @ ((x - centre) / units)
-    return factor * (jnp.sum(signs * z**2) + jnp.sum(z**4) + constant)
-
-
-def _judged(kind, program, found, z, y, gap):
-    P, q, G, h, A, b = program
-    if found.status is not _CLAIMS[kind]:
-        return f"{kind} called {found.status.name}"
-    x = np.asarray(found.x)
-    if kind == "infeasible":
-        return None if proves_infeasible(program, z, y) else "infeasible without a proof"
-    if kind == "unbounded":
-        return None if proves_unbounded(program, x, np.asarray(found.ray)) else "unbounded without a proof"
-    sides = max(np.abs(np.concatenate([h, b])).max(initial=0.0), np.abs(x).max())
-    missed = np.concatenate([G @ x - h, np.abs(A @ x - b)]).max(initial=0.0) > 1e-6 * sides
-    terms = np.abs(q) @ np.abs(x) + 0.5 * np.abs(x) @ np.abs(P) @ np.abs(x) + np.abs(h) @ np.abs(z)
-    return "a point that is not feasible" if missed else "a gap" if abs(float(gap)) > 1e-6 * terms else None
-
-
-def main(options):
-    """Count the faults of both solvers."""
+def main(options: Sequence[str]) -> None:
+    """Measure, print the table, and the median of the ratios against the best peer."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks programs", description=__doc__)
-    parser.add_argument("--count", type=int, default=1200, help="problems of each kind of program")
-    count = parser.parse_args(options).count
-    programs = {"quadratic programs": judge_quadratic, "linear programs": judge_linear}
-    judges = programs | {"smooth functions": judge_smooth}
-    for name, judge in judges.items():
-        faults = {number: fault for number in range(count) if (fault := judge(number))}
-        print(f"{name}: {count} judged, {len(faults)} wrong")
-        for fault, times in collections.Counter(faults.values()).items():
-            print(f"  {fault}: {times} ({', '.join(str(n) for n in faults if faults[n] == fault)})")
+    parser.add_argument("names", nargs="*", choices=[*DATA, []], default=[])
+    parser.add_argument("--peers", default=sys.executable, metavar="PYTHON")
+    parser.add_argument("--limit", type=float, default=600.0)
+    chosen = parser.parse_args(options)
+    table = Table("program", "library", "s", "cpu", "effective draws", "draws / cpu s", "ratio", "gap", "")
+    ratios: dict[str, float] = {}
+    for name in chosen.names or DATA:
+        ours = measure(sys.executable, "tractable", name, chosen.limit)
+        _row(table, name, "tractable", ours, ours)
+        for library in PEERS:
+            theirs = measure(chosen.peers, library, name, chosen.limit)
+            _row(table, name, library, theirs, ours)
+            if "failed" not in theirs and "failed" not in ours:
+                ratios[name] = min(ratios.get(name, float("inf")), _rate(ours) / _rate(theirs))
+        print(name, "done", file=sys.stderr, flush=True)
+    Console(width=130).print(table)
+    for label, values in (
+        ("all", ratios),
+        ("eliminated", {k: v for k, v in ratios.items() if k in ELIMINATED}),
+    ):
+        if values:
+            median = statistics.median(values.values())
+            print(f"median ratio to the best peer, {label}: {median:.1f}")
+
+
+def _rate(found: dict[str, Any]) -> float:
+    return found["ess"] / found["cpu"]
+
+
+def _row(table: Table, name: str, library: str, found: dict[str, Any], ours: dict[str, Any]) -> None:
+    if "failed" in found:
+        table.add_row(name, library, "", "", "", "", "", "", found["failed"])
+        return
+    both = "failed" not in ours
+    numbers = (f"{found['seconds']:.1f}", f"{found['cpu']:.1f}", f"{found['ess']:.0f}", f"{_rate(found):.1f}")
+    against = (f"{_rate(ours) / _rate(found):.1f}", f"{gap(ours, found):.1f}") if both else ("", "")
+    table.add_row(name, library, *numbers, *against, found["said"])

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 from scipy.sparse import csr_array
 
-from benchmarks.programs import judge_linear
+from benchmarks.solvers import judge_linear
 from tractable.core.iterate import Status
 from tractable.optim.kkt import kkt_report
 from tractable.optim.linear_program import LinearProgram, linear_program

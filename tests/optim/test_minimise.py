@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import rosen
 
-from benchmarks.programs import judge_smooth
+from benchmarks.solvers import judge_smooth
 from tractable.core import Status
 from tractable.core.iterate import count_traces
 from tractable.optim import (
@@ -305,5 +305,5 @@ def test_many_unknowns_are_judged_by_a_few_products():
 
 
 def test_random_functions_in_random_units_are_judged_rightly():
-    """Minima, saddles and maxima; `python -m benchmarks programs` takes 1,200."""
+    """Minima, saddles and maxima; `python -m benchmarks solvers` takes 1,200."""
     assert [judge_smooth(number) for number in range(24)] == [None] * 24

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from benchmarks.programs import judge_quadratic
+from benchmarks.solvers import judge_quadratic
 from tests.oracles.active_sets import quadratic_minimum
 from tests.oracles.programs import KINDS, SHAPES, random_program
 from tractable.core.iterate import Status
@@ -166,7 +166,7 @@ def test_bad_input_is_named():
 @pytest.mark.parametrize("first", range(0, 36, 9))
 @pytest.mark.thorough
 def test_every_claim_about_a_random_program_is_right_and_carries_its_proof(first):
-    """Problems of known classes in many units; `python -m benchmarks programs` takes 1,200."""
+    """Problems of known classes in many units; `python -m benchmarks solvers` takes 1,200."""
     assert [judge_quadratic(number) for number in range(first, first + 9)] == [None] * 9
 
 
