@@ -98,8 +98,12 @@ def log_poisson(k: ArrayLike, rate: ArrayLike) -> Array:
     return jnp.where(small, power_log(s, rate) - rate - _log_factorial_below_one(s), large)
 
 
+@jax.custom_jvp
 def log_poisson_count(k: Array, rate: Array) -> Array:
-    r"""`log_poisson` of whole numbers: where none is large, from a table of $\log k!$, many times faster."""
+    r"""`log_poisson` of whole numbers: where none is large, from a table of $\log k!$, many times faster.
+
+    The derivative in the rate is $k/\lambda - 1$ however the value was found; whole numbers have none.
+    """
 
     def tabulated():
         return power_log(k, rate) - rate - _tabulated_log_factorial(k)
@@ -108,8 +112,19 @@ def log_poisson_count(k: Array, rate: Array) -> Array:
     return jax.lax.cond(tabular, tabulated, lambda: log_poisson(k, rate))
 
 
+@log_poisson_count.defjvp
+def _log_poisson_count_jvp(at: tuple, moved: tuple) -> tuple[Array, Array]:
+    k, rate = at
+    slope = jnp.where(k == 0, -1.0, k / jnp.where(k == 0, 1.0, rate) - 1)
+    return log_poisson_count(k, rate), slope * moved[1]
+
+
+@jax.custom_jvp
 def log_binomial_count(k: Array, n: Array, logits: Array) -> Array:
-    r"""`log_binomial` of $k$ out of $n$, whole numbers: where $n$ is not large, from a table of $\log k!$."""
+    r"""`log_binomial` of $k$ out of $n$, whole numbers: where $n$ is not large, from a table of $\log k!$.
+
+    The derivative in the logit is $k - n \sigma$ however the value was found; whole numbers have none.
+    """
 
     def tabulated():
         choices = _tabulated_log_factorial(n) - _tabulated_log_factorial(k) - _tabulated_log_factorial(n - k)
@@ -119,6 +134,14 @@ def log_binomial_count(k: Array, n: Array, logits: Array) -> Array:
         return log_binomial(k, n - k, jax.nn.sigmoid(logits), jax.nn.sigmoid(-logits))
 
     return jax.lax.cond(jnp.all((n <= _LARGEST) & (k == jnp.floor(k))), tabulated, large)
+
+
+@log_binomial_count.defjvp
+def _log_binomial_count_jvp(at: tuple, moved: tuple) -> tuple[Array, Array]:
+    k, n, logits = at
+    # from both sides: near a chance of one, k - n sigma is all rounding
+    slope = k * jax.nn.sigmoid(-logits) - (n - k) * jax.nn.sigmoid(logits)
+    return log_binomial_count(k, n, logits), slope * moved[2]
 
 
 def log_choose(k: ArrayLike, m: ArrayLike) -> Array:

@@ -61,7 +61,7 @@ class PrecisionField(Module):
     mean: Float[Array, " d"]  # of p: the solution of `Lambda m = h`
     log_det: Scalar
     regular: Bool[Array, ""]
-    plan: PrecisionPlan = field(show=False)
+    plan: PrecisionPlan | None = field(show=False)  # None while it is carried through a loop
     reduced: tuple[Reduced, ...] = field(show=False)
     lower: Float[Array, "b b"] = field(show=False)
 
@@ -83,9 +83,11 @@ class PrecisionField(Module):
     def spread(self, noise: Float[Array, " places"]) -> Float[Array, " d"]:
         r"""$L^{-\top} z$ with $\Lambda = L L^\top$, for standard noise $z$ in the order of places: a draw
         less the mean. The variables of the border depend on the noise of the border alone."""
+        assert self.plan is not None
         still = tuple(each._replace(shift=jnp.zeros_like(each.shift)) for each in self.reduced)
         return substituted(self.plan.plan, still, self.lower, jnp.zeros(len(self.lower)), noise)
 
     def covariances(self) -> Float[Array, " m"]:
         r"""Those entries of $\Lambda^{-1}$ that were given of $\Lambda$."""
+        assert self.plan is not None
         return stored_covariances(self.plan.plan, self.reduced, self.lower)[self.plan.at]

@@ -32,7 +32,7 @@ from tractable.programs.laplace_curvature import SMALL_GROUP
 from tractable.programs.laplace_part import LaplacePart
 from tractable.programs.trace import Program
 
-__all__ = ["Noise", "num_candidates", "student_quantile", "weighted_draw"]
+__all__ = ["Drawn", "Noise", "num_candidates", "student_quantile", "weighted_draw"]
 
 _LOG_2PI = float(np.log(2 * np.pi))
 _LATTICE = {1: (16, 1), 2: (34, 21), 3: (67, 13)}  # points and multiplier by the size of the largest group
@@ -71,11 +71,21 @@ class Noise(Module):
         return Noise(*(to_device(each) for each in (border, stretch, shift, choice)))
 
 
-def weighted_draw(
-    part: LaplacePart, noise: Noise, bound: Program, remaining: Mapping[str, Array]
-) -> tuple[dict[str, Array], Scalar, Scalar]:
-    """The latents given the rest, the logarithm of their weight, and the share of candidates at which the
-    density was not a number (which weigh nothing)."""
+class Drawn(Module):
+    """Latents by name and as coordinates `x`, the logarithm of their weight, the share of candidates at which
+    the density was not a number (they weigh nothing), and the mode with
+    $\\phi$ there (NaN where the search did not come to an end)."""
+
+    values: dict[str, Array]
+    x: Float[Array, "*n d"]
+    log_weight: Float[Array, "*n"]
+    undefined: Float[Array, "*n"]
+    mode: Float[Array, "*n d"]
+    phi: Float[Array, "*n"]
+
+
+def weighted_draw(part: LaplacePart, noise: Noise, bound: Program, remaining: Mapping[str, Array]) -> Drawn:
+    """The latents given the rest, one draw with its weight."""
     groups, found, plan = part.groups, part.at_mode(bound, remaining), part.curvature.precision.plan
     border, log_border = _border_noise(noise)
     first = plan.num_places - plan.border
@@ -92,7 +102,10 @@ def weighted_draw(
     taken = jnp.append(_chosen(total[:, :-1], noise.choice), 0)[groups.of_variable]
     value = found.phi - 0.5 * part.size * _LOG_2PI - log_border
     weight = value + total[0, -1] + log_mean_exp(total[:, :-1], axis=0).sum()
-    return part.valued(bound, remaining, x[taken, jnp.arange(part.size)]), weight, lost.mean()
+    drawn = x[taken, jnp.arange(part.size)]
+    values = part.valued(bound, remaining, drawn)
+    phi = jnp.where(found.settled, found.phi, jnp.nan)
+    return Drawn(values, drawn, weight, lost.mean(), found.x, phi)
 
 
 def _chosen(logs: Array, uniform: Array) -> Array:

@@ -37,7 +37,7 @@ __all__ = ["AtMode", "LaplacePart", "laplace_part"]
 
 _LOG_2PI = float(np.log(2 * np.pi))
 _MAX_STEPS = 100
-_CLOSE = 1e-5  # the length of a last step in deviations: what is left after it is of the order of its square
+_CLOSE = 1e-7  # the length of a step in deviations at which the point before it is the mode
 _FIRST_SHIFT, _LEAST_SHIFT = 1e-2, 1e-4
 _WORTH = 2.0  # times the cost of the latents themselves that their noise may have
 _PUSHED = 4e-9  # seconds for a number pushed through the gradient of a density
@@ -50,7 +50,7 @@ class AtMode(NamedTuple):
     phi: Scalar
     entries: Array  # of the precision
     field: PrecisionField
-    value: Scalar  # Laplace's, of the log-integral
+    settled: Array | bool = True  # whether the search came to an end
 
 
 class LaplacePart(Module):
@@ -82,18 +82,18 @@ class LaplacePart(Module):
     def log_evidence(self, bound: Program, remaining: Mapping[str, Array]) -> Scalar:
         r"""Laplace's value of $\log \int \prod_s p(v_s \mid x)\,dx$ over the touched sites."""
         if not remaining:
-            return self.at_mode(bound, remaining).value
+            return self._value(self.at_mode(bound, remaining))
 
         @jax.custom_jvp
         def value(rest: dict[str, Array]) -> Scalar:
-            return self.at_mode(bound, rest).value
+            return self._value(self.at_mode(bound, rest))
 
         @value.defjvp
         def _(at: tuple, moved: tuple) -> tuple[Scalar, Scalar]:
             found = self.at_mode(bound, at[0])
             slopes = self._slopes(bound, at[0], found)
             turned = jax.tree.map(jnp.vdot, slopes, moved[0])
-            return found.value, sum(jax.tree.leaves(turned), start=jnp.zeros(()))
+            return self._value(found), sum(jax.tree.leaves(turned), start=jnp.zeros(()))
 
         return value(dict(remaining))
 
@@ -124,9 +124,10 @@ class LaplacePart(Module):
 
     def at_mode(self, bound: Program, remaining: Mapping[str, Array]) -> AtMode:
         """The mode of the latents given the rest, and the Gaussian there."""
-        x, phi, entries = _mode(self.negative(bound, remaining), self.curvature, self.centre)
-        found = PrecisionField.of(self.curvature.precision, entries, jnp.zeros_like(x))
-        return AtMode(x, phi, entries, found, 0.5 * (self.size * _LOG_2PI - found.log_det) - phi)
+        return _mode(self.negative(bound, remaining), self.curvature, self.centre)
+
+    def _value(self, found: AtMode) -> Scalar:
+        return 0.5 * (self.size * _LOG_2PI - found.field.log_det) - found.phi
 
     def negative(self, bound: Program, remaining: Mapping[str, Array]) -> Callable[[Array], Scalar]:
         r"""$\phi$."""
@@ -160,42 +161,9 @@ class LaplacePart(Module):
 # --- the search ----------------------------------------------------------------------------------------
 
 
-def _mode(phi: Callable[[Array], Scalar], curvature: Curvature, start: Array) -> tuple[Array, Scalar, Array]:
-    """The least point of `phi`, the value there, and the entries of the precision: those of the Hessian, with
-    a shift of its diagonal where it needs one."""
-    diagonal = jnp.asarray(curvature.precision.times) == 1
-
-    def shifted(entries: Array, shift: Scalar) -> Array:
-        return entries + jnp.where(diagonal, shift * (1 + jnp.abs(entries)), 0.0)
-
-    def going(state: _Search) -> Array:
-        return (state.count < _MAX_STEPS) & (state.length > _CLOSE)
-
-    def step(state: _Search) -> _Search:
-        found = PrecisionField.of(curvature.precision, shifted(state.entries, state.shift), -state.slope)
-        x = state.x + found.mean
-        value, slope, entries = curvature.of(phi, x)
-        # at the mode the difference of two values is rounding
-        good = found.regular & (value <= state.value + 1e-11 * (1 + jnp.abs(value)))
-        length = jnp.sqrt(jnp.abs(state.slope @ found.mean)) * (1 + state.shift)
-        less = jnp.where(state.shift > _LEAST_SHIFT, 0.1 * state.shift, 0.0)
-        length = jnp.where(good & (state.count > 0), length, jnp.inf)
-        new = _Search(state.count + 1, x, value, slope, entries, less, length)
-        more = jnp.maximum(10 * state.shift, _FIRST_SHIFT)
-        old = state._replace(count=new.count, shift=more, length=new.length)
-        return jax.tree.map(lambda a, b: jnp.where(good, a, b), new, old)
-
-    # nowhere yet: the first step is none, and brings the values at the start
-    infinite = jnp.full((), jnp.inf, start.dtype)
-    unit = diagonal.astype(start.dtype)
-    zero = jnp.zeros((), start.dtype)
-    first = _Search(jnp.asarray(0), start, infinite, jnp.zeros_like(start), unit, zero, infinite)
-    last = jax.lax.while_loop(going, step, first)
-    return last.x, last.value, shifted(last.entries, last.shift)
-
-
 class _Search(NamedTuple):
-    """Where the search is: the best point so far, what is known there, and the length of the last step."""
+    """Where the search is: the best point so far, what is known there, and the step that led on from the
+    point before."""
 
     count: Array
     x: Array
@@ -204,6 +172,45 @@ class _Search(NamedTuple):
     entries: Array
     shift: Scalar
     length: Scalar
+    before: AtMode | None = None
+
+
+def _mode(phi: Callable[[Array], Scalar], curvature: Curvature, start: Array) -> AtMode:
+    """The Gaussian at the least point of `phi`. Its precision is the Hessian, with a shift of the diagonal
+    where it needs one."""
+    diagonal = jnp.asarray(curvature.precision.times) == 1
+
+    def led_on(state: _Search) -> AtMode:
+        entries = state.entries + jnp.where(diagonal, state.shift * (1 + jnp.abs(state.entries)), 0.0)
+        found = PrecisionField.of(curvature.precision, entries, -state.slope)
+        return AtMode(state.x, state.value, entries, dataclasses.replace(found, plan=None), found.regular)
+
+    def step(state: _Search) -> _Search:
+        before = led_on(state)
+        move, regular = before.field.mean, before.field.regular
+        x = state.x + move
+        value, slope, entries = curvature.of(phi, x)
+        # at the mode the difference of two values is rounding
+        good = regular & (value <= state.value + 1e-11 * (1 + jnp.abs(value)))
+        length = jnp.sqrt(jnp.abs(state.slope @ move)) * (1 + state.shift)
+        length = jnp.where(good & (state.count > 0), length, jnp.inf)
+        less = jnp.where(state.shift > _LEAST_SHIFT, 0.1 * state.shift, 0.0)
+        more = jnp.maximum(10 * state.shift, _FIRST_SHIFT)
+        new = _Search(state.count + 1, x, value, slope, entries, less, length)
+        old = state._replace(count=new.count, shift=more, length=length, before=None)
+        return jax.tree.map(lambda a, b: jnp.where(good, a, b), new, old)._replace(before=before)
+
+    # nowhere yet: the first step is none, and brings the values at the start
+    infinite, zero = jnp.full((), jnp.inf, start.dtype), jnp.zeros((), start.dtype)
+    unit = diagonal.astype(start.dtype)
+    first = _Search(jnp.asarray(0), start, infinite, jnp.zeros_like(start), unit, zero, infinite)
+    empty = jax.tree.map(lambda each: jnp.zeros(each.shape, each.dtype), jax.eval_shape(led_on, first))
+    last = jax.lax.while_loop(
+        lambda state: (state.count < _MAX_STEPS) & (state.length > _CLOSE), step, first._replace(before=empty)
+    )
+    assert last.before is not None
+    whole = dataclasses.replace(last.before.field, plan=curvature.precision)
+    return last.before._replace(field=whole, settled=last.length <= _CLOSE)
 
 
 def _directional(function: Callable[[Array], Scalar], x: Array, along: Array) -> Scalar:

@@ -7,6 +7,7 @@ Outside.     $e^{V(\theta)}$, Laplace's value: nothing left is a single value, o
              an adaptive importance sampler from its mode.
 Weights.     Those of $\theta$ times those of $x$ given $\theta$ (`laplace_draws`): the mean is the evidence,
              with its standard error; their tail is the verdict. What is given back is resampled by them.
+Modes.       Searches from far away must end where the others did: draws about one mode know of no other.
 Pays.        Where it leaves at most half of the numbers that exact elimination leaves, and few of them.
 Cost.        Some thousand values outside, and as many draws.
 References.  Rue, Martino and Chopin (2009); Geweke (1989); Cornuet et al. (2012).
@@ -21,12 +22,13 @@ import jax.random as jr
 import numpy as np
 
 from tractable.core.checks import check, to_device
+from tractable.core.host_random import generator
 from tractable.core.module import Module
 from tractable.core.programs import program
 from tractable.core.types import Array, Key, PyTree, Scalar
 from tractable.core.verdict import Verdict
 from tractable.inference.target import FlatTarget, rebuilt
-from tractable.programs.laplace_draws import Noise, weighted_draw
+from tractable.programs.laplace_draws import Drawn, Noise, weighted_draw
 from tractable.programs.reduced import Reduced
 from tractable.programs.structure import Structure, affine_obstacle, find_structure, may_be_gaussian, touched
 from tractable.programs.survey import Facts
@@ -39,7 +41,7 @@ _FEWEST = 400  # equally weighted draws that the weights must be worth
 _UNDEFINED = 1e-3  # share of candidates without a density
 _MOST_LEFT = 8  # numbers outside
 _ROUNDS = 4
-_BATCH = 32  # draws side by side
+_CHUNK, _BATCH = 512, 32  # draws of one program, and those side by side
 _WIDE = 1.5  # times the covariance at the mode that the first proposal has
 
 
@@ -88,7 +90,6 @@ def _left(facts: Facts, structure: Structure) -> int:
 
 def nested(task: Any, key: Key, num_draws: int | None, options: Mapping) -> Any:
     """Draws of what is left and of what Laplace's method integrated, by their weights."""
-    from tractable.inference.weighted.importance import Weighted
     from tractable.programs.methods import Answer
 
     fix = "It needs normal latents that no discrete latent is tied to. Choose another method."
@@ -96,43 +97,93 @@ def nested(task: Any, key: Key, num_draws: int | None, options: Mapping) -> Any:
     outside, inside, last = jr.split(key, 3)
     count = max(_CANDIDATES, 2 * (num_draws or 0))
     draws, logs = _outside(task, outside, count)
-    noise = Noise.of(task.reduced.nested, inside, len(logs))
-    values, weights, lost = _drawn(task.reduced, draws, noise)
-    logs, undefined = logs + np.asarray(weights), float(np.mean(lost))
+    part = task.reduced.nested
+    noise = Noise.of(part, inside, len(logs))
+    drawn = _drawn(task.reduced, draws, noise)
+    logs, undefined = logs + drawn.log_weight, float(drawn.undefined.mean())
+    values = {**draws, **drawn.values}
     if np.isnan(logs).any() or not (logs > -np.inf).any():
         said = "Unknown: Laplace's method found no Gaussian at some of the values outside."
         logs, verdict = np.where(np.isnan(logs), -np.inf, logs), Verdict(False, said)
         logs = logs if (logs > -np.inf).any() else np.zeros_like(logs)
-        post = Weighted.of({**draws, **values}, to_device(logs))
+        post = _weighted(values, logs)
     else:
-        post = Weighted.of({**draws, **values}, to_device(logs))
-        verdict = _verdict(post, undefined)
+        post = _weighted(values, logs)
+        verdict = _verdict(post, undefined, _elsewhere(task.reduced, draws, noise, drawn, last))
     kept = num_draws or int(np.clip(float(post.ess), 1, _DRAWS))
-    chosen = jax.tree.map(lambda leaf: np.asarray(leaf)[None], post.resample(last, kept))
+    places = _resampled(np.exp(logs - logs.max()), kept, last)
+    chosen = jax.tree.map(lambda leaf: np.asarray(leaf)[places][None], post.draws)
     return Answer(chosen, (1, kept), post.log_evidence, verdict, post)
 
 
-def _verdict(post: Any, undefined: float) -> Verdict:
+def _weighted(draws: dict[str, Any], logs: np.ndarray) -> Any:
+    from tractable.inference.weighted.importance import Weighted
+    from tractable.inference.weighted.pareto import tail_shape
+
+    return Weighted(draws, to_device(logs), to_device(np.asarray(tail_shape(logs))), False)
+
+
+def _resampled(weights: np.ndarray, count: int, key: Key) -> np.ndarray:
+    """Places by their weights, one for each of `count` equal shares, in random order; on the host, since a
+    program for it would take longer to compile than all else here."""
+    random = generator(key)
+    shares = (np.arange(count) + random.random()) / count
+    places = np.searchsorted(np.cumsum(weights), shares * weights.sum(), side="right")
+    return random.permutation(np.minimum(places, weights.size - 1))
+
+
+def _verdict(post: Any, undefined: float, elsewhere: float) -> Verdict:
     """That of the weights, which must be worth enough draws."""
     found, worth = post.verdict, float(post.ess)
-    numbers = {**found.numbers, "ess": worth, "undefined": undefined}
+    numbers = {**found.numbers, "ess": worth, "undefined": undefined, "elsewhere": elsewhere}
     if not found.ok:
         return Verdict(False, found.sentence, numbers)
     if undefined > _UNDEFINED:
         said = f"Not certified: the density is not a number at {undefined:.2%} of the candidates."
         return Verdict(False, said, numbers)
+    if elsewhere > 0:
+        said = f"Not certified: {elsewhere:.1%} of the searches from far away end at another mode."
+        return Verdict(False, f"{said} Use `method='smc'`, or chains.", numbers)
     if worth < _FEWEST:
         return Verdict(False, f"Not certified: the weights are worth {worth:.0f} draws alone.", numbers)
     said = f"Good: Laplace's method, corrected by weights that are worth {worth / post.num_draws:.0%} of the"
     return Verdict(True, f"{said} draws; their tail is light.", numbers)
 
 
-@program
-def _drawn(reduced: Reduced, draws: PyTree, noise: Noise) -> tuple[dict[str, Array], Array, Array]:
-    def one(given: tuple) -> tuple[dict[str, Array], Scalar, Scalar]:
-        return weighted_draw(reduced.nested, given[1], reduced.bound, given[0])
+def _drawn(reduced: Reduced, draws: PyTree, noise: Noise) -> Drawn:
+    """A draw for each value of the rest, in chunks of one size."""
+    count = len(noise.stretch)
+    starts = np.broadcast_to(np.asarray(reduced.nested.centre), (_CHUNK, reduced.nested.size))
+    chunks = []
+    for start in range(0, count, _CHUNK):
+        part = np.minimum(np.arange(start, start + _CHUNK), count - 1)
+        own = jax.tree.map(lambda leaf, part=part: leaf[part], (draws, noise))
+        chunks.append(_chunk(reduced, *own, to_device(starts)))
+    return jax.tree.map(lambda *parts: np.concatenate([np.asarray(p) for p in parts])[:count], *chunks)
 
-    return jax.lax.map(one, (draws, noise), batch_size=_BATCH)
+
+@program
+def _chunk(reduced: Reduced, draws: PyTree, noise: Noise, starts: Array) -> Drawn:
+    def one(given: tuple) -> Drawn:
+        draws, noise, start = given
+        part = dataclasses.replace(reduced.nested, centre=start)
+        return weighted_draw(part, noise, reduced.bound, draws)
+
+    return jax.lax.map(one, (draws, noise, starts), batch_size=_BATCH)
+
+
+def _elsewhere(reduced: Reduced, draws: PyTree, noise: Noise, drawn: Drawn, key: Key) -> float:
+    r"""The share of searches from far away that end at another mode, one that is not nothing ($e^{-10}$)."""
+    random, first = generator(jr.fold_in(key, 1)), np.minimum(np.arange(_CHUNK), len(drawn.phi) - 1)
+    mode, x = drawn.mode[first], drawn.x[first]
+    wide = random.choice([6.0, 40.0, 300.0], (_CHUNK, 1))
+    starts = mode + wide * (x - mode)
+    if not reduced.nested.centred:  # the prior is standard there
+        starts = np.where(wide > 100, 2.0 * random.standard_normal(x.shape), starts)
+    own = jax.tree.map(lambda leaf: leaf[first], (draws, noise))
+    found = np.asarray(_chunk(reduced, *own, to_device(starts)).phi)
+    other = (np.abs(found - drawn.phi[first]) > 1e-3) & (found - drawn.phi[first] < 10.0)
+    return float(other.mean())
 
 
 # --- outside -------------------------------------------------------------------------------------------
