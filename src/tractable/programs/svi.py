@@ -41,7 +41,7 @@ from tractable.programs.reduced import Reduced
 __all__ = ["Bound", "Whole", "ascend", "judged", "parameters_of"]
 
 _JUDGED = 3000  # draws whose weights tell how good a guide is
-_FEWEST = 150
+_FEWEST, _MOST = 150, 1000  # of them, with batches
 _MOST_UNITS = 2e8  # of a plate that these draws look at in all
 _DRAWS = 4000
 
@@ -170,7 +170,7 @@ def _look(task: Task, bound: Bound, found: Mapping[str, Any], key: Key) -> tuple
 
 def _look_in_pieces(bound: Bound, found: Mapping[str, Any], key: Key) -> tuple[Any, Verdict, Estimate]:
     size = bound.density.batches.size
-    count = int(np.clip(_MOST_UNITS / size, _FEWEST, _JUDGED))
+    count = int(np.clip(_MOST_UNITS / size, _FEWEST, _MOST))
     own = np.asarray(_weights(bound, dict(found), key, count))
     first = k_verdict(tail_shape(own), own.size)
     said = f"{first.sentence} By {count} draws on all {size} units; other modes were not looked for."
@@ -205,8 +205,8 @@ class Moved(Module):
 @program
 def _points(member: Any, centre: Array, key: Key, n: int) -> tuple[Array, Array]:
     noise = jr.normal(key, (n, member.noise_dim))
-    middle = member.forward(jnp.zeros(member.noise_dim))
-    return centre + jax.vmap(member.forward)(noise), centre + middle
+    middle = centre + member.forward(jnp.zeros(member.noise_dim))
+    return jax.vmap(lambda each: centre + member.forward(each))(noise), middle
 
 
 @program
