@@ -10,6 +10,7 @@ import math
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jax.random as jr
 from rich.console import Console
 
 from tractable.cli.paths import stop
@@ -84,7 +85,7 @@ def _inferred(request: Request, loaded: Loaded, values: dict[str, Any]) -> Progr
     bound = loaded.model.bind(**values)
     options = {} if request.resume is None else {"checkpoint": str(request.resume)}
     return infer(
-        bound, key=request.seed, method=request.method, num_draws=request.num_draws, options=options,
+        bound, key=jr.key(request.seed), method=request.method, num_draws=request.num_draws, options=options,
         progress=not request.json,
     )  # fmt: skip
 
@@ -92,7 +93,7 @@ def _inferred(request: Request, loaded: Loaded, values: dict[str, Any]) -> Progr
 def write_draws(path: Path, post: ProgramPosterior, seed: int, named: dict[str, str]) -> None:
     """The draws: a column for each scalar in Parquet and CSV, all groups of ArviZ in NetCDF."""
     if path.suffix == ".nc":
-        post.to_arviz(key=seed).to_netcdf(str(path))
+        post.to_arviz(key=jr.key(seed)).to_netcdf(str(path))
         return
     frame = post.to_frame().rename(columns=named).reset_index()
     if path.suffix == ".parquet":

@@ -78,7 +78,7 @@ def arguments(
     parameters = inspect.signature(loaded.model.function).parameters
     values = dict(_setting(text, parameters) for text in settings)
     labels: dict[str, tuple[str, ...]] = {}
-    columns: dict[str, pd.Series] = {} if frame is None else {str(n): frame[n] for n in frame.columns}
+    columns: dict[str, Any] = {} if frame is None else {str(n): frame[n] for n in frame.columns}
     for name in parameters:
         root = name.removesuffix("_labels") if name.endswith("_labels") else name.removeprefix("num_")
         if name in values:

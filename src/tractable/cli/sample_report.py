@@ -10,6 +10,7 @@ import matplotlib
 
 matplotlib.use("agg")  # before pyplot: a command has no screen
 
+import jax.random as jr
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -51,7 +52,7 @@ def write_report(path: Path, title: str, post: ProgramPosterior, seed: int, name
 def _summary(post: ProgramPosterior, named: dict[str, str]) -> str:
     table: Any = post.summary()
     rows = [
-        (html.escape(named.get(name, name)), *(f"{value:.4g}" for value in row))
+        (html.escape(str(named.get(name, name))), *(f"{value:.4g}" for value in row))
         for name, row in zip(table.index, table.to_numpy(float))
     ]
     shown = html_table(("", *table.columns), rows[:200])
@@ -71,7 +72,7 @@ def _variables(post: ProgramPosterior) -> list[str]:
 
 
 def _checks(post: ProgramPosterior, seed: int) -> list[str]:
-    axes = plot_checks(post, key=seed)
+    axes = plot_checks(post, key=jr.key(seed))
     if not axes:
         return []
     said = (

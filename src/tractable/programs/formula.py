@@ -192,8 +192,8 @@ def _places(components: Any, table: "pd.DataFrame") -> tuple[np.ndarray, tuple[s
     fresh: dict[tuple, int] = {}
     codes = np.empty(len(table), int)
     for row, group in enumerate(zip(*columns)):
-        places = [place.get(value) for place, value in zip(known, group)]
-        if None in places:
+        places = [place.get(value, -1) for place, value in zip(known, group)]
+        if min(places) < 0:
             codes[row] = int(np.prod(sizes)) + fresh.setdefault(group, len(fresh))
         else:
             codes[row] = np.ravel_multi_index(tuple(places), tuple(sizes))

@@ -43,7 +43,8 @@ class Family(NamedTuple):
 
 
 def _negative_binomial(eta: Any, own: dict[str, Any], trials: Any) -> Distribution:
-    total = own["overdispersion"] ** -2.0
+    # below 1e-4 the law is that of Poisson to eight digits, and the probabilities would have none left
+    total = 1.0 / (own["overdispersion"] ** 2 + 1e-8)
     # mean e^eta: the probability of a success is total / (total + mean)
     return NegativeBinomial(total, 1.0 / (1.0 + jnp.exp(eta) / total))
 
