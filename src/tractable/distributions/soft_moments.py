@@ -75,13 +75,21 @@ def scores(quadratics: Quadratics, rows: Any) -> Values:
 def _host_scores(offset: np.ndarray, mean: np.ndarray, root: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """The same in blocks with one column after the other: sums run along whole columns, not along rows."""
     found = np.empty((len(rows), len(mean)))
+    half = np.sqrt(0.5) * root
     for i in range(0, len(rows), _BLOCK):
         block = np.array(rows[i : i + _BLOCK].T, order="C")
+        part = found[i : i + _BLOCK]
         for k in range(len(mean)):
-            away = block - mean[k][:, None]
-            white = root[k].T @ away if root.ndim == 3 else np.multiply(away, root[k][:, None], out=away)
-            np.square(white, out=white)
-            found[i : i + _BLOCK, k] = offset[k] - 0.5 * white.sum(0)
+            if root.ndim == 3:
+                white = half[k].T @ (block - mean[k][:, None])
+                distance = np.square(white, out=white).sum(0)
+            else:
+                distance = np.zeros(block.shape[1])
+                for column, place, share in zip(block, mean[k], half[k]):
+                    away = column - place
+                    away *= share
+                    distance += np.square(away, out=away)
+            np.subtract(offset[k], distance, out=part[:, k])
     return found
 
 
@@ -114,6 +122,8 @@ def soft_moments(quadratics: Quadratics, rows: Any, weights: Any, centre: Any) -
 def weigh_moments(rows: Any, shares: Any, centre: Any, full: bool = True) -> SoftMoments:
     """The moments of rows of which each component owns the given share `(n, k)`."""
     xp = namespace(rows, shares, centre)
+    if xp is np and not full and len(rows) > _NARROW:
+        return _host_moments(np.asarray(rows), np.asarray(shares), np.asarray(centre))
     shares, away = xp.asarray(shares), xp.asarray(rows) - xp.asarray(centre)[None]
     with one_blas_thread(xp is np):  # products of a few columns: several threads only wait for each other
         first = shares.T @ away
@@ -121,6 +131,21 @@ def weigh_moments(rows: Any, shares: Any, centre: Any, full: bool = True) -> Sof
             return SoftMoments(shares.sum(0), first, shares.T @ away**2)
         second = xp.stack([(shares[:, k : k + 1] * away).T @ away for k in range(shares.shape[1])])
     return SoftMoments(shares.sum(0), first, second)
+
+
+def _host_moments(rows: np.ndarray, shares: np.ndarray, centre: np.ndarray) -> SoftMoments:
+    """The moments of diagonals: ones, rows and their squares beside each other, one product per block."""
+    d = rows.shape[1]
+    features = np.ones((1 + 2 * d, min(len(rows), _BLOCK)))
+    total = np.zeros((1 + 2 * d, shares.shape[1]))
+    with one_blas_thread():
+        for i in range(0, len(rows), _BLOCK):
+            block = rows[i : i + _BLOCK]
+            part = features[:, : len(block)]
+            np.subtract(block.T, centre[:, None], out=part[1 : 1 + d])
+            np.square(part[1 : 1 + d], out=part[1 + d :])
+            total += part @ shares[i : i + _BLOCK]
+    return SoftMoments(total[0], total[1 : 1 + d].T.copy(), total[1 + d :].T.copy())
 
 
 def precision_roots(cov: Any) -> tuple[Any, Any]:

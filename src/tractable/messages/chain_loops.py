@@ -2,7 +2,7 @@ r"""Recursions along many chains as loops of sums and products, with a bound on 
 
 Forward.     $a_t(j) = \mu_t(j)\,b_t(j)$, $c_t = \sum_j a_t(j)$, $\mu_{t+1}(j) = \sum_i a_t(i)A_{ij}/c_t$:
              the product of all $c_t$ is the total. Backward: $\beta_t(i) = \sum_j A_{ij}\,b_{t+1}(j)\,
-             \beta_{t+1}(j)$, scaled alike.
+             \beta_{t+1}(j)$, scaled alike. The scale is found beside the product with $A$, not before it.
 Loss.        A possible state never falls below `TINY`: it is raised to it, and a second vector carries a
              bound of the error from there on, by the same recursion, until it is negligible beside every
              entry. Where the bound reaches the digits of a sum, the chain is left to log space.
@@ -21,7 +21,7 @@ import numba
 import numpy as np
 from numba.extending import register_jitable
 
-__all__ = ["LOST", "TINY", "backward", "best", "draw", "forward", "join", "loop"]
+__all__ = ["LOST", "TINY", "backward", "best", "draw", "forward", "join", "lift", "loop", "pays"]
 
 TINY = 1e-200
 LOST = 1e-14  # a part of a sum that may be wrong; more, and the chain goes to log space
@@ -29,9 +29,14 @@ _NEGLIGIBLE = 1e-30
 _PAYS = 20_000  # products: to interpret them takes a fiftieth of a second, and a fit does so often
 
 
+def pays(work: int) -> bool:
+    """Whether so many products repay a compiler."""
+    return work >= _PAYS
+
+
 def loop(function: Callable, work: int) -> Callable:
     """The loop compiled, where `work` products pay for it; otherwise as it is."""
-    return function if work < _PAYS else _compiled(function)
+    return _compiled(function) if pays(work) else function
 
 
 @lru_cache
@@ -58,15 +63,41 @@ def _weigh(message, doubt, shares, logs, t, dirty):
 
 @register_jitable
 @no_type_check
+def _multiply(weighed, steps, one, after):
+    """The product of a vector and a step matrix, four rows at a time: few loads and stores of the sums."""
+    k = weighed.size
+    i = k % 4
+    if i == 0:
+        for j in range(k):
+            after[j] = 0.0
+    elif i == 1:
+        for j in range(k):
+            after[j] = weighed[0] * steps[one, 0, j]
+    elif i == 2:
+        for j in range(k):
+            after[j] = weighed[0] * steps[one, 0, j] + weighed[1] * steps[one, 1, j]
+    else:
+        for j in range(k):
+            after[j] = (
+                weighed[0] * steps[one, 0, j] + weighed[1] * steps[one, 1, j] + weighed[2] * steps[one, 2, j]
+            )
+    while i < k:
+        a, b, c, d = weighed[i], weighed[i + 1], weighed[i + 2], weighed[i + 3]
+        for j in range(k):
+            after[j] += (a * steps[one, i, j] + b * steps[one, i + 1, j]) + (
+                c * steps[one, i + 2, j] + d * steps[one, i + 3, j]
+            )
+        i += 4
+
+
+@register_jitable
+@no_type_check
 def _send(message, doubt, spare, steps, one, scale, dirty):
     """Replace the message by its product with a step matrix times `scale`, and the error bound alike."""
     k, after = message.size, spare[0]
+    _multiply(message, steps, one, after)
     for j in range(k):
-        after[j] = 0.0
-    for i in range(k):
-        share = message[i] * scale
-        for j in range(k):
-            after[j] += share * steps[one, i, j]
+        after[j] *= scale
     least = after[0]
     for j in range(1, k):
         least = min(least, after[j])
@@ -104,6 +135,21 @@ def _send_doubt(message, doubt, spare, steps, one, scale):
 
 
 @no_type_check
+def lift(logs, tops, shares):
+    """The largest of each row into `tops`, and the rest of the row beside it into `shares`."""
+    n, k = logs.shape
+    for t in range(n):
+        top = logs[t, 0]
+        for j in range(1, k):
+            top = max(top, logs[t, j])
+        tops[t] = top
+        if top == -np.inf:
+            top = 0.0
+        for j in range(k):
+            shares[t, j] = logs[t, j] - top
+
+
+@no_type_check
 def forward(shares, logs, steps, which, initial, starts, arrived, scales, errors, ended):
     """Messages from the left into `arrived` (n, k), sums into `scales` (n,), bounds into `errors` (n,).
 
@@ -111,33 +157,52 @@ def forward(shares, logs, steps, which, initial, starts, arrived, scales, errors
     bound says that digits are lost.
     """
     k = shares.shape[1]
-    message, doubt, spare = np.zeros(k), np.zeros(k), np.zeros((2, k))
+    message, doubt, spare, weighed = np.zeros(k), np.zeros(k), np.zeros((2, k)), np.zeros(k)
+    after = spare[0]
     for s in range(starts.size - 1):
-        ended[s], dirty = -1, False
+        ended[s], dirty, stop = -1, False, starts[s + 1]
         for j in range(k):
-            message[j], doubt[j] = initial[j], 0.0
-        for t in range(starts[s], starts[s + 1]):
+            arrived[starts[s], j], doubt[j] = initial[j], 0.0
+        for t in range(starts[s], stop):
+            total, least = 0.0, np.inf
             for j in range(k):
-                arrived[t, j] = message[j]
-            dirty = _weigh(message, doubt, shares, logs, t, dirty)
-            total, unsure = 0.0, 0.0
-            for j in range(k):
-                total += message[j]
-            scales[t] = total
-            if total == 0.0:
-                ended[s] = t - starts[s]
-                break
-            scale = 1.0 / total
-            if dirty:
+                value = arrived[t, j] * shares[t, j]
+                weighed[j] = value
+                total += value
+                least = min(least, value)
+            if dirty or least < TINY:
                 for j in range(k):
+                    message[j] = arrived[t, j]
+                dirty = _weigh(message, doubt, shares, logs, t, dirty)
+                total, unsure = 0.0, 0.0
+                for j in range(k):
+                    weighed[j] = message[j]
+                    total += message[j]
                     unsure += doubt[j]
-                errors[t] = unsure * scale
-                if errors[t] > LOST:
-                    ended[s] = -2
+                if total == 0.0:
+                    scales[t], ended[s] = total, t - starts[s]
                     break
-            if t + 1 < starts[s + 1]:
-                one = which[t + 1] if which.size > 1 else 0
-                dirty = _send(message, doubt, spare, steps, one, scale, dirty)
+                if dirty:
+                    errors[t] = unsure / total
+                    if errors[t] > LOST:
+                        scales[t], ended[s] = total, -2
+                        break
+            scales[t] = total
+            if t + 1 == stop:
+                break
+            one = which[t + 1] if which.size > 1 else 0
+            _multiply(weighed, steps, one, after)
+            scale, least = 1.0 / total, np.inf
+            for j in range(k):
+                after[j] *= scale
+                least = min(least, after[j])
+                arrived[t + 1, j] = after[j]
+            if dirty or least < TINY:
+                for j in range(k):
+                    message[j] = weighed[j]
+                dirty = _send_doubt(message, doubt, spare, steps, one, scale)
+                for j in range(k):
+                    arrived[t + 1, j] = message[j]
 
 
 @no_type_check
@@ -147,36 +212,50 @@ def backward(shares, logs, steps, which, starts, beta, errors, ended):
     `steps` holds the transposed step matrices; `ended[s]` becomes -2 where digits are lost.
     """
     k = shares.shape[1]
-    message, doubt, spare = np.zeros(k), np.zeros(k), np.zeros((2, k))
+    message, doubt, spare, weighed = np.zeros(k), np.zeros(k), np.zeros((2, k)), np.zeros(k)
+    after = spare[0]
     for s in range(starts.size - 1):
         if ended[s] != -1:
             continue
         dirty = False
         for j in range(k):
-            message[j], doubt[j] = 1.0, 0.0
-        for t in range(starts[s + 1] - 1, starts[s] - 1, -1):
+            beta[starts[s + 1] - 1, j], doubt[j] = 1.0 / k, 0.0
+        for t in range(starts[s + 1] - 1, starts[s], -1):
+            least = np.inf
+            for j in range(k):
+                weighed[j] = beta[t, j] * shares[t, j]
+                least = min(least, weighed[j])
+            one = which[t] if which.size > 1 else 0
+            if not dirty and least >= TINY:
+                _multiply(weighed, steps, one, after)
+                total, least = 0.0, np.inf
+                for j in range(k):
+                    total += after[j]
+                    least = min(least, after[j])
+                if least >= TINY:
+                    scale = 1.0 / total
+                    for j in range(k):
+                        beta[t - 1, j] = after[j] * scale
+                    continue
+            for j in range(k):
+                message[j] = beta[t, j]
+            dirty = _weigh(message, doubt, shares, logs, t, dirty)
+            top = 0.0
+            for j in range(k):
+                top = max(top, message[j])
+            dirty = _send(message, doubt, spare, steps, one, 1.0 / top if top > 0.0 else 1.0, dirty)
             total, unsure = 0.0, 0.0
             for j in range(k):
                 total += message[j]
             scale = 1.0 / total if total > 0.0 else 1.0
-            if dirty:
-                for j in range(k):
-                    doubt[j] *= scale
-                    unsure += doubt[j]
-            errors[t] = unsure if total > 0.0 else 1.0
-            if errors[t] > LOST:
+            for j in range(k):
+                doubt[j] *= scale
+                unsure += doubt[j]
+                beta[t - 1, j] = message[j] * scale
+            errors[t - 1] = unsure if total > 0.0 else 1.0
+            if errors[t - 1] > LOST:
                 ended[s] = -2
                 break
-            for j in range(k):
-                message[j] *= scale
-                beta[t, j] = message[j]
-            if t > starts[s]:
-                dirty = _weigh(message, doubt, shares, logs, t, dirty)
-                top = 0.0
-                for j in range(k):
-                    top = max(top, message[j])
-                one = which[t] if which.size > 1 else 0
-                dirty = _send(message, doubt, spare, steps, one, 1.0 / top if top > 0.0 else 1.0, dirty)
 
 
 @no_type_check

@@ -28,6 +28,7 @@ __all__ = [
 ]  # fmt: skip
 
 _LONG = 20_000_000  # products that take a tenth of a second
+_SIDES = 2_000_000  # products from which on both sides go at once
 _NARROW = 16
 
 
@@ -77,9 +78,12 @@ class Passes(NamedTuple):
 def passes(rows: ChainRows, both: bool = True) -> Passes:
     """The recursions; `ended` is -1 for chains that they could carry to the end (see `chain_loops`)."""
     n, k = rows.logs.shape
-    tops = _tops(rows.logs)
-    shares = np.empty((n, k))
-    _each(np.subtract, rows.logs, np.where(tops > -np.inf, tops, 0.0), shares)
+    tops, shares = np.empty(n), np.empty((n, k))
+    if not loops.pays(rows.work):  # whole columns, where nothing is compiled
+        tops = _tops(rows.logs)
+        _each(np.subtract, rows.logs, np.where(tops > -np.inf, tops, 0.0), shares)
+    else:
+        loops.loop(loops.lift, rows.work)(rows.logs, tops, shares)
     np.exp(shares, out=shares)
     arrived, scales, errors = np.zeros((n, k)), np.zeros(n), np.zeros((2, n))
     ended, behind = (np.full(len(rows.starts) - 1, -1) for _ in range(2))
@@ -91,11 +95,12 @@ def passes(rows: ChainRows, both: bool = True) -> Passes:
     tasks: list[Any] = [(loops.loop(loops.forward, rows.work), one)]
     if both:
         tasks.append((loops.loop(loops.backward, rows.work), other))
-    if rows.work < _LONG:
+    if rows.work < _SIDES:
         for function, arguments in tasks:
             function(*arguments)
     else:
-        list(in_threads(lambda task: heard(task[0], *task[1]), tasks))
+        run = heard if rows.work >= _LONG else lambda function, *arguments: function(*arguments)
+        list(in_threads(lambda task: run(task[0], *task[1]), tasks))
     if both:
         _doubt(rows, arrived, shares, scales, beta, errors, ended)
         ended = np.where((ended == -1) & (behind == -2), -2, ended)
