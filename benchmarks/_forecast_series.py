@@ -18,7 +18,6 @@ FOREIGN = (
     "multiplied", "regimes", "breaks", "threshold", "volatility", "two-seasons", "counts", "rare-counts",
 )  # fmt: skip
 FAMILIES = STRUCTURAL + FOREIGN
-_ENDS = 3  # of each real series
 
 
 class Task(NamedTuple):
@@ -104,12 +103,12 @@ def _echo(share: float, shocks: np.ndarray) -> np.ndarray:
     return y
 
 
-def real() -> list[Task]:
+def real(ends: int = 3) -> list[Task]:
     """Series that come with statsmodels, from their last ends."""
     found = []
     for name, values, season, start, steps in _bundled():
         y = np.asarray(values, float)
-        for back in range(_ENDS, 0, -1):
+        for back in range(ends, 0, -1):
             cut = len(y) - back * steps
             unit = {1: 12, 4: 3, 12: 1}[season]
             times = np.datetime64(start, "M") + unit * np.arange(cut)

@@ -95,6 +95,7 @@ def main(options: Sequence[str]) -> None:
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--first", type=int, default=7000, help="constants were chosen on seeds from 1000 on")
     parser.add_argument("--only", nargs="*", choices=(*FAMILIES, "real"), default=(*FAMILIES, "real"))
+    parser.add_argument("--ends", type=int, default=3, help="places from which each real series is forecast")
     parser.add_argument("--peers", nargs="*", choices=PEERS, default=PEERS)
     parser.add_argument("--python", default=sys.executable, help="an interpreter that has statsforecast")
     parser.add_argument("--out", type=Path, help="where every answer goes, in JSON")
@@ -111,7 +112,11 @@ def main(options: Sequence[str]) -> None:
     answers: dict[str, list[Any]] = {name: [] for name in makers}
     tasks: list[Task] = []
     for kind in asked.only:
-        own = real() if kind == "real" else [generated(kind, asked.first + i) for i in range(asked.seeds)]
+        own = (
+            real(asked.ends)
+            if kind == "real"
+            else [generated(kind, asked.first + i) for i in range(asked.seeds)]
+        )
         tasks += own
         for name, make in makers.items():
             found = make(own)

