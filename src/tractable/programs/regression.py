@@ -65,9 +65,9 @@ def regression(
     >>> table = {"y": [1.1, 1.9, 3.2, 3.9, 5.1, 6.0], "x": [0, 1, 2, 3, 4, 5]}
     >>> post = regression("y ~ x", table, key=0)
     >>> post.priors
-    Intercept (at the means of the columns) ~ Normal(3.533, 4.259)
-    x                                       ~ Normal(0, 2.494)
-    sigma                                   ~ HalfNormal(4.259)
+    Intercept (at the means of the columns) ~ Normal(3.533, 4.254)
+    x                                       ~ Normal(0, 2.491)
+    sigma                                   ~ HalfNormal(4.254)
     >>> bool(abs(post["x"].mean() - 0.99) < 0.02)
     True
     """
