@@ -11,6 +11,7 @@ Cost.        One run of the function each.
 """
 
 import dataclasses
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -128,7 +129,18 @@ def bind(model: Model, args: tuple = (), options: Mapping[str, Any] | None = Non
     )
     given = (model.observed, model.fixed)
     model = Model(model.function, *(_as_data(part) for part in given))
-    return Program(model, _as_data(tuple(args)), _as_data(dict(options or {})))
+    args, named = _by_name(model.function, tuple(args), dict(options or {}))
+    return Program(model, _as_data(args), _as_data(named))
+
+
+def _by_name(function: Any, args: tuple, options: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
+    """Arguments by their names, where they have names, so that predictions can replace any of them."""
+    parameters = list(inspect.signature(function).parameters.values())
+    plain = [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]
+    kinds = {each.kind for each in parameters[: len(args)]}
+    if len(args) > len(plain) or len(kinds) > 1 or set(plain[: len(args)]) & set(options):
+        return args, options  # Python says what is wrong when the function is called
+    return (), dict(zip(plain, args)) | options
 
 
 @program
