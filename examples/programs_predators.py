@@ -1,4 +1,4 @@
-"""Hares and lynxes: an ordinary differential equation inside a program, solved by steps of Runge and Kutta."""
+"""Hares and lynxes: an ordinary differential equation inside a program, by steps of Runge and Kutta."""
 
 import jax
 import jax.numpy as jnp
