@@ -106,8 +106,9 @@ def gaussian_part(
     structure: Structure,
     placeholders: Mapping[str, Array],
     start: Mapping[str, Array],
-) -> GaussianPart:
-    """The plan for the Gaussian latents of a program; `start` has some value of each remaining latent."""
+) -> Any:
+    """The plan for the Gaussian latents of a program, a `GaussianPart` or a `MarginalPart`; `start` has some
+    value of each remaining latent."""
     names = structure.gaussian
     if structure.scale is not None:
         start = {**start, structure.scale: placeholders[structure.scale]}
@@ -123,7 +124,11 @@ def gaussian_part(
     parts = [_planned(dense, bound, start, centred) for centred in ((True,) if flat else (False, True))]
     best = min(parts, key=lambda part: part.sparse.plan.seconds * (_WORTH if part.centred else 1.0))
     num_observed = sum(facts.sites[name].size for name in counted)
-    return best if flat or choose_route(num_observed, best.sparse) == "sparse" else dense
+    if flat or choose_route(num_observed, best.sparse) == "sparse":
+        return best
+    from tractable.programs.marginal_part import marginal_part
+
+    return marginal_part(bound, facts, dense, start) or dense
 
 
 def _planned(dense: GaussianPart, bound: Program, start: Mapping[str, Array], centred: bool) -> Any:

@@ -16,6 +16,7 @@ from typing import Any
 import jax.random as jr
 import numpy as np
 
+from tractable.core.blas import one_blas_thread
 from tractable.core.checks import check, check_count, check_option, to_device
 from tractable.core.host_random import generator
 from tractable.core.keys import takes_key
@@ -37,6 +38,7 @@ from tractable.programs.trace import Program, bind
 
 __all__ = ["infer"]
 
+_MOST_ADAPTED = 6  # numbers left for adaptive importance sampling, where densities take long
 _EXACT_DRAWS = 4000  # that stand for an exact posterior, or for one on a grid
 
 
@@ -57,7 +59,7 @@ def infer(
 ) -> ProgramPosterior:
     """The posterior of the latents of `model`, run with `args` and `data`.
 
-    `method` is "auto", "exact", "quadrature", "nested", "nuts", "mams", "metropolis", "laplace",
+    `method` is "auto", "exact", "quadrature", "nested", "adaptive", "nuts", "mams", "metropolis", "laplace",
     "pathfinder", "vi", "smc", "importance" or "svi"; `options` go to it. With "svi", `guide` is a model of
     the same latents, or "full_rank", "mean_field" or "low_rank", and `batch={"row": 256}` takes random units
     of a plate at each step. Latents in `keep` are not eliminated. Parameters (`param`) are set to what makes
@@ -118,12 +120,17 @@ def infer(
     if method == "auto" and chosen == "quadrature" and not answer.verdict.ok:
         why = "a grid was too coarse for it"
         chosen, answer = chains()
+    if method == "auto" and chosen == "adaptive" and not answer.verdict.ok:
+        said = (*said, f"Adaptive importance sampling was tried first. {answer.verdict.sentence}")
+        why = "those weights were poor"
+        chosen, answer = chains()
     if method == "auto" and chosen == "nested" and not answer.verdict.ok:
         said = (*said, f"Nested Laplace was tried first. {answer.verdict.sentence}")
         structure, why = find_structure(facts, keep), "those weights were poor"
         task = with_params(prepared(bound, facts, structure)[0], {} if search is None else search.params)
         chosen, answer = chains()
-    draws = _restored(task.reduced, answer, back_key)
+    with one_blas_thread():
+        draws = _restored(task.reduced, answer, back_key)
     explanation = _explained(facts, structure, chosen, why, said)
     verdict = about_flat(facts, answer.verdict)
     if search is not None and not search.status.ok:
@@ -167,6 +174,7 @@ def _stated(reduced: Reduced, facts: Facts) -> Stated:
 
 def _chosen(facts: Facts, keep: Collection[str], method: str) -> tuple[Structure, str, str]:
     """What is eliminated, the method that fits the rest, and the reason."""
+    from tractable.programs.marginal_part import is_dear
     from tractable.programs.nested import nested_structure, pays
 
     if method == "nested":
@@ -183,6 +191,8 @@ def _chosen(facts: Facts, keep: Collection[str], method: str) -> tuple[Structure
     found = nested_structure(facts, keep)
     if pays(facts, structure, found):
         return found, "nested", "normal latents below other likelihoods leave few numbers outside"
+    if is_dear(facts, structure) and left <= _MOST_ADAPTED:
+        return structure, "adaptive", f"{left} free numbers remain, each density of which takes long"
     return structure, "nuts", f"{left} free numbers remain"
 
 

@@ -250,7 +250,8 @@ def _planned(part: LaplacePart, bound: Program, start: Mapping[str, Array]) -> L
 
     given = (part.centre, arrays, dict(start))
     closed = jax.make_jaxpr(units)(*given)
-    values = jax.tree.leaves(given)
+    # of the remaining latents nothing is known: they may decide on choices
+    values = [given[0], *jax.tree.leaves(arrays), *(None for _ in start)]
     pattern = dependence(closed, [i == 0 for i in range(len(values))], values)[0]
     assert pattern is not None
     rows, cols = pattern.nonzero()

@@ -166,6 +166,12 @@ def _nested(task: Task, key: Key, num_draws: int | None, options: Mapping) -> An
     return nested(task, key, num_draws, options)
 
 
+def _adaptive(task: Task, key: Key, num_draws: int | None, options: Mapping) -> Answer:
+    from tractable.programs.adaptive import adaptive
+
+    return adaptive(task, key, num_draws, options)
+
+
 def _without_bar(options: Mapping) -> dict[str, Any]:
     """The options of a method that is too quick to show progress."""
     return {name: value for name, value in options.items() if name != "progress"}
@@ -173,6 +179,7 @@ def _without_bar(options: Mapping) -> dict[str, Any]:
 
 METHODS: dict[str, Callable[..., Answer]] = {
     "exact": _exact,
+    "adaptive": _adaptive,
     "nested": _nested,
     "quadrature": _quadrature,
     "nuts": _chains(_nuts),

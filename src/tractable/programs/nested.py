@@ -21,13 +21,14 @@ import jax
 import jax.random as jr
 import numpy as np
 
+from tractable.core.blas import one_blas_thread
 from tractable.core.checks import check, to_device
 from tractable.core.host_random import generator
-from tractable.core.module import Module
 from tractable.core.programs import program
-from tractable.core.types import Array, Key, PyTree, Scalar
+from tractable.core.types import Array, Key, PyTree
 from tractable.core.verdict import Verdict
 from tractable.inference.target import FlatTarget, rebuilt
+from tractable.programs.adaptive import adapted, as_weighted, resampled
 from tractable.programs.laplace_draws import Drawn, Noise, weighted_draw
 from tractable.programs.reduced import Reduced
 from tractable.programs.structure import Structure, affine_obstacle, find_structure, may_be_gaussian, touched
@@ -99,37 +100,22 @@ def nested(task: Any, key: Key, num_draws: int | None, options: Mapping) -> Any:
     draws, logs = _outside(task, outside, count)
     part = task.reduced.nested
     noise = Noise.of(part, inside, len(logs))
-    drawn = _drawn(task.reduced, draws, noise)
+    with one_blas_thread():
+        drawn = _drawn(task.reduced, draws, noise)
     logs, undefined = logs + drawn.log_weight, float(drawn.undefined.mean())
     values = {**draws, **drawn.values}
     if np.isnan(logs).any() or not (logs > -np.inf).any():
         said = "Unknown: Laplace's method found no Gaussian at some of the values outside."
         logs, verdict = np.where(np.isnan(logs), -np.inf, logs), Verdict(False, said)
         logs = logs if (logs > -np.inf).any() else np.zeros_like(logs)
-        post = _weighted(values, logs)
+        post = as_weighted(values, logs)
     else:
-        post = _weighted(values, logs)
+        post = as_weighted(values, logs)
         verdict = _verdict(post, undefined, _elsewhere(task.reduced, draws, noise, drawn, last))
     kept = num_draws or int(np.clip(float(post.ess), 1, _DRAWS))
-    places = _resampled(np.exp(logs - logs.max()), kept, last)
+    places = resampled(np.exp(logs - logs.max()), kept, last)
     chosen = jax.tree.map(lambda leaf: np.asarray(leaf)[places][None], post.draws)
     return Answer(chosen, (1, kept), post.log_evidence, verdict, post)
-
-
-def _weighted(draws: dict[str, Any], logs: np.ndarray) -> Any:
-    from tractable.inference.weighted.importance import Weighted
-    from tractable.inference.weighted.pareto import tail_shape
-
-    return Weighted(draws, to_device(logs), to_device(np.asarray(tail_shape(logs))), False)
-
-
-def _resampled(weights: np.ndarray, count: int, key: Key) -> np.ndarray:
-    """Places by their weights, one for each of `count` equal shares, in random order; on the host, since a
-    program for it would take longer to compile than all else here."""
-    random = generator(key)
-    shares = (np.arange(count) + random.random()) / count
-    places = np.searchsorted(np.cumsum(weights), shares * weights.sum(), side="right")
-    return random.permutation(np.minimum(places, weights.size - 1))
 
 
 def _verdict(post: Any, undefined: float, elsewhere: float) -> Verdict:
@@ -158,7 +144,7 @@ def _drawn(reduced: Reduced, draws: PyTree, noise: Noise) -> Drawn:
     for start in range(0, count, _CHUNK):
         part = np.minimum(np.arange(start, start + _CHUNK), count - 1)
         own = jax.tree.map(lambda leaf, part=part: leaf[part], (draws, noise))
-        chunks.append(_chunk(reduced, *own, to_device(starts)))
+        chunks.append(_chunk(reduced, own[0], own[1], to_device(np.asarray(starts))))
     return jax.tree.map(lambda *parts: np.concatenate([np.asarray(p) for p in parts])[:count], *chunks)
 
 
@@ -181,7 +167,7 @@ def _elsewhere(reduced: Reduced, draws: PyTree, noise: Noise, drawn: Drawn, key:
     if not reduced.nested.centred:  # the prior is standard there
         starts = np.where(wide > 100, 2.0 * random.standard_normal(x.shape), starts)
     own = jax.tree.map(lambda leaf: leaf[first], (draws, noise))
-    found = np.asarray(_chunk(reduced, *own, to_device(starts)).phi)
+    found = np.asarray(_chunk(reduced, own[0], own[1], to_device(np.asarray(starts))).phi)
     other = (np.abs(found - drawn.phi[first]) > 1e-3) & (found - drawn.phi[first] < 10.0)
     return float(other.mean())
 
@@ -203,61 +189,10 @@ def _outside(task: Any, key: Key, count: int) -> tuple[dict[str, Any], np.ndarra
             return jax.tree.map(lambda leaf: leaf[0], answer.draws), np.full(
                 count, float(answer.evidence.value)
             )
-    points, logs = _adapted(target, free, key, count)
+    points, logs = adapted(target, free, key, count)
     return rebuilt(target.rebuild, points), logs
 
 
 def _is_large(reduced: Reduced) -> bool:
     """Whether a thousand values side by side need too much memory."""
     return reduced.nested.curvature.num_colours * len(reduced.nested.groups.of_unit) > 20_000
-
-
-def _adapted(target: FlatTarget, free: Array, key: Key, count: int) -> tuple[Array, np.ndarray]:
-    """Adaptive importance sampling from the mode of Laplace's value."""
-    from tractable.distributions.gaussian import Gaussian
-    from tractable.inference.weighted.adaptive_importance import adaptive_importance
-    from tractable.optim.minimise import minimise
-    from tractable.optim.quasi_newton import LBFGS
-
-    top = minimise(_negative, free, LBFGS(), args=(target,), max_steps=200, tol=1e-5, curvature=False).state
-    start = Gaussian(top, to_device(_WIDE * _covariance(target, np.asarray(top))))
-    found = adaptive_importance(
-        _OneByOne(target), start, key=key, num_draws=count // _ROUNDS, num_rounds=_ROUNDS
-    )
-    return found.draws, np.asarray(found.log_weights)
-
-
-class _OneByOne(Module):
-    """A density whose batches are made of values one after the other, some side by side: each has a search
-    of its own inside, which would wait for the longest."""
-
-    target: FlatTarget
-
-    def __call__(self, free: Array) -> Scalar:
-        return jax.custom_batching.sequential_vmap(self.target)(free)
-
-
-def _negative(free: Array, target: FlatTarget) -> Scalar:
-    return -target(free)
-
-
-def _covariance(target: FlatTarget, top: np.ndarray) -> np.ndarray:
-    """The inverse of the curvature at the mode, by differences of gradients in steps of its own deviations;
-    where there is no curvature, that of a unit."""
-    steps = np.full(top.size, 1e-3)
-    precision = np.eye(top.size)
-    for _ in range(2):
-        ends = np.concatenate([top + np.diag(steps), top - np.diag(steps)])
-        slopes = np.asarray(_slopes(target, to_device(ends)))
-        precision = (slopes[: top.size] - slopes[top.size :]) / (-2 * steps[:, None])
-        precision = 0.5 * (precision + precision.T)
-        own = np.diag(precision)
-        steps = 0.05 / np.sqrt(np.where(own > 1e-4, own, 1.0))
-    values, vectors = np.linalg.eigh(precision)
-    values = np.where(values > 1e-2, values, 1.0)
-    return (vectors / values) @ vectors.T
-
-
-@program
-def _slopes(target: FlatTarget, points: Array) -> Array:
-    return jax.lax.map(jax.grad(target), points)

@@ -33,7 +33,7 @@ from tractable.distributions.gaussian import Gaussian
 from tractable.distributions.leading_axes import unit_log_probs
 from tractable.programs.moving_support import onto_support
 
-__all__ = ["Plate", "Run", "Site", "current", "recording"]
+__all__ = ["Innovation", "Plate", "Run", "Site", "current", "recording"]
 
 
 class Plate(NamedTuple):
@@ -58,6 +58,12 @@ class Site(Module):
     plates: tuple[Plate, ...] = field(static=True)
     line: str = field(static=True)
     support: Any = None  # as it was before the plates, where its ends may have values
+
+
+class Innovation(NamedTuple):
+    """What a Gaussian vector adds to its mean, with its own covariance, in place of standard noise."""
+
+    value: Any
 
 
 _running: ContextVar["Run | None"] = ContextVar("run", default=None)
@@ -168,6 +174,9 @@ class Run:
     # --- parts -------------------------------------------------------------------------------------
 
     def _latent(self, name: str, distribution: Distribution) -> tuple[Array, Array]:
+        if name in self.noises and isinstance(self.noises[name], Innovation):
+            value = distribution.mean + self.noises[name].value
+            return value, jnp.zeros(plates(distribution))
         if name in self.noises:
             noise = jnp.asarray(self.noises[name])
             return _moved(name, distribution, noise), unit_log_probs(_standard(distribution), noise)
