@@ -118,6 +118,7 @@ def test_random_intercepts_are_near_those_of_a_mixed_model(grouped):
         assert abs(ours - float(found.random_effects[f"g{place}"].iloc[0])) < 0.15
 
 
+@pytest.mark.thorough
 def test_poisson_is_near_the_mode_of_its_likelihood():
     from sklearn.linear_model import PoissonRegressor
 
@@ -271,6 +272,22 @@ def test_faults_are_named(formula, options, words):
     frame.loc[[3, 5], "gap"] = np.nan
     with pytest.raises(ValueError, match=words):
         tr.regression(formula, frame, key=0, **options)
+
+
+@pytest.mark.thorough
+def test_a_perfect_fit_is_refused():
+    frame = {"y": np.tile([1.0, 2.0, 4.0], 4), "g": np.tile(["a", "b", "c"], 4)}
+    with pytest.raises(ValueError, match=r"`y` must be of values that the formula does not explain"):
+        tr.regression("y ~ (1 | g)", frame, key=0)
+
+
+def test_a_posterior_can_be_kept(grouped, tmp_path):
+    grouped.save(tmp_path / "post.safetensors")
+    again = tr.load(tmp_path / "post.safetensors")
+    assert repr(again.summary()) == repr(grouped.summary())
+    assert repr(again.priors) == repr(grouped.priors)
+    with pytest.raises(ValueError, match=r"read from a file"):
+        again.predict({"x": [1.0], "group": ["g0"]}, key=0)
 
 
 def test_new_tables_are_checked(plain):

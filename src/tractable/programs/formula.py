@@ -22,7 +22,7 @@ from tractable.core.user_code import is_library
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Columns", "Formula", "Grouping", "as_frame", "read_formula", "user_frame"]
+__all__ = ["Columns", "Formula", "Grouping", "as_frame", "explains_all", "read_formula", "user_frame"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -151,6 +151,22 @@ def read_formula(text: str, frame: Any, functions: FrameType | None) -> Formula:
     with _explained(text, table, table):
         found = formulae.design_matrices(text, table, na_action="error", env=around)
         return Formula(text, found)
+
+
+def explains_all(columns: Columns, has_intercept: bool, y: np.ndarray) -> bool:
+    """Whether least squares on all columns and groups leave nothing but rounding."""
+    from scipy.sparse import coo_matrix, hstack
+    from scipy.sparse.linalg import lsqr
+
+    rows = np.arange(columns.num_rows)
+    parts = [np.ones((columns.num_rows, int(has_intercept))), columns.values]
+    for group in columns.groups:
+        shape = columns.num_rows, len(group.levels)
+        parts += [coo_matrix((each, (rows, group.codes)), shape) for each in group.columns.T]
+    free = y - columns.offset
+    size = max(float(np.abs(free).max()), np.finfo(float).tiny)
+    design = hstack([coo_matrix(part) for part in parts]).tocsr()
+    return float(lsqr(design, free / size, atol=1e-14, btol=1e-14)[3]) < 1e-8
 
 
 def as_frame(frame: Any) -> "pd.DataFrame":

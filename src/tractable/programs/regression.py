@@ -24,7 +24,7 @@ from tractable.core.types import Key
 from tractable.inference.posterior import each_draw, remembered, with_target
 from tractable.inference.predicted import Predicted
 from tractable.inference.trust.chain_report import ChainReport, examine
-from tractable.programs.formula import Formula, read_formula, user_frame
+from tractable.programs.formula import Formula, explains_all, read_formula, user_frame
 from tractable.programs.infer import infer
 from tractable.programs.language import Model
 from tractable.programs.posterior import Anew, ProgramPosterior, Stated
@@ -82,10 +82,24 @@ def regression(
     bound = bind(
         Model(program), (), {"columns": as_data(read.columns, priors, trials), "priors": priors, "y": y}
     )
-    found = infer(bound, key=key, **options)
+    found = _inferred(bound, read, family, y, key, options)
     own = [getattr(found, each.name) for each in dataclasses.fields(ProgramPosterior)]
     post = RegressionPosterior(*own, stated=program, priors=described(program, priors))
     return with_target(post, _FormulaStated(found._stated().log_density, found._stated().args, read, priors))
+
+
+def _inferred(
+    bound: Program, read: Formula, family: str, y: np.ndarray, key: Key, options: dict[str, Any]
+) -> ProgramPosterior:
+    try:
+        return infer(bound, key=key, **options)
+    except ValueError as error:
+        # without remainder the density grows without bound as the noise goes to zero
+        if family_of(family).link != "identity" or not explains_all(read.columns, read.has_intercept, y):
+            raise
+        must = "of values that the formula does not explain to the last digit"
+        fix = "Leave terms or groups out: of the noise nothing could be learnt."
+        raise ValueError(f"`{read.response_name}` must be {must}; got no remainder. {fix}") from error
 
 
 class RegressionPosterior(ProgramPosterior):

@@ -10,13 +10,13 @@ Elimination. Everything but $D$, $L$ and the unknowns of the family is normal, a
 Cost.        Linear in rows times columns.
 """
 
-import dataclasses
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
+from tractable.core.module import Module, field
 from tractable.core.types import Array
 from tractable.distributions.continuous import Normal
 from tractable.distributions.matrix import LKJCholesky
@@ -34,14 +34,14 @@ _ZERO: Any = 0.0
 _ONE: Any = 1.0
 
 
-class Effects(NamedTuple):
+class Effects(Module):
     """What one factor moves: names of the effects, levels of the groups, and how many further groups."""
 
-    factor: str
-    names: tuple[str, ...]
-    levels: tuple[str, ...]
-    correlated: bool
-    num_new: int = 0
+    factor: str = field(static=True)
+    names: tuple[str, ...] = field(static=True)
+    levels: tuple[str, ...] = field(static=True)
+    correlated: bool = field(static=True)
+    num_new: int = field(static=True, default=0)
 
     @staticmethod
     def of(group: Grouping, correlated: bool) -> "Effects":
@@ -49,16 +49,15 @@ class Effects(NamedTuple):
         return Effects(group.factor, group.effects, group.levels, several, len(group.fresh))
 
 
-@dataclasses.dataclass(frozen=True)
-class LinearProgram:
+class LinearProgram(Module):
     """The function under the model: two with the same words are the same program."""
 
-    family: str
-    response: str
-    labels: tuple[str, ...]
-    has_intercept: bool
-    groups: tuple[Effects, ...]
-    predicting: bool = False
+    family: str = field(static=True)
+    response: str = field(static=True)
+    labels: tuple[str, ...] = field(static=True)
+    has_intercept: bool = field(static=True)
+    groups: tuple[Effects, ...] = ()
+    predicting: bool = field(static=True, default=False)
 
     @property
     def __name__(self) -> str:
