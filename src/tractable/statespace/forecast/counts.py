@@ -28,7 +28,7 @@ _SIZES = (np.inf, 20.0, 8.0, 4.0, 2.0, 1.0, 0.5)
 _GRID, _TAIL = 2000, 200  # whole numbers that are summed one by one, and those that stand for a tail
 
 
-def to_scale(y: Any, scale: str) -> np.ndarray:
+def to_scale(y: Any, scale: str) -> Any:
     """Readings on the scale of the models: "identity", "log" or "root"."""
     y = np.asarray(y, float)
     if scale == "log":
@@ -37,7 +37,7 @@ def to_scale(y: Any, scale: str) -> np.ndarray:
     return np.sqrt(np.maximum(y + 0.375, 0.0)) if scale == "root" else y
 
 
-def from_scale(z: Any, scale: str) -> np.ndarray:
+def from_scale(z: Any, scale: str) -> Any:
     """Readings from the scale of the models."""
     z = np.asarray(z, float)
     if scale == "log":
@@ -55,7 +55,7 @@ class CountLaw(NamedTuple):
     weights: np.ndarray  # (K + J,)
     factor: Any = 1.0
 
-    def rows(self, use: np.ndarray) -> "CountLaw":
+    def rows(self, use: Any) -> "CountLaw":
         """The laws of some origins."""
         return self._replace(base=self.base.rows(use), mean=self.mean[use], size=self.size[use])
 
@@ -115,7 +115,7 @@ class CountLaw(NamedTuple):
         total = ((self._over(places) - beyond) ** 2 * widths).sum(-1)
         return np.where(np.isnan(y), np.nan, total)
 
-    def matched(self, rng: np.random.Generator, paths: np.ndarray) -> np.ndarray:
+    def matched(self, rng: np.random.Generator, paths: np.ndarray) -> Any:
         """Paths `(count, steps)` of the mixture as those of the stretched law."""
         if np.all(np.asarray(self.factor) == 1.0):
             return paths
@@ -130,7 +130,7 @@ class CountLaw(NamedTuple):
         places = np.unique(np.concatenate([dense, np.round(np.geomspace(near, far + 2, _TAIL))]))
         return places, np.diff(places, append=places[-1] + 1)
 
-    def _over(self, places: np.ndarray) -> np.ndarray:
+    def _over(self, places: np.ndarray) -> Any:
         """The distribution function at each place, behind the axes of the law."""
         return np.stack([self.cdf(np.full(self.base.mean.shape[:-1], k)) for k in places], -1)
 
