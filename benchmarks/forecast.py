@@ -122,9 +122,9 @@ def main(options: Sequence[str]) -> None:
             found = make(own)
             answers[name] += found
             print(f"{kind:<16}{name:<16}{_line([a for a in found if a is not None])}", flush=True)
+        if asked.out is not None:  # what there is, should it be stopped
+            asked.out.write_text(json.dumps(_kept(tasks, answers)))
     _summary(answers)
-    if asked.out is not None:
-        asked.out.write_text(json.dumps(_kept(tasks, answers)))
 
 
 def _line(found: list[Answer]) -> str:

@@ -28,6 +28,8 @@ class Forecaster(BaseEstimator):
         The periods; None: found.
     log : bool or None
         Whether readings change by factors; None: found.
+    holidays : dates, dict of dates by name, or None
+        Past and to come.
 
     >>> walk = np.cumsum(np.random.default_rng(0).normal(size=60))
     >>> Forecaster(horizon=3).fit(walk).predict().shape
@@ -39,11 +41,12 @@ class Forecaster(BaseEstimator):
     forecast_: SeriesForecast | None
     verdict_: Verdict
 
-    def __init__(self, horizon=None, *, level=0.9, seasons=None, log=None):
+    def __init__(self, horizon=None, *, level=0.9, seasons=None, log=None, holidays=None):
         self.horizon = horizon
         self.level = level
         self.seasons = seasons
         self.log = log
+        self.holidays = holidays
 
     def fit(self, y: Any, times: Any = None, X: Any = None):
         """Choose and fit; with columns `X` this waits for their future values in `predict`."""
@@ -97,6 +100,7 @@ class Forecaster(BaseEstimator):
             log=self.log,
             X=self._X,
             future=future,
+            holidays=self.holidays,
         )
         self.forecast_, self._future, self.verdict_ = found, future, found.verdict
         self.winner_, self.seasons_, self.metrics_ = found.winner, found.seasons, found.metrics
