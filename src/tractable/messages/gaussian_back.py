@@ -72,11 +72,17 @@ def _gathered(chain: HostChain, passed: Passed, told: np.ndarray | None) -> tupl
     place = np.empty(len(slot), int)
     now: Any = 0.0
     t = len(slot) - 1
+    looks = None
+    if told is None and len(chain.C) == 1:  # of each slot at once
+        half = found.whitener @ chain.C[0]
+        looks = np.swapaxes(half, -1, -2) @ half
     while t >= 0:
-        C = chain.C[min(t, len(chain.C) - 1)] if told is None else told[t]
-        half, closed = found.whitener[slot[t]] @ C, found.closed[slot[t]]
-        before = now
-        now = np.swapaxes(half, -1, -2) @ half
+        closed, before = found.closed[slot[t]], now
+        if looks is not None:
+            now = looks[slot[t]]
+        else:
+            half = found.whitener[slot[t]] @ (chain.C[min(t, len(chain.C) - 1)] if told is None else told[t])
+            now = np.swapaxes(half, -1, -2) @ half
         if t < len(slot) - 1:
             now = now + np.swapaxes(closed, -1, -2) @ before @ closed
         now = 0.5 * (now + np.swapaxes(now, -1, -2))

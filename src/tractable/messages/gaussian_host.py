@@ -184,15 +184,19 @@ def covariances(chain: HostChain, seen: np.ndarray) -> Covariances:
     cov, settled, constant, t = chain.cov, -1, chain.is_constant, 0
     if seen.ndim == 3:
         cov = np.broadcast_to(cov, (seen.shape[1], *cov.shape))
+    A, Q, look, R = chain.A[0], chain.Q[0], chain.C[0, 0], chain.R[0]
+    single = constant and seen.ndim == 2 and seen.shape[1] == 1  # matrices are looked up once
     while t < times:
         if settled >= 0 and whole[t] and repeats(cov, kept[settled][0]):
             slot[t : ends[t]], t = settled, int(ends[t])
             cov = kept[settled][0]
             continue
-        parts = _step(chain, cov, seen[t], t)
+        short = single and whole[t]
+        parts = _step_of_one(cov, look, R, A, t) if short else _step(chain, cov, seen[t], t)
         slot[t] = len(kept)
         kept.append((cov, *parts))
-        A, Q = chain.A[_at(chain.A, t)], chain.Q[_at(chain.Q, t)]
+        if not constant:
+            A, Q = chain.A[_at(chain.A, t)], chain.Q[_at(chain.Q, t)]
         after = A @ parts[0] @ A.T + Q
         after = (after + np.swapaxes(after, -1, -2)) * 0.5
         if constant and t % 4 == 0 and whole[t] and repeats(after, cov) and _contracts(parts[4]):
@@ -209,17 +213,16 @@ def recursion(closed: np.ndarray, slot: np.ndarray, pushed: np.ndarray, start: n
     shared = closed.ndim == 3
     turned = np.swapaxes(closed, -1, -2)
     most = max(1, _FEW // start.size) if shared else 1
-    t, steps = 0, len(pushed)
-    while t < steps:
-        end = min(_same_until(slot, t), t + most) if most > 1 else t + 1
-        if end - t >= 8:
-            means[t + 1 : end + 1] = _doubled(closed[slot[t]], pushed[t:end], m)
-            t, m = end, means[end]
-            continue
-        for now in range(t, end):
-            moved = m @ turned[slot[now]] if shared else (closed[slot[now]] @ m[..., None])[..., 0]
-            means[now + 1] = m = moved + pushed[now]
-        t = end
+    for first, stop in _runs(slot[: len(pushed)]):
+        for t in range(first, stop, most):
+            end = min(stop, t + most)
+            if end - t >= 8:
+                means[t + 1 : end + 1] = _doubled(closed[slot[t]], pushed[t:end], m)
+                m = means[end]
+                continue
+            for now in range(t, end):
+                moved = m @ turned[slot[now]] if shared else (closed[slot[now]] @ m[..., None])[..., 0]
+                means[now + 1] = m = moved + pushed[now]
     return means
 
 
@@ -294,7 +297,7 @@ def _at(matrices: np.ndarray, t: int) -> int:
 
 def repeats(cov: np.ndarray, before: np.ndarray) -> bool:
     """Whether two covariances are equal to rounding, in units of their deviations."""
-    if cov.ndim != 2:
+    if cov.ndim != 2 or (len(cov) and abs(cov[0, 0] - before[0, 0]) > 4 * _EPS * cov[0, 0]):
         return False
     scale = np.sqrt(np.maximum(np.diagonal(cov), 0.0))
     return bool((np.abs(cov - before) <= 4 * _EPS * np.outer(scale, scale)).all())
@@ -315,10 +318,9 @@ def _run_ends(whole: np.ndarray) -> np.ndarray:
     return ends
 
 
-def _same_until(slot: np.ndarray, t: int) -> int:
-    """The first step after `t` that uses another matrix."""
-    ahead = slot[t : t + 64] != slot[t]
-    if ahead.any():
-        return t + int(ahead.argmax())
-    ahead = slot[t:] != slot[t]
-    return t + int(ahead.argmax()) if ahead.any() else len(slot)
+def _runs(slot: np.ndarray) -> list[tuple[int, int]]:
+    """Where each stretch of times with one slot begins and ends."""
+    if not len(slot):
+        return []
+    breaks = (np.flatnonzero(slot[1:] != slot[:-1]) + 1).tolist()
+    return list(zip([0, *breaks], [*breaks, len(slot)]))
