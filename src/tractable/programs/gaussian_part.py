@@ -36,6 +36,7 @@ __all__ = ["GaussianPart", "gaussian_part", "standardised"]
 _LOG_2PI = float(np.log(2 * np.pi))
 _WORTH = 2.0  # times the cost of latents themselves that their noise may have: it loses no digits
 _UNPLANNED: Any = False  # a sparse plan to be made
+_LONG = 300  # numbers from which on the noise of a chain, each a sum of all before, is not tried
 _SMALL = 40  # latents that the dense route takes without a look at their pattern
 
 
@@ -121,7 +122,10 @@ def gaussian_part(
     dense = GaussianPart(others, None, names, own, counted, with_prior)
     if dense.size <= _SMALL and not flat:
         return dense
-    parts = [_planned(dense, bound, start, centred) for centred in ((True,) if flat else (False, True))]
+    values_only = flat or (dense.size > _LONG and _has_chain(facts, names))
+    parts = [
+        _planned(dense, bound, start, centred) for centred in ((True,) if values_only else (False, True))
+    ]
     best = min(parts, key=lambda part: part.sparse.plan.seconds * (_WORTH if part.centred else 1.0))
     num_observed = sum(facts.sites[name].size for name in counted)
     if flat or choose_route(num_observed, best.sparse) == "sparse":
@@ -129,6 +133,15 @@ def gaussian_part(
     from tractable.programs.marginal_part import marginal_part
 
     return marginal_part(bound, facts, dense, start) or dense
+
+
+def _has_chain(facts: Facts, names: tuple[str, ...]) -> bool:
+    """Whether a latent follows from elements of itself: then it depends on all the noise before it."""
+    return any(
+        name in needs
+        for (name, label), needs in facts.needs.items()
+        if name in names and label != "log_probs"
+    )
 
 
 def _planned(dense: GaussianPart, bound: Program, start: Mapping[str, Array], centred: bool) -> Any:
