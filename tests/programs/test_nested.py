@@ -5,13 +5,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.special import expit, gammaln, logsumexp
-from scipy.stats import norm
+from scipy.stats import multivariate_normal, norm
 
 import tractable as tr
-from tractable.distributions import Bernoulli, HalfNormal, Normal, Poisson, StudentT
+from tractable.distributions import Bernoulli, Gaussian, HalfNormal, Normal, Poisson, StudentT
 from tractable.messages.gaussian_field import plan_field
 from tractable.messages.gaussian_precision import PrecisionField, plan_precision
 from tractable.programs.laplace_curvature import plan_curvature
+from tractable.programs.marginal_part import MarginalPart
 from tractable.programs.nested import nested_structure
 from tractable.programs.reduced import reduce
 from tractable.programs.structure import find_structure
@@ -199,3 +200,42 @@ def test_a_second_mode_is_seen_and_chains_take_over():
     again = tr.infer(squares, y, key=0, progress=False)
     assert any("Nested Laplace was tried first" in said for said in again.explain().sentences)
     assert "Method: nuts" in again.explain().sentences[-1]
+
+
+def _process(x, y):
+    height = tr.sample("height", HalfNormal(2.0))
+    slope = tr.sample("slope", Normal(0.0, 1.0))
+    away = (x[:, None] - x[None, :]) / 1.3
+    f = tr.sample("f", Gaussian(0.5 * x, height**2 * jnp.exp(-0.5 * away**2)))
+    at = jnp.arange(len(y)) // 2
+    with tr.plate("row", len(y)):
+        tr.sample("y", Normal(2.0 * f[at] + slope * x[at], 0.3), obs=y)
+
+
+def test_a_process_is_integrated_in_the_covariance_of_its_readings():
+    x = np.linspace(0.0, 6.0, 45)
+    y = np.random.default_rng(0).normal(size=90)
+    at = {"height": jnp.asarray(0.8)}
+    reduced = _reduced(tr.model(_process).bind(x, y), at, nested=False)[0]
+    assert isinstance(reduced.gaussian, MarginalPart)
+    both = jax.jit(jax.value_and_grad(lambda rest: reduced.gaussian.log_evidence(reduced.bound, rest)))
+    value, slope = both(at)
+
+    def oracle(height):
+        kernel = height**2 * np.exp(-0.5 * ((x[:, None] - x[None]) / 1.3) ** 2)
+        place = np.arange(90) // 2
+        cov = 4 * kernel[place][:, place] + np.outer(x[place], x[place]) + 0.09 * np.eye(90)
+        return multivariate_normal(x[place], cov).logpdf(y), kernel, cov
+
+    want, kernel, cov = oracle(0.8)
+    np.testing.assert_allclose(float(value), want, rtol=1e-10)
+    gap = (oracle(0.8 + 1e-4)[0] - oracle(0.8 - 1e-4)[0]) / 2e-4
+    np.testing.assert_allclose(float(slope["height"]), gap, rtol=1e-5)
+    one = jax.jit(jax.vmap(lambda key: reduced.restored(key, at)))
+    draws = one(jax.random.split(jax.random.key(0), 400))
+    place = np.arange(90) // 2
+    gain = np.linalg.solve(cov, np.stack([y - x[place], x[place]], 1))
+    np.testing.assert_allclose(np.mean(draws["slope"]), x[place] @ gain[:, 0], atol=4 * 1.0 / 20)
+    mean, spread = np.asarray(draws["f"]).mean(0), np.asarray(draws["f"]).std(0)
+    wanted = 0.5 * x + 2 * kernel[:, place] @ gain[:, 0]
+    np.testing.assert_array_less(np.abs(mean - wanted), 4.5 * spread / 20)

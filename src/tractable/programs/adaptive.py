@@ -27,9 +27,9 @@ from tractable.inference.target import FlatTarget, rebuilt
 
 __all__ = ["adapted", "adaptive", "as_weighted", "resampled"]
 
-_DRAWS = 4000  # candidates, and draws at most
+_DRAWS = 3000  # candidates, and draws at most
 _FEWEST = 400  # equally weighted draws that the weights must be worth
-_ROUNDS = 4
+_ROUNDS = 3
 _WIDE = 1.5  # times the covariance at the mode that the first proposal has
 
 

@@ -41,9 +41,7 @@ _CANDIDATES = 8000
 _FEWEST = 400  # equally weighted draws that the weights must be worth
 _UNDEFINED = 1e-3  # share of candidates without a density
 _MOST_LEFT = 8  # numbers outside
-_ROUNDS = 4
 _CHUNK, _BATCH = 512, 32  # draws of one program, and those side by side
-_WIDE = 1.5  # times the covariance at the mode that the first proposal has
 
 
 # --- what is integrated --------------------------------------------------------------------------------
