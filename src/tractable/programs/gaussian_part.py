@@ -27,7 +27,7 @@ from tractable.programs.dependence import dependence
 from tractable.programs.flat import Flat
 from tractable.programs.gaussian_block import choose_route, plan_sparse, whitened
 from tractable.programs.run import Site
-from tractable.programs.structure import Structure, touched
+from tractable.programs.structure import Structure, follows_itself, touched
 from tractable.programs.survey import Facts
 from tractable.programs.trace import Program
 
@@ -122,7 +122,7 @@ def gaussian_part(
     dense = GaussianPart(others, None, names, own, counted, with_prior)
     if dense.size <= _SMALL and not flat:
         return dense
-    values_only = flat or (dense.size > _LONG and _has_chain(facts, names))
+    values_only = flat or (dense.size > _LONG and follows_itself(facts, names))
     parts = [
         _planned(dense, bound, start, centred) for centred in ((True,) if values_only else (False, True))
     ]
@@ -133,15 +133,6 @@ def gaussian_part(
     from tractable.programs.marginal_part import marginal_part
 
     return marginal_part(bound, facts, dense, start) or dense
-
-
-def _has_chain(facts: Facts, names: tuple[str, ...]) -> bool:
-    """Whether a latent follows from elements of itself: then it depends on all the noise before it."""
-    return any(
-        name in needs
-        for (name, label), needs in facts.needs.items()
-        if name in names and label != "log_probs"
-    )
 
 
 def _planned(dense: GaussianPart, bound: Program, start: Mapping[str, Array], centred: bool) -> Any:

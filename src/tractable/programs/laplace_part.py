@@ -28,8 +28,8 @@ from tractable.core.types import Array, Float, Key, Scalar, Shape
 from tractable.messages.gaussian_precision import PrecisionField
 from tractable.programs.dependence import dependence
 from tractable.programs.flat import Flat
-from tractable.programs.laplace_curvature import Curvature, Groups, plan_curvature
-from tractable.programs.structure import touched
+from tractable.programs.laplace_curvature import Curvature, plan_curvature
+from tractable.programs.structure import follows_itself, touched
 from tractable.programs.survey import Facts
 from tractable.programs.trace import Program
 
@@ -39,6 +39,7 @@ _LOG_2PI = float(np.log(2 * np.pi))
 _MAX_STEPS = 100
 _CLOSE = 1e-7  # the length of a step in deviations at which the point before it is the mode
 _FIRST_SHIFT, _LEAST_SHIFT = 1e-2, 1e-4
+_LONG = 300  # numbers from which on the noise of a chain, each a sum of all before, is not tried
 _WORTH = 2.0  # times the cost of the latents themselves that their noise may have
 _PUSHED = 4e-9  # seconds for a number pushed through the gradient of a density
 
@@ -57,8 +58,8 @@ class LaplacePart(Module):
     """Latents `names` of these `shapes`; `sites` are all that depend on them, their own too."""
 
     others: dict[str, Array]  # values of other eliminated latents, which no site here depends on
-    curvature: Curvature
-    groups: Groups
+    curvature: Any  # a `Curvature`, once it is planned
+    groups: Any  # `Groups`
     centre: Float[Array, " d"]  # where the search begins
     names: tuple[str, ...] = field(static=True)
     shapes: tuple[Shape, ...] = field(static=True)
@@ -234,8 +235,8 @@ def laplace_part(
     sites = tuple(touched(facts, names))
     empty: Any = None
     parts = []
-    for centred in (True,) if flat else (False, True):
-        size = int(sum(np.prod(shape) for shape in shapes))
+    size = int(sum(np.prod(shape) for shape in shapes))
+    for centred in (True,) if flat or (size > _LONG and follows_itself(facts, names)) else (False, True):
         part = LaplacePart(others, empty, empty, jnp.zeros(size), names, shapes, sites, centred)
         parts.append(_planned(part, bound, start))
     return min(parts, key=lambda part: part.seconds * (_WORTH if part.centred else 1.0))

@@ -22,7 +22,7 @@ from tractable.programs.conjugacy import RULES, unit_places
 from tractable.programs.flat import Flat
 from tractable.programs.survey import Facts, Seen
 
-__all__ = ["Structure", "affine_obstacle", "find_structure", "may_be_gaussian", "touched"]
+__all__ = ["Structure", "affine_obstacle", "find_structure", "follows_itself", "may_be_gaussian", "touched"]
 
 _LOCATION = {Normal: "loc", Gaussian: "mean"}
 _SPREAD = {Normal: "scale", Gaussian: "cov"}
@@ -96,6 +96,12 @@ def find_structure(facts: Facts, keep: Collection[str] = ()) -> Structure:
     remaining = tuple(name for name in order if name not in gone)
     summed = tuple(name for name in order if name in names)
     return Structure(summed, tuple(gaussian), conjugate, scale, remaining, reasons)
+
+
+def follows_itself(facts: Facts, names: Collection[str]) -> bool:
+    """Whether one of the latents is a chain: made of its noise, it depends on all of it that came before."""
+    laws = {pair: needs for pair, needs in facts.needs.items() if pair[1] != "log_probs"}
+    return any(name in names and name in needs for (name, _), needs in laws.items())
 
 
 def touched(facts: Facts, chosen: Collection[str]) -> list[str]:
