@@ -89,7 +89,7 @@ def test_few_products_give_all_entries():
         return sum(jnp.exp(x[i] * x[j] + 0.3 * x[12]) + x[i] ** 2 * x[12] ** 2 for i, j in units)
 
     x = jnp.asarray(np.random.default_rng(0).normal(size=13))
-    value, slope, entries = jax.jit(lambda x: curvature.of(phi, x))(x)
+    value, _, entries = jax.jit(lambda x: curvature.of(phi, x))(x)
     dense = np.zeros(curvature.precision.plan.num_inner + curvature.precision.plan.num_places)
     dense[np.asarray(curvature.precision.at)] = entries
     want = np.asarray(jax.jit(jax.hessian(phi))(x))
