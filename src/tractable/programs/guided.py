@@ -140,14 +140,15 @@ def _automatic(task: Task) -> Automatic:
 
 def _written(bound: Program, facts: Facts, batches: Batches | None, remaining: tuple[str, ...]) -> Written:
     params = tuple(site.name for site in facts.of_kind("param"))
+    moves = any(site.support is None for site in facts.of_kind("latent"))
     if batches is None:
-        return Written(bound, None, remaining, params)
+        return Written(bound, None, remaining, params, (), moves)
     arrays, _ = bound.divided()
     places = tuple(i for i, each in enumerate(arrays) if np.shape(each)[:1] == (batches.size,))
     local = [s.name for s in facts.of_kind("param") if s.shape[:1] == (batches.size,)]
     inside = [s.name for s in facts.of_kind("latent") if any(p.name == batches.name for p in s.plates)]
     given = (batches.size, batches.count, places, tuple(local))
-    return Written(bound, Batches(bound, batches.name, *given), remaining, params, tuple(inside))
+    return Written(bound, Batches(bound, batches.name, *given), remaining, params, tuple(inside), moves)
 
 
 def _starts(bound: Program) -> dict[str, Array]:

@@ -5,7 +5,7 @@ Automatic.   $x = T(u)$ with $u$ from a family of `inference.vi` over the free n
 Written.     A model with a site for each latent, and `param` for what is sought; its draws are smooth in the
              parameters, and $\log q(x)$ is the sum over its sites.
 Gradient.    Of the draw alone: the parameters are held in $\log q$, whose score has mean zero. At the exact
-             posterior the estimate has no variance.
+             posterior the estimate has no variance. Where they move a support, they are not held.
 Cost.        One run of a written guide for the draw, and one for its density.
 References.  Roeder, Wu and Duvenaud (2017), "Sticking the landing".
 """
@@ -61,6 +61,7 @@ class Written(Module):
     latents: tuple[str, ...] = field(static=True)
     params: tuple[str, ...] = field(static=True)
     inside: tuple[str, ...] = field(static=True, default=())
+    moves: bool = field(static=True, default=False)  # a support depends on parameters: no score has mean zero
 
     def noise(self, key: Key, shape: Shape, parameters: Mapping[str, Any]) -> Array:
         """What draws are made of: the words of random keys."""
@@ -75,7 +76,7 @@ class Written(Module):
             scale = self.batches.scale
         sites = bound.trace(own, key=jr.wrap_key_data(noise)).sites
         values = {name: sites[name].value for name in self.latents}
-        held = bound.trace({**values, **jax.lax.stop_gradient(own)}).sites
+        held = sites if self.moves else bound.trace({**values, **jax.lax.stop_gradient(own)}).sites
         parts = [
             held[name].log_probs.sum() * (scale if name in self.inside else 1.0) for name in self.latents
         ]

@@ -190,5 +190,6 @@ def _findings(
     if not mean > 0.1 * w.mean():  # a regression may fall below zero where a few weights have it all
         mean, error = w.mean(), w.std() / np.sqrt(count)
     value = top + np.log(mean)
-    seldom = values - chosen - value > np.log(_SELDOM)
+    with np.errstate(invalid="ignore"):  # where neither has any mass, none is missed
+        seldom = values - chosen - value > np.log(_SELDOM)
     return logs, (value, error / mean), w[seldom].sum() / w.sum()
