@@ -10,6 +10,7 @@ from tractable.gp.state_space import MarkovProcess
 from tractable.kernels import Matern12, Matern32, Matern52
 from tractable.kernels.matern_states import STATIONARY, matern_transition
 from tractable.statespace import Structural, forecast_series
+from tractable.statespace.forecast.candidates import candidates
 from tractable.statespace.forecast.counts import CountLaw, CountLevel, from_scale, to_scale
 from tractable.statespace.forecast.known import holiday_table, known_columns
 from tractable.statespace.forecast.laws import Law
@@ -144,6 +145,15 @@ def test_the_effect_of_holidays_is_found_and_forecast():
     assert abs(size - 8) < 4 * deviation < 4
     plain = forecast_series(y, 7, times=DAYS, log=False)
     assert found.mean[3] - plain.mean[3] > 6
+
+
+def test_members_know_a_column_that_is_zero_at_first():
+    y = 10 + np.random.default_rng(0).normal(size=40)
+    column = np.zeros((43, 1))
+    column[[15, 22, 30]] = 1.0
+    member = candidates((), column)[2].fit(y)
+    assert member.name == "level"
+    assert member.df > 4
 
 
 # --- Matern members ---

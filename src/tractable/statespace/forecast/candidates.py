@@ -103,11 +103,18 @@ class StructuralMemberFit(NamedTuple):
 
     def degrees(self, z: np.ndarray) -> float:
         """The degrees of freedom of one-step errors; infinite unless heavy tails are worth two nats."""
-        first = int(np.flatnonzero(np.cumsum(~np.isnan(z)) >= self.fit.model.flat.sum() + 2)[0]) + 1
-        at = np.arange(first, len(z))[~np.isnan(z[first:])]
-        if len(at) < 20:
+        told = int(np.flatnonzero(np.cumsum(~np.isnan(z)) >= self.fit.model.flat.sum() + 2)[0]) + 1
+        for first in (told, len(z) // 2, 3 * len(z) // 4):
+            at = np.arange(first, len(z))[~np.isnan(z[first:])]
+            if len(at) < 20:
+                return np.inf
+            try:
+                means, sds = self.origins(z, at, 1)
+                break
+            except ValueError:  # a column (a holiday) of which the readings before say nothing yet
+                continue
+        else:
             return np.inf
-        means, sds = self.origins(z, at, 1)
         law = Law(
             np.repeat(means, len(_DEGREES), 1),
             np.repeat(sds, len(_DEGREES), 1),
