@@ -5,7 +5,7 @@ Proposal.    Student's of five degrees, at first with the mode of the density an
 Weights.     All draws of all rounds count; the mean of the weights is the evidence, with its standard error,
              their tail is the verdict, and what is given back is resampled by them.
 Curvature.   By differences of gradients, in steps of a twentieth of its own deviations.
-Cost.        Some fifty gradients and a few thousand values: a tenth of what chains take.
+Cost.        Some fifty gradients and three thousand values.
 References.  Cornuet, Marin, Mira and Robert (2012).
 """
 
