@@ -1,4 +1,4 @@
-"""A topic model written as a program: the classes of words are summed over, and the topics swap their names."""
+"""A topic model written as a program: classes of words are summed over, and topics swap their names."""
 
 import jax.numpy as jnp
 import numpy as np

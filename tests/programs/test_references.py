@@ -1,4 +1,4 @@
-"""Reference posteriors, each written as a program with all its latents: means and deviations within four errors.
+"""Reference posteriors, each a program with all its latents: means and deviations within four errors.
 
 What remains after the elimination is asserted too: it is why the programs are fast.
 """
