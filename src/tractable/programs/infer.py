@@ -1,8 +1,9 @@
 r"""`infer`: the posterior of a program, exact where it can be and certified where it cannot.
 
 Choice.      Latents with an exact integral are eliminated (`structure`). With nothing left the answer is
-             exact; one or two free numbers are integrated by quadrature; more go to Markov chains. Every
-             method can be asked for by name.
+             exact; one or two free numbers are integrated by quadrature; normal latents below other
+             likelihoods by Laplace's method with weights; the rest goes to Markov chains. Every method can be
+             asked for by name.
 Draws.       For each draw of what remained, one exact draw of what was eliminated.
 Cost.        Two traces of the program, then the method's; new data of the same shapes use the same
              programs.
@@ -23,17 +24,15 @@ from tractable.core.keys import takes_key
 from tractable.core.types import Key, PyTree
 from tractable.core.verdict import Verdict
 from tractable.inference.posterior import each_draw, with_target
+from tractable.programs.attempt import Attempt
 from tractable.programs.explanation import Explanation
-from tractable.programs.faults import about_flat, naming_sites
+from tractable.programs.faults import about_flat
 from tractable.programs.language import Model
 from tractable.programs.methods import METHODS, Answer
-from tractable.programs.parameters import with_params
 from tractable.programs.posterior import ProgramPosterior, Stated
-from tractable.programs.preparing import prepared
 from tractable.programs.reduced import Reduced
 from tractable.programs.structure import Structure, find_structure
 from tractable.programs.survey import Facts, Seen, survey
-from tractable.programs.time_budget import plan_within
 from tractable.programs.trace import Program, bind
 
 __all__ = ["infer"]
@@ -92,51 +91,30 @@ def infer(
         check(fits, "method", "'svi' with a guide or batches", method, "Leave `guide` and `batch` out.")
         return _guided(bound, facts, keep, guide, batch, key, count, how)
     structure, chosen, why = _chosen(facts, keep, method)
-    task, params = prepared(bound, facts, structure)
     _check_possible(chosen, facts, structure)
     draws_key, back_key = jr.split(key)
-    search, said = None, ()
-    if params:
-        from tractable.programs.guided import fitted
+    attempt = Attempt.of(
+        bound, facts, structure, jr.fold_in(key, 1), method=chosen, why=why, options=how, num_draws=count,
+        seconds=seconds, begun=begun,
+    )  # fmt: skip
+    attempt, answer = attempt.answered(draws_key)
+    again = attempt.second(answer, keep) if method == "auto" else None
+    if again is not None:
+        attempt, answer = again.answered(draws_key)
+    return _posterior(attempt, answer, back_key)
 
-        nested = bool(structure.nested)
-        task, search, sentence = fitted(task, facts, nested, params, jr.fold_in(key, 1), progress)
-        said = (sentence,)
 
-    def chains() -> tuple[str, Answer]:
-        """The answer of chains, or of what fits into the time that is left."""
-        nonlocal said
-        if seconds is None:
-            return "nuts", METHODS["nuts"](task, draws_key, count, how)
-        plan = plan_within(seconds, begun, task, "nuts", count)
-        said = (*said, plan.said)
-        return plan.method, METHODS[plan.method](task, draws_key, plan.num_draws, {**plan.options, **how})
-
-    with naming_sites(task, facts):
-        if chosen == "nuts":
-            chosen, answer = chains()
-        else:
-            answer = METHODS[chosen](task, draws_key, count, how)
-    if method == "auto" and chosen == "quadrature" and not answer.verdict.ok:
-        why = "a grid was too coarse for it"
-        chosen, answer = chains()
-    if method == "auto" and chosen == "adaptive" and not answer.verdict.ok:
-        said = (*said, f"Adaptive importance sampling was tried first. {answer.verdict.sentence}")
-        why = "those weights were poor"
-        chosen, answer = chains()
-    if method == "auto" and chosen == "nested" and not answer.verdict.ok:
-        said = (*said, f"Nested Laplace was tried first. {answer.verdict.sentence}")
-        structure, why = find_structure(facts, keep), "those weights were poor"
-        task = with_params(prepared(bound, facts, structure)[0], {} if search is None else search.params)
-        chosen, answer = chains()
+def _posterior(attempt: Attempt, answer: Answer, key: Key) -> ProgramPosterior:
+    """Draws of all sites, and what is said of them."""
+    facts, search = attempt.facts, attempt.search
     with one_blas_thread():
-        draws = _restored(task.reduced, answer, back_key)
-    explanation = _explained(facts, structure, chosen, why, said)
+        draws = _restored(attempt.task.reduced, answer, key)
+    explanation = _explained(facts, attempt.structure, attempt.method, attempt.why, attempt.said)
     verdict = about_flat(facts, answer.verdict)
     if search is not None and not search.status.ok:
         verdict = Verdict(False, f"{search.verdict.sentence} {verdict.sentence}", verdict.numbers)
     post = ProgramPosterior(draws, answer.inner, answer.evidence, verdict, explanation, search)
-    return with_target(post, _stated(task.reduced, facts))
+    return with_target(post, _stated(attempt.task.reduced, facts))
 
 
 def _guided(

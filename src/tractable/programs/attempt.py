@@ -1,0 +1,90 @@
+"""What is tried on a program: a method, and chains where its answer is not certified.
+
+Order.       Parameters are set first, then the method that was chosen answers. Where nobody asked for it and
+             its verdict is not good, chains answer instead, and the explanation says so.
+Cost.        That of the methods that are tried.
+"""
+
+import dataclasses
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from tractable.core.types import Key
+from tractable.programs.faults import naming_sites
+from tractable.programs.methods import METHODS, Answer, Task
+from tractable.programs.parameters import with_params
+from tractable.programs.preparing import prepared
+from tractable.programs.structure import Structure, find_structure
+from tractable.programs.survey import Facts
+from tractable.programs.time_budget import plan_within
+from tractable.programs.trace import Program
+
+__all__ = ["Attempt"]
+
+# why chains answer after a method, and how its own answer is told
+_SECOND = {
+    "quadrature": ("a grid was too coarse for it", ""),
+    "adaptive": ("those weights were poor", "Adaptive importance sampling was tried first."),
+    "nested": ("those weights were poor", "Nested Laplace was tried first."),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Attempt:
+    """A method on the task of a structure; `said` are sentences about what happened, `begun` is the time."""
+
+    bound: Program
+    facts: Facts
+    structure: Structure
+    task: Task
+    method: str
+    why: str
+    options: Mapping[str, Any]
+    num_draws: int | None
+    seconds: float | int | None
+    begun: float
+    search: Any = None
+    said: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, bound: Program, facts: Facts, structure: Structure, key: Key, **how: Any) -> "Attempt":
+        """The task, with its parameters set."""
+        task, params = prepared(bound, facts, structure)
+        attempt = cls(bound, facts, structure, task, **how)
+        if not params:
+            return attempt
+        from tractable.programs.guided import fitted
+
+        progress = attempt.options.get("progress", True)
+        task, search, said = fitted(task, facts, bool(structure.nested), params, key, progress)
+        return dataclasses.replace(attempt, task=task, search=search, said=(said,))
+
+    def answered(self, key: Key) -> tuple["Attempt", Answer]:
+        """The answer, and the attempt as it was made."""
+        made = self._within_time() if self.method == "nuts" and self.seconds is not None else self
+        with naming_sites(made.task, made.facts):
+            answer = METHODS[made.method](made.task, key, made.num_draws, dict(made.options))
+        return made, answer
+
+    def second(self, answer: Answer, keep: Collection[str]) -> "Attempt | None":
+        """Chains, where the answer of this method is not certified."""
+        if answer.verdict.ok or self.method not in _SECOND:
+            return None
+        why, tried = _SECOND[self.method]
+        said = (*self.said, f"{tried} {answer.verdict.sentence}") if tried else self.said
+        chains = dataclasses.replace(self, method="nuts", why=why, said=said)
+        if self.method != "nested":
+            return chains
+        structure = find_structure(self.facts, keep)
+        params = {} if self.search is None else self.search.params
+        task = with_params(prepared(self.bound, self.facts, structure)[0], params)
+        return dataclasses.replace(chains, structure=structure, task=task)
+
+    def _within_time(self) -> "Attempt":
+        """Chains as long as the time allows, or what is done instead."""
+        assert self.seconds is not None
+        plan = plan_within(self.seconds, self.begun, self.task, self.method, self.num_draws)
+        return dataclasses.replace(
+            self, method=plan.method, num_draws=plan.num_draws, options={**plan.options, **self.options},
+            said=(*self.said, plan.said),
+        )  # fmt: skip
