@@ -1,13 +1,16 @@
 """What is tried on a program: a method, and chains where its answer is not certified.
 
 Order.       Parameters are set first, then the method that was chosen answers. Where nobody asked for it and
-             its verdict is not good, chains answer instead, and the explanation says so.
+             its verdict is not good, chains answer instead, and the explanation says so. Before chains, what
+             the data know of normal latents decides how they are moved (`centring`).
 Cost.        That of the methods that are tried.
 """
 
 import dataclasses
 from collections.abc import Collection, Mapping
 from typing import Any
+
+import jax.random as jr
 
 from tractable.core.types import Key
 from tractable.programs.faults import naming_sites
@@ -43,6 +46,7 @@ class Attempt:
     num_draws: int | None
     seconds: float | int | None
     begun: float
+    keep: Collection[str] = ()
     search: Any = None
     said: tuple[str, ...] = ()
 
@@ -61,12 +65,13 @@ class Attempt:
 
     def answered(self, key: Key) -> tuple["Attempt", Answer]:
         """The answer, and the attempt as it was made."""
-        made = self._within_time() if self.method == "nuts" and self.seconds is not None else self
+        made = self._recentred(jr.fold_in(key, 1)) if self.method in ("nuts", "mams") else self
+        made = made._within_time() if made.method == "nuts" and made.seconds is not None else made
         with naming_sites(made.task, made.facts):
             answer = METHODS[made.method](made.task, key, made.num_draws, dict(made.options))
         return made, answer
 
-    def second(self, answer: Answer, keep: Collection[str]) -> "Attempt | None":
+    def second(self, answer: Answer) -> "Attempt | None":
         """Chains, where the answer of this method is not certified."""
         if answer.verdict.ok or self.method not in _SECOND:
             return None
@@ -75,10 +80,28 @@ class Attempt:
         chains = dataclasses.replace(self, method="nuts", why=why, said=said)
         if self.method != "nested":
             return chains
-        structure = find_structure(self.facts, keep)
+        structure = find_structure(self.facts, self.keep)
+        return dataclasses.replace(chains, structure=structure, task=self._task(structure))
+
+    def _task(self, structure: Structure, noisy: tuple[str, ...] = ()) -> Task:
+        """With the parameters that were found."""
         params = {} if self.search is None else self.search.params
-        task = with_params(prepared(self.bound, self.facts, structure)[0], params)
-        return dataclasses.replace(chains, structure=structure, task=task)
+        return with_params(prepared(self.bound, self.facts, structure, noisy)[0], params)
+
+    def _recentred(self, key: Key) -> "Attempt":
+        """Normal latents by their noise, where the data know less of them than their laws."""
+        from tractable.programs.centring import candidates, information, recentred
+
+        names, gone = candidates(self.facts, self.structure)
+        if not names:
+            return self
+        wider = find_structure(self.facts, {*self.keep, *gone}) if gone else self.structure
+        centred = self._task(wider) if gone else self.task
+        known = information(centred.reduced, self._task(wider, names), names, key)
+        told, noisy = recentred(wider, known)
+        if noisy:
+            return dataclasses.replace(self, structure=told, task=self._task(told, noisy))
+        return dataclasses.replace(self, structure=recentred(self.structure, known)[0])
 
     def _within_time(self) -> "Attempt":
         """Chains as long as the time allows, or what is done instead."""

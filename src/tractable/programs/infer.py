@@ -95,10 +95,10 @@ def infer(
     draws_key, back_key = jr.split(key)
     attempt = Attempt.of(
         bound, facts, structure, jr.fold_in(key, 1), method=chosen, why=why, options=how, num_draws=count,
-        seconds=seconds, begun=begun,
+        seconds=seconds, begun=begun, keep=keep,
     )  # fmt: skip
     attempt, answer = attempt.answered(draws_key)
-    again = attempt.second(answer, keep) if method == "auto" else None
+    again = attempt.second(answer) if method == "auto" else None
     if again is not None:
         attempt, answer = again.answered(draws_key)
     return _posterior(attempt, answer, back_key)

@@ -1,8 +1,10 @@
-r"""Latents whose support depends on other latents: free numbers, moved onto the support as a run finds it.
+r"""Latents given by free numbers that a run moves: onto a support that depends on other latents, or by the
+location and the scale of a normal law.
 
 Identity.    Along a run, $x_s = T_s(u_s; x_{<s})$ with $T_s$ onto the support of $p(x_s \mid x_{<s})$. The
              map of all $u$ to all $x$ is triangular, so that $\log p(u) = \sum_s \log p(x_s \mid x_{<s}) +
-             \log|\partial T_s / \partial u_s|$: each site adds its own slope.
+             \log|\partial T_s / \partial u_s|$: each site adds its own slope. For a normal law $T_s(u) =
+             \mu_s + \sigma_s u$: its noise.
 Cost.        That of the maps.
 """
 
@@ -16,6 +18,7 @@ from tractable.bijections.support import bijection_onto
 from tractable.core.support import Interval
 from tractable.core.types import Array
 from tractable.distributions.base import Distribution
+from tractable.distributions.continuous import Normal
 
 __all__ = ["from_support", "onto_support"]
 
@@ -23,6 +26,9 @@ __all__ = ["from_support", "onto_support"]
 def onto_support(distribution: Distribution, free: Array) -> tuple[Array, Array]:
     """The value of a site at these free numbers, and the logarithms of the slopes: one for each entry of an
     interval, else one in all."""
+    if isinstance(distribution, Normal):  # its support never moves: it is here for its noise
+        scale = jnp.broadcast_to(distribution.scale, free.shape)
+        return distribution.loc + scale * free, jnp.log(scale)
     support = distribution.support
     if not isinstance(support, Interval):
         return bijection_onto(support).forward_and_log_det(free)
@@ -37,6 +43,8 @@ def onto_support(distribution: Distribution, free: Array) -> tuple[Array, Array]
 
 def from_support(distribution: Distribution, value: Array) -> Array:
     """The free numbers of a value."""
+    if isinstance(distribution, Normal):
+        return (value - distribution.loc) / distribution.scale
     return bijection_onto(distribution.support).inverse(value)
 
 

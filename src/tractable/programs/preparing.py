@@ -28,11 +28,17 @@ from tractable.programs.trace import Program
 __all__ = ["prepared"]
 
 
-def prepared(bound: Program, facts: Facts, structure: Structure) -> tuple[Task, dict[str, Array]]:
-    """The density of what remains, with its prior, start and supports; and the start of the parameters."""
+def prepared(
+    bound: Program, facts: Facts, structure: Structure, noisy: tuple[str, ...] = ()
+) -> tuple[Task, dict[str, Array]]:
+    """The density of what remains, with its prior, start and supports; and the start of the parameters.
+
+    Normal latents among `noisy` are given by their noise.
+    """
     moving = tuple(name for name in structure.remaining if facts.sites[name].support is None)
     for name in moving:
         _check_may_move(facts, structure, facts.sites[name])
+    moving = (*moving, *noisy)
     bound = dataclasses.replace(bound, moving=moving)
     supports = {n: real if n in moving else facts.sites[n].support for n in structure.remaining}
     prior = _prior(bound, facts, structure)
