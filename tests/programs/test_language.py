@@ -117,6 +117,24 @@ def test_conditioning_keeps_the_density_and_an_intervention_drops_it():
     np.testing.assert_allclose(done, Normal(2.0, 1.0).log_prob(1.0))
 
 
+def test_sites_inside_a_scan_are_conditioned_and_set_too():
+    x, y = np.linspace(0.2, 1.0, 5), np.arange(5.0)
+    whole = walk.bind(5, y=y).log_joint({"scale": 0.7, "x": x})
+    seen = walk.condition({"x": x}).bind(5, y=y).log_joint({"scale": 0.7})
+    np.testing.assert_allclose(seen, whole, rtol=1e-14)
+    done = walk.do({"x": x}).bind(5, y=y).log_joint({"scale": 0.7})
+    np.testing.assert_allclose(done, HalfNormal(1.0).log_prob(0.7) + Normal(x, 0.5).log_prob(y), rtol=1e-13)
+
+
+def test_arguments_are_the_same_by_place_and_by_name():
+    values = {"mean": 1.0, "spread": 2.0, "effect": np.array([1.0, 0.0, -2.0])}
+    by_place, by_name = schools.bind(RISKS, EFFECTS), schools.bind(sigma=RISKS, y=EFFECTS)
+    assert float(by_place.log_joint(values)) == float(by_name.log_joint(values))
+    assert not by_place.args
+    with pytest.raises(TypeError, match="multiple values for argument 'sigma'"):
+        schools.bind(RISKS, sigma=RISKS).trace(values)
+
+
 def test_factors_params_and_models_in_models():
     @model
     def part():
