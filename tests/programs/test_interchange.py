@@ -76,3 +76,16 @@ def test_a_seed_by_name_is_a_key():
     assert drawn["y"].shape == (5, 4)
     with pytest.raises(TypeError, match=r"`key` must be a random key"):
         schools.bind(SIGMA).sample(3, 5)
+
+
+def test_summaries_name_places_by_their_labels():
+    @tr.model
+    def towns(y):
+        with tr.plate("town", ["Ayr", "Bath"]):
+            tr.sample("level", Normal(0.0, 1.0))
+        tr.sample("y", Normal(0.0, 1.0), obs=y)
+
+    post = tr.infer(towns, 0.3, key=0)
+    assert list(post.summary().index) == ["level[Ayr]", "level[Bath]"]
+    assert list(post.summary(["level"]).index) == ["level[Ayr]", "level[Bath]"]
+    assert post.verdict.sentence in repr(post.summary())

@@ -20,7 +20,7 @@ from tractable.core.keys import takes_key
 from tractable.core.module import Module, field
 from tractable.core.types import Array, Key, PyTree
 from tractable.core.verdict import Verdict
-from tractable.inference.posterior import Posterior, each_draw
+from tractable.inference.posterior import Posterior, each_draw, remembered
 from tractable.inference.predicted import Predicted
 from tractable.programs.explanation import Explanation
 from tractable.programs.trace import Program, bind
@@ -70,6 +70,19 @@ class ProgramPosterior(Posterior):
     def elbo(self) -> Estimate | None:
         """The lower bound on the log-evidence that a guide reached."""
         return None if self.search is None else self.search.elbo
+
+    def summary(self, names: Any = None, probs: Any = (0.05, 0.5, 0.95)) -> Any:
+        """As that of any posterior, with the labels of plates in place of numbers: `theta[Choate]`."""
+        found = super().summary(names, probs)
+        places = remembered(self, "places", self._places)
+        found.index = [places.get(name, name) for name in found.index]
+        return found
+
+    def _places(self) -> dict[str, str]:
+        """The scalars whose names have labels in them."""
+        from tractable.programs.interchange import labelled_names
+
+        return {} if self._stated() is None else labelled_names(self)
 
     def explain(self) -> Explanation:
         """What was done with each site, and why."""

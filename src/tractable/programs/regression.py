@@ -168,6 +168,9 @@ class RegressionPosterior(ProgramPosterior):
     def _leaves(self) -> dict[str, np.ndarray]:
         return remembered(self, "named", lambda: named_draws(self.stated, self.draws))
 
+    def _places(self) -> dict[str, str]:
+        return {}  # names are those of the formula already
+
     def _examined(self, probs: Sequence[float]) -> ChainReport:
         return examine(self._leaves(), probs)
 
