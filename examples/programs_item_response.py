@@ -62,7 +62,7 @@ def main() -> None:
     assert post.verdict.ok
 
     draws = np.concatenate([post["difficulty"][0], np.log(post["spread"][0])[:, None]], 1)
-    path = walk(right, np.linalg.cholesky(np.cov(draws.T)), draws.mean(0), 12_000)
+    path = walk(right, np.linalg.cholesky(np.cov(draws.T)), draws.mean(0), 20_000)
     batches = path.reshape(20, -1, QUESTIONS + 1).mean(1)
     error = np.hypot(batches.std(0, ddof=1) / np.sqrt(20), draws.std(0) / np.sqrt(len(draws)))
     far = (draws.mean(0) - path.mean(0)) / error
