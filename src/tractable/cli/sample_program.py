@@ -155,9 +155,9 @@ def _guarded(path: Path, act: Callable[[], _Answer]) -> _Answer:
         if error.filename != str(path):
             raise UserFault(_said(path, error)) from error
         raise UserFault(f"{path}:{error.lineno}: {error.msg}.") from error
-    except (KeyboardInterrupt, SystemExit, MemoryError):
+    except MemoryError:
         raise
-    except Exception as error:
+    except Exception as error:  # whatever the user's file raises: said with its line, and chained
         raise UserFault(_said(path, error)) from error
 
 

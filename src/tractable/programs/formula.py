@@ -243,7 +243,7 @@ def _explained(text: str, seen: "pd.DataFrame", frame: "pd.DataFrame") -> Iterat
     """What goes wrong inside the evaluation, said of the formula."""
     try:
         yield
-    except Exception as error:
+    except Exception as error:  # of functions that the formula calls too: any kind, said and chained
         if str(error).startswith("`"):  # said already
             raise
         if "not present in the original data set" in str(error):

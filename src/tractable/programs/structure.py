@@ -79,23 +79,31 @@ def find_structure(facts: Facts, keep: Collection[str] = ()) -> Structure:
         reasons[scale] = (
             "integrated: all spreads of the normal latents and their children are multiples of it"
         )
-    conjugate: dict[str, dict[str, np.ndarray]] = {}
-    for site in latents:
-        if site.name in gone or site.name in keep or site.family not in _CONJUGATE:
-            continue
-        found = _children(facts, site, gone)
-        if isinstance(found, str):
-            reasons[site.name] = f"stays: {found}"
-        else:
-            conjugate[site.name] = found
-            gone.add(site.name)
-            reasons[site.name] = f"integrated: {_law(site)} is conjugate to all that depends on it"
+    conjugate = _conjugates(facts, keep, gone, reasons)
+    gone |= set(conjugate)
     for site in latents:
         kept = "asked to stay" if site.name in keep else f"no exact integral of {_law(site)} is known here"
         reasons.setdefault(site.name, f"stays: {kept}")
     remaining = tuple(name for name in order if name not in gone)
     summed = tuple(name for name in order if name in names)
     return Structure(summed, tuple(gaussian), conjugate, scale, remaining, reasons)
+
+
+def _conjugates(
+    facts: Facts, keep: Collection[str], gone: set[str], reasons: dict[str, str]
+) -> dict[str, dict[str, np.ndarray]]:
+    """Latents conjugate to all that depends on them, with the places that they have there; says why."""
+    found: dict[str, dict[str, np.ndarray]] = {}
+    for site in facts.of_kind("latent"):
+        if site.name in gone or site.name in keep or site.family not in _CONJUGATE:
+            continue
+        children = _children(facts, site, gone | set(found))
+        if isinstance(children, str):
+            reasons[site.name] = f"stays: {children}"
+        else:
+            found[site.name] = children
+            reasons[site.name] = f"integrated: {_law(site)} is conjugate to all that depends on it"
+    return found
 
 
 def follows_itself(facts: Facts, names: Collection[str]) -> bool:
