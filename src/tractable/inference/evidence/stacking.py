@@ -13,16 +13,18 @@ References.  Yao, Vehtari, Simpson and Gelman (2018); Vardi and Lee (1993).
 from collections.abc import Mapping
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
 from tractable.core.checks import as_float, check, check_count, is_concrete
+from tractable.core.chunks import bucket_size, pad_rows
 from tractable.core.estimate import Estimate
 from tractable.core.iterate import Run, run_until
 from tractable.core.module import Module, field
-from tractable.core.numerics import log_softmax, logsumexp
+from tractable.core.numerics import log_softmax, logsumexp, safe_log
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
 from tractable.core.verdict import Verdict
 from tractable.inference.evidence.cross_validation import PredictiveFit, loo
@@ -78,15 +80,26 @@ class Comparison(Module):
 
 
 def stack(
-    pointwise: ArrayLike | Mapping[str, PredictiveFit], *, max_steps: int = 20_000, tol: float = 1e-8
-) -> Stacked:
+    pointwise: ArrayLike | Mapping[str, PredictiveFit], *, row_weights: ArrayLike | None = None,
+    max_steps: int = 20_000, tol: float = 1e-8,
+) -> Stacked:  # fmt: skip
     r"""Weights that maximise the mean log-density of the rows under the mixture of the models' predictions.
 
-    `pointwise` holds $\log p_k(y_i \mid y_{-i})$ of shape `(rows, models)`, or the fits of `loo` by name.
-    Stops when the objective is within `tol` of its largest possible value, by the certificate above.
+    `pointwise` holds $\log p_k(y_i \mid y_{-i})$ of shape `(rows, models)`, or the fits of `loo` by name; a
+    row of `row_weights` two counts twice. Stops when the objective is within `tol` of its largest possible
+    value, by the certificate above.
     """
     logs = _as_pointwise(pointwise)
-    return _stack(logs, jnp.asarray(tol), max_steps)
+    models = logs.shape[1]
+    if not is_concrete(logs):
+        amounts = jnp.ones(logs.shape[0], logs.dtype) if row_weights is None else jnp.asarray(row_weights)
+        return _stack(logs, amounts, jnp.asarray(tol), max_steps)
+    # rows of no weight and models of no density, so that few sizes are compiled
+    wide = np.full((logs.shape[0], bucket_size(models)), -np.inf, logs.dtype)
+    wide[:, :models] = logs
+    padded, amounts = pad_rows(wide, row_weights)
+    found = _stack(padded, amounts, jnp.asarray(tol), max_steps)
+    return eqx.tree_at(lambda run: run.state, found, found.state[:models])
 
 
 def pseudo_bma(
@@ -137,28 +150,35 @@ def _as_pointwise(pointwise: Any) -> Array:
     return logs
 
 
-def _gains(log_weights: Array, logs: Array) -> tuple[Array, Scalar]:
+def _gains(log_weights: Array, logs: Array, amounts: Array) -> tuple[Array, Scalar]:
     r"""$\log g_k$ and the objective at the weights."""
     mixture = logsumexp(log_weights[None] + logs, axis=1)
-    return logsumexp(logs - mixture[:, None], axis=0) - jnp.log(logs.shape[0]), mixture.mean()
+    total = amounts.sum()
+    gains = logsumexp(logs - mixture[:, None] + safe_log(amounts)[:, None], axis=0) - jnp.log(total)
+    return gains, (amounts * mixture).sum() / total
 
 
-def _stack_loop(logs: Array, tol: Scalar, max_steps: int) -> Stacked:
+def _stack_loop(logs: Array, amounts: Array, tol: Scalar, max_steps: int) -> Stacked:
     def step(state):
         log_weights, _ = state
-        gains, value = _gains(log_weights, logs)
+        gains, value = _gains(log_weights, logs, amounts)
         return (log_softmax(log_weights + gains), gains.max()), value
 
-    models = logs.shape[1]
-    start = jnp.full(models, -jnp.log(models), logs.dtype), jnp.asarray(jnp.inf, logs.dtype)
+    known = (logs > -jnp.inf).any(0)
+    start = (
+        jnp.where(known, -jnp.log(known.sum(dtype=logs.dtype)), -jnp.inf),
+        jnp.asarray(jnp.inf, logs.dtype),
+    )
     found = run_until(
         step, start, max_steps=max_steps, tol=tol, settled=lambda state, value, before: state[1] <= tol
     )
     weights = jnp.exp(found.state[0])
-    return Stacked(weights, found.trace, found.num_steps, found.code, _gains(found.state[0], logs)[0].max())
+    return Stacked(
+        weights, found.trace, found.num_steps, found.code, _gains(found.state[0], logs, amounts)[0].max()
+    )
 
 
-_stack = jax.jit(_stack_loop, static_argnums=2)
+_stack = jax.jit(_stack_loop, static_argnums=3)
 
 
 def _bootstrap_weights(logs: Array, key: Key, count: int) -> Array:
