@@ -1,0 +1,193 @@
+r"""What a column is: inferred by rules that can be read, and overridden by name.
+
+Constant.    At most one distinct value and nothing missing, or no value at all.
+Boolean.     Truth values; 0 and 1; yes and no, true and false and the like.
+Number.      Numbers; of them *count*: whole numbers from zero; *identifier*: whole numbers that follow each
+             other without a gap, or that are all different under a name such as `id`; *category*: two of
+             them.
+Datetime.    Dates and times, and words of which nine tenths are.
+Ordered.     Ordered categories of pandas; words of a known scale (low, medium, high); ranges (18-25, 65+).
+Identifier.  Words of which nine tenths are different, without blanks; *text*: many different words with
+             several blanks in each; *category*: all other words.
+Cost.        Numbers are sorted column by column, words are looked at once for each distinct one.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from tractable.tables.cells import are_dates, factorised, is_words, numbers_of
+from tractable.tables.scales import in_order
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["KINDS", "Column", "column_of", "columns_of"]
+
+KINDS = ("number", "count", "category", "ordered", "boolean", "datetime", "text", "identifier", "constant")
+MOST_LEVELS_SHOWN = 60
+_TRUTHS = (
+    {"0", "1"},
+    {"true", "false"},
+    {"yes", "no"},
+    {"y", "n"},
+    {"t", "f"},
+    {"on", "off"},
+    {"ja", "nein"},
+)
+_IDENTIFIER = re.compile(r"(^|[_\s.-])(id|uuid|guid|key|index|row|nr|no|number|code)$|Id$|ID$", re.IGNORECASE)
+_SURE_IDENTIFIER = re.compile(r"(^|[_\s.-])(id|uuid|guid|index|row)$|Id$|ID$")
+_LEAST_TEXT = 30  # distinct words
+_WORDS_OF_TEXT = 3.0  # in a cell, on average
+
+
+class Column(NamedTuple):
+    """One column: its kind, how many cells are missing, how many values are distinct, and what to know.
+
+    `levels` are the values of categories that are few enough to be shown, in their order; `told` says that
+    the kind was given, not found.
+    """
+
+    name: str
+    kind: str
+    missing: int
+    distinct: int
+    levels: tuple[str, ...] = ()
+    note: str = ""
+    told: bool = False
+
+
+def columns_of(frame: Any, kinds: Mapping[str, str]) -> list[Column]:
+    """The columns of a frame, those of numbers together."""
+    import pandas as pd
+
+    plain = [
+        n for n in frame.columns if isinstance(frame[n].dtype, np.dtype) and frame[n].dtype.kind in "iuf"
+    ]
+    found = {column.name: column for column in _numbers(frame, plain)}
+    for name in frame.columns:
+        if name not in found:
+            found[name] = column_of(pd.Series(frame[name]))
+    return [
+        _told(found[name], kinds[name], frame) if name in kinds else found[name] for name in frame.columns
+    ]
+
+
+def column_of(column: "pd.Series") -> Column:
+    """What one column is."""
+    import pandas as pd
+
+    name, kind = str(column.name), column.dtype
+    if isinstance(kind, pd.CategoricalDtype):
+        return _categorical(name, column)
+    if pd.api.types.is_bool_dtype(column):
+        return _summary(name, "boolean", *factorised(column))
+    if pd.api.types.is_datetime64_any_dtype(column) or isinstance(kind, pd.PeriodDtype):
+        missing, distinct = int(column.isna().sum()), int(column.nunique())
+        return _or_constant(Column(name, "datetime", missing, distinct), len(column))
+    if not is_words(column):
+        return _numbers(pd.DataFrame({name: numbers_of(column)}), [name])[0]
+    codes, words = factorised(column)
+    found = _summary(name, _kind_of_words(name, words, codes), codes, words)
+    order = in_order(words) if found.kind == "category" else None
+    if order is None:
+        return found
+    return found._replace(kind="ordered", levels=tuple(order), note="order: " + " < ".join(order))
+
+
+def _kind_of_words(name: str, words: list[str], codes: np.ndarray) -> str:
+    present = int((codes >= 0).sum())
+    lower = {word.lower() for word in words}
+    if len(words) < 2:
+        return "constant" if present == len(codes) or not words else "category"
+    if any(lower == truth for truth in _TRUTHS):
+        return "boolean"
+    if are_dates(words):
+        return "datetime"
+    length = sum(word.count(" ") + 1 for word in words) / len(words)
+    if len(words) > _LEAST_TEXT and length >= _WORDS_OF_TEXT and len(words) > 0.1 * present:
+        return "text"
+    different = len(words) > 2 and len(words) >= (0.9 if present >= 50 else 1.0) * present
+    return "identifier" if different and length < _WORDS_OF_TEXT else "category"
+
+
+def _numbers(frame: Any, names: Sequence[str]) -> list[Column]:
+    """Columns of numbers: sorted, counted and judged together."""
+    found = []
+    block = max(1, int(4e6) // max(len(frame), 1))
+    for start in range(0, len(names), block):
+        part = list(names[start : start + block])
+        values = np.sort(frame[part].to_numpy(float), axis=0)  # gaps come last
+        missing = np.isnan(values).sum(0)
+        with np.errstate(invalid="ignore"):
+            jumps = np.diff(values, axis=0)
+            distinct = (jumps > 0).sum(0) + (missing < len(values))
+            whole = np.asarray(((values == np.floor(values)) | np.isnan(values)).all(0))
+            in_a_row = np.asarray(((jumps == 1) | np.isnan(jumps)).all(0))
+        infinite = np.asarray(np.isinf(values).any(0))
+        for j, name in enumerate(part):
+            seen = values[: len(values) - missing[j], j]
+            kind = _kind_of_numbers(str(name), seen, int(distinct[j]), bool(whole[j]), bool(in_a_row[j]))
+            each = Column(str(name), kind, int(missing[j]), int(distinct[j]))
+            each = each._replace(note="has infinite values") if infinite[j] else each
+            if kind in ("category", "boolean"):
+                each = each._replace(levels=tuple(f"{x:g}" for x in np.unique(seen)))
+            found.append(_or_constant(each, len(values)))
+    return found
+
+
+def _kind_of_numbers(name: str, seen: np.ndarray, distinct: int, whole: bool, in_a_row: bool) -> str:
+    if distinct == 2:
+        return "boolean" if set(seen[[0, -1]].tolist()) == {0.0, 1.0} else "category"
+    if whole and len(seen) > 2 and distinct == len(seen):
+        named = _IDENTIFIER if len(seen) >= 20 else _SURE_IDENTIFIER
+        if in_a_row or named.search(name):
+            return "identifier"
+    return "count" if whole and len(seen) and seen[0] >= 0 else "number"
+
+
+def _categorical(name: str, column: "pd.Series") -> Column:
+    codes, words = factorised(column)
+    each = _summary(name, "category", codes, words)
+    if not column.cat.ordered:
+        return each
+    order = [str(level) for level in column.cat.categories]
+    return each._replace(kind="ordered", levels=tuple(order), note="order: " + " < ".join(order))
+
+
+def _summary(name: str, kind: str, codes: np.ndarray, words: list[str]) -> Column:
+    levels = (
+        tuple(sorted(words)) if len(words) <= MOST_LEVELS_SHOWN and kind in ("category", "boolean") else ()
+    )
+    return _or_constant(Column(name, kind, int((codes < 0).sum()), len(words), levels), len(codes))
+
+
+def _or_constant(column: Column, num_rows: int) -> Column:
+    if column.distinct == 0:
+        return column._replace(kind="constant", note="no value")
+    if column.distinct == 1 and column.missing == 0:
+        return column._replace(kind="constant", note="one value" + "".join(f", {x}" for x in column.levels))
+    if column.distinct == 1:  # whether there is a value is all that it says
+        return column._replace(kind="boolean" if column.kind == "boolean" else "category")
+    return column
+
+
+def _told(column: Column, kind: str, frame: Any) -> Column:
+    """A column whose kind was given."""
+    if kind not in ("category", "ordered", "boolean"):
+        return column._replace(kind=kind, told=True, levels=())
+    _, words = factorised(frame[column.name])
+    levels = column.levels or (tuple(sorted(words)) if len(words) <= MOST_LEVELS_SHOWN else ())
+    if kind == "ordered":
+        levels = column.levels if column.kind == "ordered" else tuple(in_order(words) or _sorted(words))
+    return column._replace(kind=kind, told=True, levels=levels)
+
+
+def _sorted(words: list[str]) -> list[str]:
+    """By number where all are numbers, else by letter."""
+    try:
+        return sorted(words, key=float)
+    except ValueError:
+        return sorted(words)

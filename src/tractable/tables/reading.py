@@ -1,0 +1,216 @@
+r"""A table from wherever it is: a file of CSV, TSV, Parquet or gzip, a data frame, columns by name.
+
+Files.       By their first bytes, not their names. The text is decoded (`tables.files`), its dialect found
+             in the first lines (`tables.dialect`), and pandas parses it, digits exactly.
+Frames.      What speaks Arrow's stream or the dataframe protocol (polars, Arrow, DuckDB, ...) becomes a
+             pandas frame; a mapping is columns by name; an array has columns `x0`, `x1`, ....
+Cells.       Words that are numbers but for a sign of money, a percent sign or marks of thousands become
+             numbers (`tables.cells`). Rows that are too short end with empty cells; one that is too long is
+             refused by its line.
+Said.        What was done beyond plain reading is in `frame.attrs["notes"]`, and `describe_table` shows it.
+Cost.        Linear in the bytes.
+"""
+
+import io
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tractable.tables.dialect import Dialect, dialect_of, own_names
+from tractable.tables.files import MOST_BYTES, Text, WrongTable, file_of, text_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["read_table"]
+
+_PARQUET = b"PAR1"
+_WORDS = ("category", "ordered", "text", "identifier")  # kinds whose cells are not to be made numbers
+_MISSING = ["?", "N.A.", "n.a.", "#REF!", "#DIV/0!", "#VALUE!", "#NUM!", "#NAME?"]
+_MOST_NAMES = 8
+_PROTOCOLS = ("__arrow_c_stream__", "__dataframe__")
+
+
+def read_table(
+    source: Any, *, kinds: Mapping[str, str] | None = None, most_bytes: int = MOST_BYTES
+) -> "pd.DataFrame":
+    """The table of a file or a frame, with names that are text and occur once.
+
+    Columns of which `kinds` says that they are categories, ordered, text or identifiers stay words. What
+    cannot be read is a `WrongTable` with one sentence.
+
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "prices.csv"
+    >>> _ = path.write_text("town;price\\nKöln;1,5\\nUlm;2,25\\n", encoding="latin-1")
+    >>> read_table(path).to_dict("list")
+    {'town': ['Köln', 'Ulm'], 'price': [1.5, 2.25]}
+    """
+    kinds = dict(kinds or {})
+    if isinstance(source, str | Path):
+        frame = _from_file(Path(source), kinds, most_bytes)
+        where = f"{source}: "
+    else:
+        frame, where = _from_memory(source), ""
+    if len(frame) == 0:
+        raise WrongTable(f"{where}there must be at least one row below the names; got none.")
+    if frame.shape[1] == 0:
+        raise WrongTable(f"{where}there must be at least one column; got none.")
+    _check_kinds(where, frame, kinds)
+    return _with_numbers(frame, kinds)
+
+
+def _from_file(path: Path, kinds: Mapping[str, str], most_bytes: int) -> "pd.DataFrame":
+    path, first = file_of(path, most_bytes)
+    if first.startswith(_PARQUET):
+        return _parquet(path)
+    text = text_of(path, most_bytes)
+    dialect = dialect_of(text.content)
+    frame = _parsed(path, text, dialect, kinds)
+    if dialect.extra is not None and bool(frame[dialect.extra].isna().all()):
+        frame = frame.drop(columns=dialect.extra)  # each row ends with a delimiter
+    frame.attrs["notes"] = _notes(text, dialect, frame)
+    return frame
+
+
+def _parquet(path: Path) -> "pd.DataFrame":
+    import pandas as pd
+    import pyarrow as pa
+
+    try:
+        return _own_columns(pd.read_parquet(path))
+    except (ValueError, OSError, KeyError, pa.ArrowException) as error:
+        raise WrongTable(f"{path}: there must be a whole Parquet file; got {_line(error)}.") from error
+
+
+def _parsed(path: Path, text: Text, dialect: Dialect, kinds: Mapping[str, str]) -> "pd.DataFrame":
+    """The frame that pandas makes of the text."""
+    import pandas as pd
+
+    words = {*dialect.words, *(name for name, kind in kinds.items() if kind in _WORDS)}
+    options: Any = {
+        "sep": dialect.delimiter, "decimal": dialect.decimal, "names": list(dialect.names),
+        "skiprows": dialect.skipped, "header": 0 if dialect.has_names else None, "index_col": False,
+        "dtype": dict.fromkeys(words & set(dialect.names), str), "na_values": _MISSING,
+        "low_memory": False, "float_precision": "round_trip",
+    }  # fmt: skip
+    try:
+        return pd.read_csv(io.BytesIO(text.content), encoding="utf-8", skipinitialspace=True, **options)
+    except (ValueError, OverflowError, RecursionError, pd.errors.ParserWarning) as error:
+        raise WrongTable(f"{path}: {_fault(error)}") from error
+
+
+def _fault(error: Exception) -> str:
+    """What pandas says of a text, in our words."""
+    words = _line(error)
+    if found := re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", words):
+        must, line, got = found.groups()
+        fix = "Put cells with a delimiter in quotes."
+        return f"line {line} must have at most {must} cells; got {got}. {fix}"
+    if found := re.search(r"EOF inside string starting at row (\d+)", words):
+        return f"quotes must be closed; got one that is open from row {int(found[1]) + 1} to the end."
+    return f"there must be a table in CSV, TSV or Parquet; got {words}."
+
+
+def _notes(text: Text, dialect: Dialect, frame: "pd.DataFrame") -> list[tuple[str, str, str]]:
+    """Code, column and sentence of what was done beyond plain reading."""
+    notes = []
+    if text.num_foreign:
+        said = f"{text.num_foreign} lines are not UTF-8 as the others are, and were read as Windows-1252."
+        notes.append(("encoding", "", said))
+    elif text.encoding != "utf-8":
+        notes.append(("encoding", "", f"The file was read as {text.encoding}."))
+    if dialect.decimal == ",":
+        notes.append(("decimal", "", "Commas were read as decimal marks."))
+    if not dialect.has_names:
+        notes.append(("no_names", "", "The first line holds numbers: the columns were given names."))
+    notes += [
+        ("name_again", name, f"The name {name!r} occurs more than once; a number was put behind the others.")
+        for name in dialect.again
+    ]
+    return notes
+
+
+def _from_memory(source: Any) -> "pd.DataFrame":
+    import numpy as np
+    import pandas as pd
+
+    if isinstance(source, pd.DataFrame):
+        return _own_columns(source)
+    if isinstance(source, pd.Series):
+        return _own_columns(source.to_frame())
+    if (
+        isinstance(source, Mapping)
+        or hasattr(source, "__arrow_c_stream__")
+        or hasattr(source, "__dataframe__")
+    ):
+        return _own_columns(_converted(source))
+    if isinstance(source, np.ndarray | list | tuple):
+        try:
+            table = np.asarray(source)
+        except ValueError as error:
+            raise WrongTable(f"`source` must be a table; got rows of different lengths: {error}.") from error
+        table = table[:, None] if table.ndim == 1 else table
+        if table.ndim == 2:
+            return pd.DataFrame(table, columns=[f"x{j}" for j in range(table.shape[1])])
+    must = "a path, a data frame, an Arrow table, columns by name or an array of two axes"
+    raise WrongTable(f"`source` must be {must}; got {type(source).__name__}.")
+
+
+def _converted(source: Any) -> "pd.DataFrame":
+    import pandas as pd
+    import pyarrow as pa
+
+    try:
+        if isinstance(source, Mapping):
+            return pd.DataFrame(dict(source))
+        if hasattr(source, "__arrow_c_stream__"):
+            return pa.table(source).to_pandas()
+        from pyarrow.interchange import from_dataframe
+
+        return from_dataframe(source).to_pandas()
+    except (ValueError, TypeError, NotImplementedError, pa.ArrowException) as error:
+        raise WrongTable(f"`source` must be a table; got {_line(error)}.") from error
+
+
+def _own_columns(frame: "pd.DataFrame") -> "pd.DataFrame":
+    """A frame whose names are text and occur once; its rows are counted from zero."""
+    notes = list(frame.attrs.get("notes", ()))
+    names, again = own_names([" ".join(map(str, n)) if isinstance(n, tuple) else str(n).strip()
+                              for n in frame.columns])  # fmt: skip
+    frame = frame.reset_index(drop=True)
+    frame.columns = list(names)
+    said = "occurs more than once; a number was put behind the others."
+    frame.attrs["notes"] = notes + [("name_again", name, f"The name {name!r} {said}") for name in again]
+    return frame
+
+
+def _check_kinds(where: str, frame: Any, kinds: Mapping[str, str]) -> None:
+    from tractable._hints import nearest
+
+    for name in kinds:
+        if name not in frame.columns:
+            said = nearest(name, list(frame.columns))
+            listed = ", ".join(map(repr, frame.columns[:_MOST_NAMES]))
+            raise WrongTable(f"{where}there must be a column {name!r}; got {listed}. {said}")
+
+
+def _with_numbers(frame: Any, kinds: Mapping[str, str]) -> "pd.DataFrame":
+    """Columns of words that are numbers, as numbers."""
+    from tractable.tables.cells import disguised_numbers, is_words
+
+    notes, changed = list(frame.attrs.get("notes", ())), {}
+    for name in frame.columns:
+        if kinds.get(name, "number") not in _WORDS and is_words(frame[name]):
+            values, how = disguised_numbers(frame[name])
+            if values is not None:
+                changed[name] = values
+                notes.append(("disguised", name, f"{name!r} was read as numbers: {how}."))
+    if changed:
+        frame = frame.assign(**changed)
+    frame.attrs["notes"] = notes
+    return frame
+
+
+def _line(error: BaseException) -> str:
+    return " ".join(str(error).split()).rstrip(".")[:300] or type(error).__name__

@@ -1,0 +1,87 @@
+r"""What is asked of a target: which family of predictive distributions fits the values that it has.
+
+Rules.       In this order, for the values $y_1, \dots, y_n$ that are there:
+             *censored*    there is an `event` column beside $y$;
+             *ordered*     an ordered category, or words with a known order;
+             *binary*, *classes*   truth values and words; two distinct numbers; whole numbers are numbers;
+             *proportion*  $0 \le y \le 1$ with values strictly inside;
+             *count*       whole numbers from zero whose steps matter: some $y = 0$, or the median is at most
+                           `_SMALL`;
+             *positive*    $y > 0$ and skewed, $\max y / \mathrm{median} \ge$ `_SPREAD`;
+             *number*      everything else.
+Cost.        One pass.
+"""
+
+from typing import Any
+
+import numpy as np
+
+__all__ = ["TASKS", "target_task"]
+
+TASKS = ("number", "positive", "proportion", "count", "binary", "classes", "ordered", "censored")
+_SMALL = 20.0
+_SPREAD = 4.0
+_MOST_CODES = 2  # distinct numbers that are classes
+
+
+def target_task(y: Any, event: Any = None) -> str:
+    """The task of a target: "number", "positive", "proportion", "count", "binary", "classes", "ordered" or
+    "censored".
+
+    >>> target_task([1.5, -2.0, 3.1]), target_task(["a", "b", "a"]), target_task([0, 3, 1, 2])
+    ('number', 'binary', 'count')
+    """
+    if event is not None:
+        return "censored"
+    from tractable.tables.kinds import column_of
+
+    column = _series(y)
+    found = column_of(column)
+    if found.kind == "ordered":
+        return "ordered"
+    numbers = _numbers(column)
+    if numbers is None:
+        return "classes" if found.distinct > 2 else "binary"
+    return _task_of_numbers(numbers)
+
+
+def _task_of_numbers(values: np.ndarray) -> str:
+    distinct = np.unique(values[:10_000])
+    if len(distinct) <= _MOST_CODES and len(np.unique(values)) <= _MOST_CODES:
+        return "binary" if len(distinct) == 2 else "number"
+    low, high, middle = values.min(), values.max(), float(np.median(values))
+    if low >= 0 and (values == np.floor(values)).all() and (low == 0 or middle <= _SMALL):
+        return "count"
+    if low >= 0 and high <= 1:
+        return "proportion"
+    return "positive" if low > 0 and high >= _SPREAD * middle else "number"
+
+
+def _series(y: Any) -> Any:
+    import pandas as pd
+
+    from tractable.tables.files import WrongTable
+
+    if isinstance(y, pd.Series):
+        column = y
+    else:
+        values = np.asarray(y) if not hasattr(y, "to_numpy") else y.to_numpy()
+        if values.ndim != 1:
+            raise WrongTable(f"`y` must be one column; got shape {values.shape}.")
+        column = pd.Series(values)
+    if not bool(column.notna().any()):
+        raise WrongTable("the target must have a value in at least one row; got none.")
+    return column
+
+
+def _numbers(column: Any) -> np.ndarray | None:
+    """The values that are there, if they are numbers."""
+    import pandas as pd
+
+    from tractable.tables.cells import is_words, numbers_of
+
+    if is_words(column) or isinstance(column.dtype, pd.CategoricalDtype) or column.dtype.kind in "bM":
+        return None
+    values = numbers_of(column)
+    values = values[~np.isnan(values)]
+    return values if len(values) else None
