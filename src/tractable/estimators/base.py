@@ -36,7 +36,10 @@ from tractable.distributions.categorical import Categorical
 from tractable.distributions.student import StudentT
 from tractable.estimators.collections import takes_collections
 
-__all__ = ["Classifier", "Clusterer", "Estimator", "Regressor", "Transformer", "key_from", "student_rows"]
+__all__ = [
+    "Classifier", "Clusterer", "Estimator", "Regressor", "Transformer", "decoded", "encoded", "key_from",
+    "student_rows",
+]  # fmt: skip
 
 _SMALLEST = 1e-150  # its square is about the smallest number, and that of its inverse the largest
 
@@ -134,12 +137,12 @@ class Estimator(BaseEstimator):
 
     def save(self, path: str | os.PathLike) -> None:
         """Write parameters and fitted attributes to one file, which `load` reads back without pickle."""
-        storage.save(path, _encode(self))
+        storage.save(path, encoded(self))
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> Any:
         """The estimator that `save` wrote; an estimator of another class is refused."""
-        found = _decode(storage.load(path))
+        found = decoded(storage.load(path))
         check(isinstance(found, cls), "path", f"a file with a {cls.__name__}", f"a {type(found).__name__}")
         return found
 
@@ -299,33 +302,34 @@ def _check_sizes(name: str, values: np.ndarray, names: Any) -> None:
         check(False, name, must, f"at most {sizes[column]:g}{where}", fix)
 
 
-def _encode(x: Any) -> Any:
+def encoded(x: Any) -> Any:
     """Estimators and arrays of labels as what `core.storage` can write."""
     if isinstance(x, Estimator):
         fitted = {name: value for name, value in vars(x).items() if name.endswith("_")}
         content = {"parameters": x.get_params(deep=False), "fitted": fitted}
-        return {"estimator": type(x).__name__, **{k: _encode(v) for k, v in content.items()}}
+        return {"estimator": type(x).__name__, **{k: encoded(v) for k, v in content.items()}}
     if isinstance(x, np.ndarray) and x.dtype.kind in "OUS":
         return {"labels": x.tolist(), "kind": x.dtype.kind}
     if isinstance(x, dict):
-        return {"entries": {key: _encode(value) for key, value in x.items()}}
+        return {"entries": {key: encoded(value) for key, value in x.items()}}
     if isinstance(x, list | tuple) and not hasattr(x, "_fields"):
-        return type(x)(_encode(value) for value in x)
+        return type(x)(encoded(value) for value in x)
     return x.item() if isinstance(x, np.generic) else x
 
 
-def _decode(x: Any) -> Any:
+def decoded(x: Any) -> Any:
+    """What `encoded` was given."""
     estimators = importlib.import_module("tractable.estimators")
 
     if isinstance(x, dict) and "estimator" in x:
         check(x["estimator"] in estimators.__all__, "path", "a file with an estimator", x["estimator"])
-        made = getattr(estimators, x["estimator"])(**_decode(x["parameters"]))
-        vars(made).update(_decode(x["fitted"]))
+        made = getattr(estimators, x["estimator"])(**decoded(x["parameters"]))
+        vars(made).update(decoded(x["fitted"]))
         return made
     if isinstance(x, dict) and "labels" in x:
         return np.array(x["labels"], dtype=object if x["kind"] == "O" else None)
     if isinstance(x, dict) and "entries" in x:
-        return {key: _decode(value) for key, value in x["entries"].items()}
+        return {key: decoded(value) for key, value in x["entries"].items()}
     if isinstance(x, list | tuple) and not hasattr(x, "_fields"):
-        return type(x)(_decode(value) for value in x)
+        return type(x)(decoded(value) for value in x)
     return x

@@ -1,0 +1,120 @@
+r"""The models that race: one line each.
+
+A candidate has a name, what makes it, the tasks that it can do, the form of the columns that it takes
+(`tables.TableEncoder`), and its predicted work: `start` seconds once in a process (imports and programs) and
+`work(n, d, k)` seconds for a fit to $n$ rows of $d$ encoded columns and $k$ classes, on one core of a usual
+machine. Budgets are counted in these numbers, so that a race is the same on a slow day; they are checked
+against the clock by `benchmarks/fit.py`, and nothing but the choice of candidates depends on them.
+
+Rows.        Above `most_rows` a candidate is left out; above `enough_rows` it learns from so many, drawn by
+             the seed.
+Logarithm.   With `log` the model is one of $\log y$; its density is that of $y$.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+__all__ = ["CANDIDATES", "Candidate", "Size", "candidates_for"]
+
+
+class Size(NamedTuple):
+    """Rows, encoded columns and classes of a fit."""
+
+    rows: int
+    columns: int
+    classes: int = 1
+
+
+class Candidate(NamedTuple):
+    """A model that may race."""
+
+    name: str
+    build: Callable[[int, Size], Any]
+    tasks: tuple[str, ...]
+    form: str
+    work: Callable[[int, int, int], float]
+    start: float = 0.0
+    log: bool = False
+    most_rows: int = 10_000_000
+    enough_rows: int = 10_000_000
+    most_columns: int = 100_000
+
+    def seconds(self, size: Size) -> float:
+        """Predicted for one fit, without the start."""
+        rows = min(size.rows, self.enough_rows)
+        return float(self.work(rows, size.columns, size.classes))
+
+
+NUMBERS = ("number", "positive", "proportion", "count")
+_REAL = ("number", "proportion", "positive", "count")
+_SKEWED = ("positive",)
+_LABELS = ("binary", "classes", "ordered")
+
+
+def _estimator(name: str, **fixed: Any) -> Callable[[int, Size], Any]:
+    """Makes the estimator of this name, with the seed where it takes one."""
+
+    def build(seed: int, size: Size) -> Any:
+        import tractable.estimators as estimators
+
+        cls = getattr(estimators, name)
+        given = {key: value(size) if callable(value) else value for key, value in fixed.items()}
+        seeded = {"random_state": seed} if "random_state" in cls._parameter_constraints else {}
+        return cls(**given, **seeded)
+
+    return build
+
+
+def _linear(n: int, d: int, k: int) -> float:
+    return 0.03 + 2e-9 * n * d**2 + 3e-8 * n * d + 2e-8 * d**3
+
+
+def _logistic(n: int, d: int, k: int) -> float:
+    return 0.1 + (4e-9 * n * d**2 + 2e-7 * n * d) * 5 * max(1, k - 1) + 4e-8 * (d * max(1, k - 1)) ** 3
+
+
+def _forest(n: int, d: int, k: int) -> float:
+    tried = max(1.0, d / 3)
+    return 0.3 + 100 * n * np.log2(n + 2) * tried * 1.2e-8 * (1 + 0.1 * k)
+
+
+def _discriminant(n: int, d: int, k: int) -> float:
+    return 0.1 + 5 * (1e-8 * n * d**2 + 3e-8 * k * d**3)
+
+
+def _few_rows(method_rows: int) -> Callable[[Size], str]:
+    """All hyperparameters averaged where the rows are few; the best where they determine it."""
+    return lambda size: "full" if size.rows * max(size.columns, 1) <= method_rows else "evidence"
+
+
+CANDIDATES: tuple[Candidate, ...] = (
+    Candidate("Bayesian linear", _estimator("BayesianLinearRegressor", method=_few_rows(2_000_000)),
+              _REAL, "linear", _linear, 1.0, most_columns=3000),
+    Candidate("robust linear", _estimator("RobustRegressor"), ("number", "positive", "proportion"), "linear",
+              lambda n, d, k: 0.1 + 20 * _linear(n, d, k), 1.5, most_columns=1000, enough_rows=50_000),
+    Candidate("Bayesian linear of the logarithm",
+              _estimator("BayesianLinearRegressor", method=_few_rows(2_000_000)),
+              _SKEWED, "linear", _linear, 0.2, log=True, most_columns=3000),
+    Candidate("forest", _estimator("ForestRegressor", min_samples_leaf=3), _REAL, "trees", _forest, 1.5,
+              enough_rows=20_000),
+    Candidate("forest of the logarithm", _estimator("ForestRegressor", min_samples_leaf=3), _SKEWED, "trees",
+              _forest, 0.2, log=True, enough_rows=20_000),
+    Candidate("logistic", _estimator("BayesianLogisticClassifier"), ("binary",), "linear", _logistic, 1.0,
+              most_columns=3000, enough_rows=100_000),
+    Candidate("softmax", _estimator("LogisticClassifier"), ("classes", "ordered"), "linear", _logistic, 1.0,
+              most_columns=3000, enough_rows=50_000),
+    Candidate("linear discriminant", _estimator("LinearDiscriminantClassifier"), _LABELS, "linear",
+              _discriminant, 1.0, most_columns=1000, enough_rows=100_000),
+    Candidate("naive Bayes", _estimator("GaussianNaiveBayesClassifier"), _LABELS, "linear",
+              lambda n, d, k: 0.1 + 2e-7 * n * d, 1.0, enough_rows=100_000),
+    Candidate("forest", _estimator("ForestClassifier", min_samples_leaf=2), _LABELS, "trees", _forest, 1.5,
+              enough_rows=20_000),
+)  # fmt: skip
+
+
+def candidates_for(task: str, names: tuple[str, ...] | None = None) -> tuple[Candidate, ...]:
+    """Those that can do a task, in their order; with `names` only these."""
+    found = tuple(each for each in CANDIDATES if task in each.tasks)
+    return found if names is None else tuple(each for each in found if each.name in names)

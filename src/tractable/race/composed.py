@@ -1,0 +1,230 @@
+r"""Laws made of laws: mixtures of models, logarithms of targets, whole numbers, and honest ranks.
+
+Mixture.     $p(y) = \sum_k w_k\,p_k(y)$ with the members' weights.
+Logarithm.   $z = \log(y)$ follows the inner law: $\log p(y) = \log p_z(\log y) - \log y$, so densities of
+             models of $y$ and of $\log y$ are of the same measure.
+Whole.       A law of numbers as one of counts: $P(k) = F(k + \frac12) - F(k - \frac12)$, all below a half
+             is 0.
+Ranks.       With $G(u) = \sum_k w_k I_u(k, K - k + 1)$ (Bernstein), $F^*(y) = G(F(y))$ has the density
+             $G'(F(y))\,p(y)$: uniform weights change nothing; others make ranks uniform that were not.
+Cost.        That of the members.
+References.  Dawid (1984); Ranjan and Gneiting (2010) for recalibrated mixtures.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy import special
+
+from tractable.race.laws import Laws
+
+__all__ = ["ClassLaws", "LogLaws", "MixedLaws", "RankedLaws", "WholeLaws", "mixed", "rank_log_gains"]
+
+_LEVELS = np.polynomial.legendre.leggauss(40)
+
+
+class MixedLaws(Laws):
+    """One mixture per row of laws of several models."""
+
+    def __init__(self, weights: Sequence[float] | np.ndarray, members: Sequence[Laws]):
+        kept = [(float(w), member) for w, member in zip(weights, members) if w > 0]
+        self.weights, self.members = np.array([w for w, _ in kept]), [member for _, member in kept]
+        self.discrete = all(member.discrete for member in self.members)
+
+    def __len__(self) -> int:
+        return len(self.members[0])
+
+    def log_density(self, y):
+        logs = np.stack([member.log_density(y) for member in self.members], 1)
+        return special.logsumexp(logs + np.log(self.weights), axis=1)
+
+    def cdf(self, y):
+        return sum(w * member.cdf(y) for w, member in zip(self.weights, self.members))
+
+    @property
+    def mean(self):
+        return sum(w * member.mean for w, member in zip(self.weights, self.members))
+
+    @property
+    def variance(self):
+        mean = self.mean
+        parts = zip(self.weights, self.members)
+        return sum(w * (member.variance + (member.mean - mean) ** 2) for w, member in parts)
+
+    def take(self, rows):
+        return MixedLaws(self.weights, [member.take(rows) for member in self.members])
+
+    def bounds(self, level):
+        ends = np.stack([member.quantile(level) for member in self.members])
+        return ends.min(0), ends.max(0)
+
+    def quantile(self, level):
+        return self.members[0].quantile(level) if len(self.members) == 1 else super().quantile(level)
+
+
+class ClassLaws(Laws):
+    """Probabilities of classes, `(rows, classes)`; targets are codes."""
+
+    discrete = True
+
+    def __init__(self, shares: np.ndarray):
+        self.shares = np.asarray(shares, float)
+
+    def __len__(self) -> int:
+        return len(self.shares)
+
+    def log_density(self, y):
+        with np.errstate(divide="ignore"):
+            return np.log(self.shares[np.arange(len(self.shares)), np.asarray(y, int)])
+
+    def take(self, rows):
+        return ClassLaws(self.shares[rows])
+
+
+def mixed(weights: Sequence[float] | np.ndarray, members: Sequence[Laws]) -> Laws:
+    """The mixture of what several models say: of classes again probabilities."""
+    if len(members) == 1:
+        return members[0]
+    if isinstance(members[0], ClassLaws):
+        shares = sum(w * each.shares for w, each in zip(weights, members))  # pyright: ignore
+        return ClassLaws(shares / np.sum(weights))
+    return MixedLaws(weights, members)
+
+
+class LogLaws(Laws):
+    """Positive targets whose logarithm follows the inner law."""
+
+    def __init__(self, inner: Laws):
+        self.inner = inner
+
+    def __len__(self) -> int:
+        return len(self.inner)
+
+    def log_density(self, y):
+        y = np.asarray(y, float)
+        logs = np.log(np.where(y > 0, y, 1.0))
+        return np.where(y > 0, self.inner.log_density(logs) - logs, -np.inf)
+
+    def cdf(self, y):
+        y = np.asarray(y, float)
+        return np.where(y > 0, self.inner.cdf(np.log(np.where(y > 0, y, 1.0))), 0.0)
+
+    def quantile(self, level):
+        return np.exp(self.inner.quantile(level))
+
+    @property
+    def mean(self):
+        return _moments(self)[0]
+
+    @property
+    def variance(self):
+        return _moments(self)[1]
+
+    def take(self, rows):
+        return LogLaws(self.inner.take(rows))
+
+
+class WholeLaws(Laws):
+    """Counts by the mass of an inner law of numbers in cells of one."""
+
+    discrete = True
+
+    def __init__(self, inner: Laws):
+        self.inner = inner
+
+    def __len__(self) -> int:
+        return len(self.inner)
+
+    def log_density(self, y):
+        y = np.asarray(y, float)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            mass = np.log(np.maximum(self.cdf(y) - self.cdf(y - 1), 0.0))
+            # far out the difference has no digits left: the middle of the cell has
+            tail = self.inner.log_density(y)
+        found = np.where(mass > -25, mass, tail)
+        return np.where((y >= 0) & (y == np.floor(y)), found, -np.inf)
+
+    def cdf(self, y):
+        y = np.floor(np.asarray(y, float))
+        return np.where(y >= 0, self.inner.cdf(y + 0.5), 0.0)
+
+    def quantile(self, level):
+        return np.maximum(np.ceil(self.inner.quantile(level) - 0.5), 0.0)
+
+    @property
+    def mean(self):
+        return np.maximum(self.inner.mean, 0.0)
+
+    @property
+    def variance(self):
+        return self.inner.variance
+
+    def take(self, rows):
+        return WholeLaws(self.inner.take(rows))
+
+
+class RankedLaws(Laws):
+    """Laws whose ranks were made uniform by weights of Bernstein's polynomials."""
+
+    def __init__(self, inner: Laws, weights: np.ndarray):
+        self.inner, self.weights, self.discrete = inner, np.asarray(weights, float), inner.discrete
+
+    def __len__(self) -> int:
+        return len(self.inner)
+
+    def _turned(self, u):
+        return _bernstein(np.asarray(u, float), len(self.weights)) @ self.weights
+
+    def log_density(self, y):
+        gains = rank_log_gains(self.inner, y, len(self.weights))
+        with np.errstate(divide="ignore"):
+            logs = np.log(self.weights)
+        return self.inner.log_density(y) + special.logsumexp(gains + logs, axis=1)
+
+    def cdf(self, y):
+        return self._turned(self.inner.cdf(y))
+
+    def quantile(self, level):
+        low, high = 0.0, 1.0
+        for _ in range(60):
+            middle = 0.5 * (low + high)
+            low, high = (low, middle) if self._turned([middle])[0] >= level else (middle, high)
+        return self.inner.quantile(min(max(high, 1e-300), 1 - 1e-16))
+
+    @property
+    def mean(self):
+        return _moments(self)[0]
+
+    @property
+    def variance(self):
+        return _moments(self)[1]
+
+    def take(self, rows):
+        return RankedLaws(self.inner.take(rows), self.weights)
+
+
+def rank_log_gains(laws: Laws, y: np.ndarray, count: int) -> np.ndarray:
+    """How much each of Bernstein's polynomials raises the log-density at `y`, `(rows, count)`."""
+    k = np.arange(1, count + 1)
+    above = np.clip(laws.cdf(y), 0.0, 1.0)
+    if laws.discrete:
+        below = np.clip(laws.cdf(np.asarray(y, float) - 1), 0.0, 1.0)
+        inside = np.maximum(_bernstein(above, count) - _bernstein(below, count), 1e-300)
+        return np.log(inside) - np.log(np.maximum(above - below, 1e-300))[:, None]
+    u = np.clip(above, 1e-12, 1 - 1e-12)[:, None]
+    return (k - 1) * np.log(u) + (count - k) * np.log1p(-u) - special.betaln(k, count - k + 1)
+
+
+def _bernstein(u: np.ndarray, count: int) -> np.ndarray:
+    k = np.arange(1, count + 1)
+    return special.betainc(k, count - k + 1, np.clip(u, 0.0, 1.0)[:, None])
+
+
+def _moments(laws: Laws) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance by quantiles, at levels that crowd at the ends: $u = (1 + \\sin v)/2$."""
+    nodes, weights = _LEVELS
+    levels, slopes = 0.5 * (1 + np.sin(0.5 * np.pi * nodes)), 0.25 * np.pi * np.cos(0.5 * np.pi * nodes)
+    found = np.stack([laws.quantile(float(level)) for level in levels])
+    share = (weights * slopes / (weights * slopes).sum())[:, None]
+    mean = (share * found).sum(0)
+    return mean, (share * (found - mean) ** 2).sum(0)

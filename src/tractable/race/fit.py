@@ -1,0 +1,162 @@
+r"""`fit_table`: from a table and the name of a column to calibrated predictions and an honest comparison.
+
+Steps.       Columns described; a last part put aside; the candidates raced on the others; the winner (one
+             model, or a mixture) fitted to them and measured on the last part; then fitted to all rows.
+Budget.      `effort` is predicted work in seconds; the same seed gives the same model under any load.
+             `seconds` ends the order of the race early, and `left_out` says what was not tried.
+Cost.        As predicted; see `race.candidates`.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from tractable.core.blas import one_blas_thread
+from tractable.core.checks import check, check_count, check_option
+from tractable.race.base_rate import BASE, BaseRate
+from tractable.race.candidates import Candidate, Size, candidates_for
+from tractable.race.cross_fit import Clock, cross_fit, within_budget
+from tractable.race.folds import fold_pairs, put_aside
+from tractable.race.measures import averaged, measures
+from tractable.race.members import Refused, fit_member
+from tractable.race.model import TableModel
+from tractable.race.question import Question, question_of
+from tractable.race.result import TableFit, provenance
+from tractable.race.weighing import Choice, choose, turned
+from tractable.tables.description import TableDescription, describe_table
+from tractable.tables.encoder import TableEncoder
+from tractable.tables.files import WrongTable
+from tractable.tables.reading import read_table
+from tractable.tables.target import target_task
+
+__all__ = ["EFFORTS", "fit_table"]
+
+EFFORTS = {"low": 10.0, "normal": 40.0, "high": 240.0}
+
+
+def fit_table(
+    frame: Any, target: str, *, effort: str = "normal", seconds: float | None = None, seed: int = 0,
+    kinds: Mapping[str, str] | None = None, drop: Iterable[str] = (), weights: str | None = None,
+    group: str | None = None, time: str | None = None, event: str | None = None,
+    task: str | None = None, candidates: tuple[str, ...] | None = None,
+    tell: Callable[[str], None] | None = None,
+) -> TableFit:  # fmt: skip
+    """Models of a column of a table, compared on rows that they have not seen; the best as one model.
+
+    `frame` is a table or the path of one. `kinds` and `drop` overrule what the columns are taken for;
+    `weights`, `group`, `time` and `event` name columns that say how often a row counts, which rows stay
+    together, which come later, and whether the end was seen. `task` overrules what the target is taken for,
+    `candidates` names the models that may race.
+
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=80)
+    >>> found = fit_table({"x": x, "y": 2 * x + rng.normal(size=80)}, "y", candidates=("Bayesian linear",))
+    >>> found.winner, bool(abs(found.predict({"x": [1.0]})[0] - 2) < 0.5)
+    ('Bayesian linear', True)
+    """
+    check_option("effort", effort, tuple(EFFORTS))
+    check(seconds is None or seconds > 0, "seconds", "positive", seconds)
+    seed, clock = check_count("seed", seed, 0), Clock(seconds)
+    kinds, beside = dict(kinds or {}), [name for name in (weights, group, time, event) if name is not None]
+    table = read_table(frame, kinds=kinds)
+    described = describe_table(table, target=target, kinds=kinds, drop=[*drop, *beside])
+    table, question = _asked(table, described, target, task, (weights, group, time, event))
+    with one_blas_thread():
+        return _raced(table, described, question, EFFORTS[effort], seed, clock, candidates, tell)
+
+
+def _asked(
+    table: Any, described: TableDescription, target: str, task: str | None, beside: tuple[str | None, ...]
+) -> tuple[Any, Question]:
+    """The rows that have a target, and the question about them."""
+    table = table[table[target].notna()].reset_index(drop=True)
+    if not len(table):
+        raise WrongTable(f"the target {target!r} must have values; got none.")
+    columns = [None if name is None else table[name].to_numpy() for name in beside]
+    kind, values = described.column(target).kind, table[target]
+    events = None if columns[3] is None else _truths(str(beside[3]), columns[3])
+    task = task or {"category": "classes", "text": "classes"}.get(kind) or target_task(values, events)
+    task = "binary" if task == "classes" and values.nunique() == 2 else task
+    levels = described.column(target).levels if task == "ordered" else ()
+    return table, question_of(
+        values.to_numpy(), task, target, levels=levels, weights=columns[0], groups=columns[1],
+        times=columns[2], events=events,
+    )  # fmt: skip
+
+
+def _truths(name: str, values: np.ndarray) -> np.ndarray:
+    """Whether the end was seen; two values, of which the greater says yes."""
+    found = np.unique(values.astype(str))
+    if len(found) > 2:
+        raise WrongTable(f"the column {name!r} must have two values, yes and no; got {len(found)}.")
+    return values.astype(str) == found[-1] if len(found) == 2 else np.ones(len(values), bool)
+
+
+def _raced(
+    table: Any, described: TableDescription, question: Question, budget: float, seed: int, clock: Clock,
+    names: tuple[str, ...] | None, tell: Callable[[str], None] | None,
+) -> TableFit:  # fmt: skip
+    kept, last = put_aside(question, seed)
+    part, rows = question.take(kept), table.iloc[kept]
+    folds = fold_pairs(part, seed)
+
+    def encoded(form: str, seen: Any, held: Any) -> tuple[np.ndarray, np.ndarray]:
+        encoder = TableEncoder(described, form)
+        first = encoder.fit_transform(rows.iloc[seen], part.y[seen].astype(float))
+        return first, encoder.transform(rows.iloc[held])
+
+    size = Size(len(kept), _width(described, rows), question.num_classes)
+    allowed, left_out = within_budget(candidates_for(question.task, names), size, budget, len(folds))
+    allowed = allowed if described.features else []
+    entries, judged = cross_fit(allowed, part, folds, encoded, seed, clock, tell)
+    choice = choose(entries, judged, part)
+    fitted = _model(table, described, question, choice, allowed, seed)
+    if len(last):
+        first = _model(rows, described, part, choice, allowed, seed)
+        numbers = measures(first.predict_dist(table.iloc[last]), question.take(last))
+    else:  # too few rows for a last part: those held out stand in for it
+        turnings = [turned(each, choice.ranks) for each in choice.laws]
+        numbers = averaged([measures(*pair) for pair in zip(turnings, choice.parts)])
+    return TableFit(
+        fitted, choice, numbers, described, left_out, len(last) > 0, provenance(table, seed, clock.cut),
+        clock.seconds(),
+    )  # fmt: skip
+
+
+def _model(
+    table: Any, described: TableDescription, question: Question, choice: Choice, allowed: list[Candidate],
+    seed: int,
+) -> TableModel:  # fmt: skip
+    """The winner fitted to rows; a member that refuses them gives its weight to the others."""
+    named = {each.name: each for each in allowed}
+    encoders: dict[str, Any] = {}
+    members, weights = [], []
+    for name, weight in choice.weights.items():
+        if name == BASE:
+            member: Any = BaseRate.of(question)
+        else:
+            form = named[name].form
+            if form not in encoders:
+                encoders[form] = TableEncoder(described, form).fit(table, question.y.astype(float))
+            try:
+                member = fit_member(named[name], encoders[form].transform(table), question, seed)
+            except Refused:
+                continue
+        members.append(member)
+        weights.append(weight)
+    if not members:
+        members, weights = [BaseRate.of(question)], [1.0]
+    weights = (np.array(weights) / np.sum(weights)).tolist()
+    args = question.task, question.target, question.classes
+    return TableModel(*args, encoders, members, weights, choice.ranks)
+
+
+def _width(described: TableDescription, rows: Any) -> int:
+    """Encoded columns, about: a category has as many as levels, a text fifty."""
+    found = 0
+    for name in described.features:
+        column = described.column(name)
+        many = {"category": min(column.distinct, 40), "text": 50, "datetime": 8}
+        found += many.get(column.kind, 2 if column.missing else 1)
+    return max(found, 1)

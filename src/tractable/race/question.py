@@ -1,0 +1,124 @@
+"""What is asked of a table: the target as numbers or codes, and what each row counts, belongs to and comes
+after.
+
+Tasks.       Those of `tables.target_task`; "binary", "classes" and "ordered" are codes of `classes`, the
+             others numbers. "censored" numbers have `events`: true where the end was seen.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tractable.core.checks import check
+from tractable.race.laws import Laws
+from tractable.tables.files import WrongTable
+
+__all__ = ["CLASSES", "Question", "log_scores", "question_of"]
+
+CLASSES = ("binary", "classes", "ordered")
+_LEAST = 10  # rows
+_MOST_CLASSES = 200
+
+
+class Question(NamedTuple):
+    """The target of each row, and what is known beside the columns."""
+
+    task: str
+    target: str
+    y: np.ndarray
+    classes: tuple[Any, ...] = ()
+    weights: np.ndarray | None = None
+    groups: np.ndarray | None = None
+    times: np.ndarray | None = None
+    events: np.ndarray | None = None
+
+    @property
+    def of_classes(self) -> bool:
+        return self.task in CLASSES
+
+    @property
+    def num_classes(self) -> int:
+        return max(1, len(self.classes))
+
+    @property
+    def labels(self) -> np.ndarray:
+        """The classes as an array."""
+        return np.array(self.classes)
+
+    def take(self, rows: Any) -> "Question":
+        """The question of some rows."""
+        parts = {name: None if value is None else value[rows] for name, value in self._rows().items()}
+        return self._replace(**parts)
+
+    def _rows(self) -> dict[str, Any]:
+        names = ("y", "weights", "groups", "times", "events")
+        return {name: getattr(self, name) for name in names}
+
+    @property
+    def amounts(self) -> np.ndarray:
+        """What each row counts."""
+        return np.ones(len(self.y)) if self.weights is None else self.weights
+
+
+def question_of(
+    values: Any, task: str, target: str, *, levels: tuple[str, ...] = (), weights: Any = None,
+    groups: Any = None, times: Any = None, events: Any = None,
+) -> Question:  # fmt: skip
+    """The question about a column of targets without gaps; `levels` orders its classes."""
+    column = np.asarray(values)
+    count = len(column)
+    if count < _LEAST:
+        raise WrongTable(f"there must be at least {_LEAST} rows with a target; got {count}.")
+    given = {"weights": weights, "groups": groups, "times": times, "events": events}
+    known = {name: None if part is None else np.asarray(part) for name, part in given.items()}
+    if known["weights"] is not None:
+        amounts = known["weights"] = known["weights"].astype(float)
+        fine = bool(np.isfinite(amounts).all() and (amounts >= 0).all() and amounts.sum() > 0)
+        check(fine, "weights", "numbers from zero, one of them positive", "others", error=WrongTable)
+    if task in CLASSES:
+        classes, codes = _coded(column, levels)
+        _check_classes(target, classes)
+        return Question(task, target, codes, classes, **known)
+    numbers = column.astype(float)
+    if not np.isfinite(numbers).all():
+        raise WrongTable(f"the target {target!r} must be finite; got an infinite number.")
+    if np.ptp(numbers) == 0:
+        raise WrongTable(
+            f"the target {target!r} must take at least two values; got {numbers[0]:g} in every row."
+        )
+    return Question(task, target, numbers, (), **known)
+
+
+def _coded(column: np.ndarray, levels: tuple[str, ...]) -> tuple[tuple[Any, ...], np.ndarray]:
+    if column.dtype == object:
+        kinds = {type(v) for v in column.tolist()}
+        column = column.astype(bool) if kinds == {bool} else column.astype(str)
+    if levels and set(np.unique(column.astype(str)).tolist()) <= set(levels):
+        seen = set(column.astype(str).tolist())
+        kept = tuple(level for level in levels if level in seen)
+        place = {level: code for code, level in enumerate(kept)}
+        return kept, np.array([place[v] for v in column.astype(str).tolist()])
+    classes, codes = np.unique(column, return_inverse=True)
+    return tuple(classes.tolist()), codes.reshape(-1)
+
+
+def _check_classes(target: str, classes: tuple[Any, ...]) -> None:
+    if len(classes) < 2:
+        raise WrongTable(
+            f"the target {target!r} must take at least two values; got {classes[0]!r} in every row."
+        )
+    if len(classes) > _MOST_CLASSES:
+        raise WrongTable(
+            f"the target {target!r} must have at most {_MOST_CLASSES} classes; got {len(classes)}. "
+            "Is it an identifier, or a number written as text?"
+        )
+
+
+def log_scores(laws: Laws, question: Question) -> np.ndarray:
+    """The log-density of what happened in each row; where the end was not seen, of ending later."""
+    logs = laws.log_density(question.y)
+    if question.events is None:
+        return logs
+    with np.errstate(divide="ignore"):
+        later = np.log(np.maximum(1 - laws.cdf(question.y), 0.0))
+    return np.where(question.events, logs, later)

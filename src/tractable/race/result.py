@@ -1,0 +1,157 @@
+"""What `fit_table` gives: the leaderboard, the measures on rows never used, the model, and its file.
+
+File.        One file (`core.storage`: tensors, a manifest, a checksum; no pickle): encoders, members, weights,
+             the turning of ranks, the leaderboard, what the table was, and where the model comes from. The
+             seconds that it took are not in it, so the same seed writes the same bytes.
+"""
+
+import hashlib
+import os
+from typing import Any
+
+import numpy as np
+
+from tractable._version import __version__
+from tractable.core import storage
+from tractable.core.checks import check
+from tractable.core.description import Described
+from tractable.core.verdict import Verdict
+from tractable.race.laws import Laws
+from tractable.race.measures import shown
+from tractable.race.model import TableModel
+from tractable.race.weighing import Choice
+
+__all__ = ["TableFit", "provenance"]
+
+_FORMAT = "tractable table model"
+
+
+class TableFit(Described):
+    """Models of a table compared, and the best as one model."""
+
+    def __init__(
+        self, model: TableModel, choice: Choice, metrics: dict[str, float], description: Any,
+        left_out: dict[str, str], untouched: bool, origin: dict[str, Any], seconds: float,
+    ):  # fmt: skip
+        self.model, self.metrics, self.description = model, metrics, description
+        self.winner, self.standings, self.weights = choice.winner, choice.standings, choice.weights
+        self.left_out, self.untouched, self.provenance, self.seconds = left_out, untouched, origin, seconds
+        self.verdict = _judged(choice.verdict, metrics, untouched)
+
+    @property
+    def task(self) -> str:
+        return self.model.task
+
+    @property
+    def target(self) -> str:
+        return self.model.target
+
+    @property
+    def leaderboard(self) -> Any:
+        """A table of the models, the best first: mean log-score of rows held out, its error, the paired
+        difference to the best and its error, seconds, weight in the winner."""
+        import pandas as pd
+
+        return pd.DataFrame([line._asdict() for line in self.standings])
+
+    @property
+    def notes(self) -> tuple[Any, ...]:
+        """What should be known of the table."""
+        return self.description.notes
+
+    def predict_dist(self, frame: Any) -> Laws:
+        """One law per row of a table with the same columns."""
+        return self.model.predict_dist(frame)
+
+    def predict(self, frame: Any) -> np.ndarray:
+        """The mean of each row, or its most probable class."""
+        return self.model.predict(frame)
+
+    def predict_interval(self, frame: Any, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
+        """The central interval of each row that holds the target with probability `level`."""
+        return self.model.predict_interval(frame, level)
+
+    def predict_proba(self, frame: Any) -> np.ndarray:
+        """The probability of each class."""
+        return self.model.predict_proba(frame)
+
+    def as_dict(self) -> dict[str, Any]:
+        """All that `tractable fit --json` prints, but for the paths."""
+        models = [
+            shown({"log_score": each.log_score, "error": each.error, "seconds": round(each.seconds, 3),
+                   "weight": each.weight}) | {"name": each.name, "note": each.note}
+            for each in self.standings
+        ]  # fmt: skip
+        return {
+            "task": self.task, "target": self.target, "winner": self.winner,
+            "metrics": shown(self.metrics), "untouched": self.untouched,
+            "models": [{"name": each.pop("name"), **each} for each in models],
+            "left_out": self.left_out,
+            "notes": [{"code": n.code, "column": n.column, "sentence": n.sentence} for n in self.notes],
+            "columns": {each.name: each.kind for each in self.description.columns},
+            "verdict": {"ok": self.verdict.ok, "sentence": self.verdict.sentence},
+            "provenance": self.provenance,
+        }  # fmt: skip
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write the model and what is known of it to one file."""
+        from tractable.race.files import content_of
+
+        storage.save(path, {"format": _FORMAT, **content_of(self)})
+
+    @classmethod
+    def load(cls, path: str | os.PathLike) -> "TableFit":
+        """What `save` wrote; it predicts the same bits."""
+        from tractable.race.files import fit_of
+
+        found = storage.load(path)
+        good = isinstance(found, dict) and found.get("format") == _FORMAT
+        check(good, "path", "a file of a table model", repr(str(path)), "Make one with `tractable fit`.")
+        return fit_of(found)
+
+    def _columns(self) -> dict[str, list[Any]]:
+        lines = self.standings
+        return {
+            "model": [each.name for each in lines],
+            "log-score": [each.log_score for each in lines],
+            "error": [each.error for each in lines],
+            "behind": [-each.difference for each in lines],
+            "its error": [each.difference_error for each in lines],
+            "weight": [each.weight for each in lines],
+            "note": [each.note for each in lines],
+        }
+
+
+def _judged(verdict: Verdict, metrics: dict[str, float], untouched: bool) -> Verdict:
+    """The verdict of the race, with what the last part says."""
+    rows = metrics["rows"]
+    where = f"{rows} rows never used" if untouched else f"{rows} rows held out in turn"
+    if "coverage_90" in metrics:
+        said = f"On {where} the 90 % intervals hold {metrics['coverage_90']:.1%}."
+        off = abs(metrics["coverage_90"] - 0.9) <= 0.04 + 2.6 * np.sqrt(0.09 / rows)
+    elif "accuracy" in metrics:
+        said = f"On {where} {metrics['accuracy']:.1%} are right; calibration error {metrics['ece']:.3f}."
+        off = metrics["ece"] <= 0.03 + 1.5 / np.sqrt(rows)
+    else:
+        said, off = f"On {where} the log-score is {metrics['log_score']:.4g}.", True
+    numbers = {**verdict.numbers, "rows": rows}
+    return Verdict(verdict.ok and bool(off), f"{verdict.sentence} {said}", numbers)
+
+
+def provenance(table: Any, seed: int, cut: bool) -> dict[str, Any]:
+    """Where a model comes from: versions, seed, and a digest of the rows."""
+    import pandas as pd
+    import sklearn
+
+    digest = hashlib.sha256(",".join(map(str, table.columns)).encode())
+    for name in table.columns:
+        digest.update(np.ascontiguousarray(_hashed(pd, table[name])).tobytes())
+    versions = {"tractable": __version__, "numpy": np.__version__, "sklearn": sklearn.__version__}
+    return {
+        "versions": versions, "seed": int(seed), "rows": len(table), "cut_short": bool(cut),
+        "digest": digest.hexdigest(),
+    }  # fmt: skip
+
+
+def _hashed(pd: Any, column: Any) -> np.ndarray:
+    return pd.util.hash_pandas_object(column.astype(str), index=False, categorize=True).to_numpy()

@@ -1,0 +1,230 @@
+r"""What the race says: scores with errors, the mixture of models, the winner, and how honest its ranks are.
+
+Scores.      Mean log-score over judged rows with its standard error; differences are paired over rows.
+Mixture.     $\max_w \sum_i \log\sum_k w_k p_{ik}$ (`inference.evidence.stacking`); its own score is that of
+             weights from the other folds. Shares below `_FAINT` are dropped.
+Winner.      The base rate, unless the best beats it by more than one paired standard error; the best single
+             model, unless the mixture beats it by more than half of one.
+Ranks.       Weights of Bernstein's polynomials that make the held-out ranks uniform, with `_PRIOR` rows that
+             say they are; classes are tempered (`supervised.selection.tempering`). Either is kept only
+             where it helps on folds that it was not fitted to.
+Cost.        $O(nK)$ a step.
+References.  Yao, Vehtari, Simpson and Gelman (2018); Dawid (1984).
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tractable.core.verdict import Verdict
+from tractable.inference.evidence.stacking import stack
+from tractable.race.base_rate import BASE
+from tractable.race.composed import ClassLaws, RankedLaws, mixed, rank_log_gains
+from tractable.race.cross_fit import Entry
+from tractable.race.laws import Laws
+from tractable.race.question import Question, log_scores
+from tractable.supervised.selection.tempering import TemperedShares
+
+__all__ = ["MIXTURE", "Choice", "Standing", "calibrated", "choose", "stacked", "turned"]
+
+MIXTURE = "mixture"
+_FAINT = 0.03
+_MOST_MEMBERS = 6
+_PRIOR = 30.0
+_POLYNOMIALS = 8
+
+
+class Standing(NamedTuple):
+    """A line of the leaderboard."""
+
+    name: str
+    log_score: float
+    error: float
+    difference: float  # to the best, paired
+    difference_error: float
+    seconds: float
+    weight: float
+    note: str = ""
+
+
+class Choice(NamedTuple):
+    """The winner, the weights of its members by name, how ranks are turned, the leaderboard and a verdict."""
+
+    winner: str
+    weights: dict[str, float]
+    ranks: Any
+    standings: tuple[Standing, ...]
+    verdict: Verdict
+    laws: list[Laws]  # of the winner, fold by fold
+    parts: list[Question]  # and the rows that they are of
+
+
+def stacked(logs: np.ndarray, amounts: np.ndarray) -> np.ndarray:
+    """Weights of the models of the columns; a row that no model holds possible is not asked."""
+    known = (logs > -np.inf).any(1)
+    if logs.shape[1] == 1 or known.sum() < 2:
+        return np.eye(1, logs.shape[1])[0]
+    return np.asarray(stack(logs[known], row_weights=amounts[known], tol=1e-6, max_steps=2000).weights)
+
+
+def choose(entries: list[Entry], judged: list[np.ndarray], question: Question) -> Choice:
+    """The winner of a race."""
+    count = len(judged)
+    whole = [each for each in entries if len(each.scores) >= count and not each.out]
+    parts = [question.take(rows) for rows in judged]
+    amounts = np.concatenate([part.amounts for part in parts])
+    folds = np.repeat(np.arange(count), [len(rows) for rows in judged])
+    logs = np.stack([np.concatenate(each.scores[:count]) for each in whole], 1)
+    weights = _thinned(stacked(logs, amounts))
+    mixture = _honest_mixture(logs, amounts, folds)
+    winner, best = _winner(logs, mixture, amounts)
+    if winner == MIXTURE:
+        shares = {each.name: float(w) for each, w in zip(whole, weights) if w > 0}
+    else:
+        shares = {whole[best].name: 1.0}
+    winner = winner if len(shares) > 1 else next(iter(shares))
+    named = {each.name: each for each in whole}
+    laws = [
+        mixed(list(shares.values()), [named[name].laws[fold] for name in shares]) for fold in range(count)
+    ]
+    ranks = calibrated(laws, parts, question)
+    table = _standings(entries, whole, logs, mixture, amounts, shares)
+    return Choice(winner, shares, ranks, table, _verdict(table, winner), laws, parts)
+
+
+def _thinned(weights: np.ndarray) -> np.ndarray:
+    """Without faint members, of which a file would keep many for nothing."""
+    order = np.argsort(-weights, kind="stable")
+    kept = np.zeros(len(weights), bool)
+    kept[order[:_MOST_MEMBERS]] = True
+    found = np.where(kept & (weights >= _FAINT), weights, 0.0)
+    return found / found.sum()
+
+
+def _honest_mixture(logs: np.ndarray, amounts: np.ndarray, folds: np.ndarray) -> np.ndarray:
+    """The log-scores of the mixture, its weights those of the other folds."""
+    found = np.empty(len(logs))
+    for fold in range(folds.max() + 1):
+        own = folds == fold
+        others = ~own if folds.max() > 0 else own
+        weights = _thinned(stacked(logs[others], amounts[others]))
+        with np.errstate(divide="ignore"):
+            terms = logs[own] + np.log(weights)
+        high = terms.max(1, keepdims=True)
+        high = np.where(np.isfinite(high), high, 0.0)
+        with np.errstate(divide="ignore"):
+            found[own] = high[:, 0] + np.log(np.exp(terms - high).sum(1))
+    return found
+
+
+def _mean_and_error(values: np.ndarray, amounts: np.ndarray) -> tuple[float, float]:
+    share = amounts / amounts.sum()
+    with np.errstate(invalid="ignore"):
+        mean = float((share * values)[share > 0].sum())
+        if not np.isfinite(mean):
+            return mean, float("nan")
+        return mean, float(np.sqrt((share**2 * (values - mean) ** 2).sum()))
+
+
+def _gap(first: np.ndarray, second: np.ndarray, amounts: np.ndarray) -> tuple[float, float]:
+    """How much better the first is, paired."""
+    with np.errstate(invalid="ignore"):
+        gap = np.where(first == second, 0.0, first - second)
+    mean, error = _mean_and_error(gap, amounts)
+    return mean, error if np.isfinite(error) else float("inf")
+
+
+def _winner(logs: np.ndarray, mixture: np.ndarray, amounts: np.ndarray) -> tuple[str, int]:
+    """The name MIXTURE or "", and the place of the best single model; the first column is the base rate."""
+    means = np.array([_mean_and_error(column, amounts)[0] for column in logs.T])
+    best = int(np.argmax(means))
+    top, name = logs[:, best], ""
+    gain, error = _gap(mixture, top, amounts)
+    if gain > 0.5 * error:
+        top, name = mixture, MIXTURE
+    gain, error = _gap(top, logs[:, 0], amounts)
+    return ("", 0) if not gain > error else (name, best)
+
+
+def _standings(
+    entries: list[Entry], whole: list[Entry], logs: np.ndarray, mixture: np.ndarray, amounts: np.ndarray,
+    shares: dict[str, float],
+) -> tuple[Standing, ...]:  # fmt: skip
+    columns = {each.name: column for each, column in zip(whole, logs.T)}
+    if len(whole) > 1:
+        columns[MIXTURE] = mixture
+    means = {name: _mean_and_error(column, amounts) for name, column in columns.items()}
+    best = max(means, key=lambda name: means[name][0])
+    spent = {each.name: each.seconds for each in entries}
+    lines = [
+        Standing(name, *means[name], *_gap(columns[name], columns[best], amounts), spent.get(name, 0.0),
+                 shares.get(name, float(name == MIXTURE and len(shares) > 1)))
+        for name in sorted(columns, key=lambda name: -means[name][0])
+    ]  # fmt: skip
+    for each in entries:
+        if each.name not in columns:
+            scores = np.concatenate(each.scores) if each.scores else np.array([np.nan])
+            mean = float(scores.mean())
+            error = float(scores.std() / np.sqrt(len(scores)))
+            gone = each.out or "not judged on all folds"
+            lines.append(Standing(each.name, mean, error, np.nan, np.nan, each.seconds, 0.0, gone))
+    return tuple(lines)
+
+
+def _verdict(table: tuple[Standing, ...], winner: str) -> Verdict:
+    lines = [line for line in table if not line.note]
+    base = next(line for line in lines if line.name == BASE)
+    if winner == BASE:
+        return Verdict(False, "Nothing beats the base rate: the columns say too little about the target.")
+    single = [line for line in lines if line.name not in (MIXTURE, BASE)]
+    best = single[0]
+    near = [
+        line.name for line in single[1:]
+        if best.log_score - line.log_score <= 2 * max(line.difference_error, best.difference_error)
+    ]  # fmt: skip
+    top = next(line for line in lines if line.name == winner)
+    said = f"The {winner} is ahead of the base rate by {top.log_score - base.log_score:.3g} nats a row."
+    if near:
+        said += f" {best.name.capitalize()} and {', '.join(near[:3])} cannot be told apart."
+    return Verdict(True, said, {"log_score": top.log_score, "base_rate": base.log_score})
+
+
+def calibrated(laws: list[Laws], parts: list[Question], question: Question) -> Any:
+    """What turns ranks or probabilities, by rows held out; None where that does not help on other folds."""
+    if question.events is not None:
+        return None
+    places = range(len(laws))
+    before = [log_scores(each, part) for each, part in zip(laws, parts)]
+    if not all(np.isfinite(scores).all() for scores in before):
+        return None
+    gains = []
+    for fold in places:
+        others = [k for k in places if k != fold] or [fold]
+        found = _turning([laws[k] for k in others], [parts[k] for k in others])
+        after = log_scores(turned(laws[fold], found), parts[fold])
+        gains.append(float(parts[fold].amounts @ (after - before[fold])))
+    return _turning(laws, parts) if sum(gains) > 0 else None
+
+
+def turned(laws: Laws, ranks: Any) -> Laws:
+    """The laws, with what `calibrated` found."""
+    if ranks is None:
+        return laws
+    if isinstance(ranks, TemperedShares):
+        return ClassLaws(np.asarray(ranks(laws.shares)))  # pyright: ignore
+    return RankedLaws(laws, ranks)
+
+
+def _turning(laws: list[Laws], parts: list[Question]) -> Any:
+    if isinstance(laws[0], ClassLaws):
+        counts = sum(np.bincount(part.y, part.amounts, part.num_classes) for part in parts)
+        found = TemperedShares.of(counts)
+        for each, part in zip(laws, parts):
+            found = found.add(each.shares, part.y, part.weights)  # pyright: ignore
+        return found
+    gains = np.concatenate([rank_log_gains(each, part.y, _POLYNOMIALS) for each, part in zip(laws, parts)])
+    with np.errstate(divide="ignore"):
+        certain = np.log(np.eye(_POLYNOMIALS))  # rows that say which polynomial they are of
+    amounts = np.concatenate([part.amounts for part in parts])
+    amounts = np.r_[amounts, np.full(_POLYNOMIALS, _PRIOR / _POLYNOMIALS)]
+    return stacked(np.concatenate([gains, certain]), amounts)
