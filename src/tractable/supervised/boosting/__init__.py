@@ -1,0 +1,1 @@
+"""Boosting of the parameters of laws: gradients, rounds, calibration."""
