@@ -24,23 +24,8 @@ __all__ = [
     "moments_of", "numbers_of",
 ]  # fmt: skip
 
-_GAPS = {
-    "",
-    "-",
-    "--",
-    ".",
-    "..",
-    "...",
-    "?",
-    "na",
-    "n/a",
-    "nan",
-    "none",
-    "null",
-    "nil",
-    "missing",
-    "unknown",
-}
+_SIGNS = r"|-|--|\.|\.\.|\.\.\.|\?|na|n/a|nan|none|null|nil|missing|unknown"  # of a gap
+_GAP = re.compile(_SIGNS, re.IGNORECASE)
 _DRESS = re.compile(r"[\s\u00a0\u202f'’$€£¥%]|\b(?:USD|EUR|GBP|CHF)\b")
 _THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:,\d{3})+(?:\.\d*)?")
 _CONTINENTAL = re.compile(r"[+-]?\d{1,3}(?:\.\d{3})+,\d+|[+-]?\d+,\d+|[+-]?\d{1,3}(?:\.\d{3}){2,}")
@@ -49,6 +34,8 @@ _DATE = re.compile(
     r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}|\d{4}-?Q[1-4]|\d{4}-\d{2}|[A-Za-z]{3,9}\.?,? \d{1,4}|\d{8}T"
 )
 _SAMPLE = 200
+_FEW = 5_000
+_PEEK = 20
 _DAY_FIRST = re.compile(r"(\d{1,2})[./-](\d{1,2})[./-]\d{2,4}")
 
 
@@ -73,8 +60,9 @@ def factorised(column: "pd.Series") -> tuple[np.ndarray, list[str]]:
     """Codes of the cells (-1 for gaps) and the distinct words that they stand for, in order of appearance."""
     import pandas as pd
 
-    try:
-        codes, values = pd.factorize(column)
+    try:  # a few cells are sooner looked at as objects than as columns of Arrow
+        cells: Any = column.to_numpy(object) if len(column) < _FEW and is_words(column) else column
+        codes, values = pd.factorize(cells)
     except TypeError:  # lists and the like in cells
         codes, values = pd.factorize(column.map(lambda cell: cell if cell is None else str(cell)))
     words = [level_text(value) for value in np.asarray(values, dtype=object)]
@@ -108,14 +96,16 @@ def numbers_of(column: "pd.Series") -> np.ndarray:
 
 def is_gap(cell: Any) -> bool:
     """Whether a word is a sign of a gap."""
-    return str(cell).strip().lower() in _GAPS
+    return _GAP.fullmatch(str(cell).strip()) is not None
 
 
 def disguised_numbers(column: "pd.Series") -> tuple[np.ndarray | None, str]:
     """The numbers of a column of words where all its words are numbers or signs of a gap, and what was put
     aside; None where they are words."""
+    if not any(character.isdigit() for cell in column.iloc[:_PEEK] for character in str(cell)):
+        return None, ""  # most columns of words are known by their first cells
     codes, words = factorised(column)
-    bare = [word for word in words if word.lower() not in _GAPS]
+    bare = [word for word in words if not is_gap(word)]
     if not bare or not any(character.isdigit() for character in bare[0]):
         return None, ""
     if any(re.fullmatch(r"0\d+", word) for word in bare):

@@ -99,12 +99,12 @@ def describe_table(
     kinds, dropped = dict(kinds or {}), tuple(drop)
     frame = read_table(frame, kinds=kinds)
     _check_names(frame, target, kinds, dropped)
-    columns = columns_of(frame, kinds)
+    columns, codes = columns_of(frame, kinds)
     found = TableDescription(tuple(columns), (), len(frame), target, dropped)
     from tractable.tables.suspects import notes_of
 
-    read = [Note(*note) for note in frame.attrs.get("notes", ())]
-    return TableDescription(found.columns, (*read, *notes_of(frame, found)), found.num_rows, target, dropped)
+    notes = [Note(*note) for note in (*frame.attrs.get("notes", ()), *notes_of(frame, found, codes))]
+    return TableDescription(found.columns, tuple(notes), found.num_rows, target, dropped)
 
 
 def _check_names(frame: Any, target: str | None, kinds: Mapping[str, str], dropped: tuple[str, ...]) -> None:

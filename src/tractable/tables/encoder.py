@@ -20,9 +20,11 @@ from sklearn.base import BaseEstimator, TransformerMixin
 
 from tractable._hints import nearest
 from tractable.core.checks import check_option
-from tractable.tables.description import TableDescription, describe_table
+from tractable.tables.description import Note, TableDescription, describe_table
 from tractable.tables.files import WrongTable
+from tractable.tables.impact import Impact, are_different, folds_of, hashed_rows, impact_targets
 from tractable.tables.level_part import LevelPart
+from tractable.tables.likeness import Likeness
 from tractable.tables.moment_part import MomentPart
 from tractable.tables.number_part import NumberPart
 from tractable.tables.reading import read_table
@@ -62,11 +64,28 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if not isinstance(described, TableDescription):
             described = describe_table(table, kinds=described)
         self.columns_ = tuple(name for name in described.features)
-        self.kinds_ = {name: described.column(name).kind for name in self.columns_}
+        kinds = described.kinds
+        self.kinds_ = {name: kinds[name] for name in self.columns_}
         self._check_columns(table)
         self.parts_ = [part.fit(table) for part in self._made(described)]
+        self.impacts_ = [] if y is None else self._impacts(table, y)
+        self.likeness_ = Likeness().fit(self.parts_, table)
         self._finish()
         return self
+
+    def _impacts(self, table: Any, y: Any) -> list[Impact]:
+        """The codes of columns with many levels, where there are any and the rows differ otherwise too."""
+        wide = [part for part in self.parts_ if isinstance(part, LevelPart) and part.is_wide]
+        targets = impact_targets(y) if wide else None
+        if targets is None:
+            return []
+        if len(targets) != len(table):
+            raise WrongTable(f"`y` must have a value for each of the {len(table)} rows; got {len(targets)}.")
+        hashes = hashed_rows(self._base(table))
+        folds = folds_of(hashes)
+        if not are_different(hashes):
+            return []
+        return [Impact(part.name).fit(part.codes(table), folds, targets, len(part.levels)) for part in wide]
 
     def _made(self, described: TableDescription) -> list[Any]:
         numbers = [name for name, kind in self.kinds_.items() if kind in ("number", "count")]
@@ -80,7 +99,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return parts
 
     def _finish(self) -> None:
-        outputs = [pair for part in self.parts_ for pair in part.outputs]
+        outputs = [pair for part in (*self.parts_, *self.impacts_) for pair in part.outputs]
         self.feature_names_ = tuple(name for name, _ in outputs)
         self.groups_ = dict(outputs)
         self.n_features_in_ = len(self.columns_)
@@ -88,12 +107,26 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def transform(self, frame: Any) -> np.ndarray:
         """The rows as numbers, one column for each of `feature_names_`."""
         table = self._checked(frame)
+        base = self._base(table)
+        if not self.impacts_:
+            return base
+        folds = folds_of(hashed_rows(base))
+        levels = {part.name: part for part in self.parts_ if isinstance(part, LevelPart)}
+        codes = [each.transform(levels[each.name].codes(table), folds) for each in self.impacts_]
+        return np.concatenate([base, *codes], axis=1)
+
+    def _base(self, table: Any) -> np.ndarray:
+        """What the cells of a row say alone."""
         blocks = [part.transform(table) for part in self.parts_]
         return np.concatenate(blocks, axis=1) if blocks else np.zeros((len(table), 0))
 
     def unlike(self, frame: Any) -> np.ndarray:
         """Whether each row is unlike all that was seen in training."""
-        return np.zeros(len(self._checked(frame)), bool)
+        return self.likeness_.unlike(self.parts_, self._checked(frame))
+
+    def drift(self, frame: Any) -> tuple[Note, ...]:
+        """What has changed in a table of new rows since training, as notes."""
+        return tuple(Note(*note) for note in self.likeness_.drift(self.parts_, self._checked(frame)))
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """The names of the encoded columns, as scikit-learn asks for them."""
@@ -120,6 +153,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             "version": _VERSION, "form": self.form, "columns": list(self.columns_),
             "kinds": dict(self.kinds_),
             "parts": [[names[type(part)], part.state()] for part in self.parts_],
+            "impacts": [part.state() for part in self.impacts_], "likeness": self.likeness_.state(),
         }  # fmt: skip
 
     @classmethod
@@ -128,6 +162,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         encoder = cls(dict(state["kinds"]), state["form"])
         encoder.columns_, encoder.kinds_ = tuple(state["columns"]), dict(state["kinds"])
         encoder.parts_ = [_PARTS[name].from_state(content) for name, content in state["parts"]]
+        encoder.impacts_ = [Impact.from_state(content) for content in state["impacts"]]
+        encoder.likeness_ = Likeness.from_state(state["likeness"])
         encoder._finish()
         return encoder
 

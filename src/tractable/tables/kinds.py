@@ -59,37 +59,36 @@ class Column(NamedTuple):
     told: bool = False
 
 
-def columns_of(frame: Any, kinds: Mapping[str, str]) -> list[Column]:
-    """The columns of a frame, those of numbers together."""
-    import pandas as pd
-
-    plain = [
-        n for n in frame.columns if isinstance(frame[n].dtype, np.dtype) and frame[n].dtype.kind in "iuf"
-    ]
+def columns_of(frame: Any, kinds: Mapping[str, str]) -> tuple[list[Column], dict[str, np.ndarray]]:
+    """The columns of a frame, those of numbers together; and the codes of the cells of those of words."""
+    dtypes = dict(zip(frame.columns, frame.dtypes))
+    plain = [name for name, kind in dtypes.items() if isinstance(kind, np.dtype) and kind.kind in "iuf"]
     found = {column.name: column for column in _numbers(frame, plain)}
+    codes: dict[str, np.ndarray] = {}
     for name in frame.columns:
         if name not in found:
-            found[name] = column_of(pd.Series(frame[name]))
-    return [
-        _told(found[name], kinds[name], frame) if name in kinds else found[name] for name in frame.columns
-    ]
+            column = frame[name]
+            codes[name], words = factorised(column)
+            found[name] = column_of(column, (codes[name], words))
+    found |= {name: _told(found[name], kind, frame) for name, kind in kinds.items()}
+    return [found[name] for name in frame.columns], codes
 
 
-def column_of(column: "pd.Series") -> Column:
-    """What one column is."""
+def column_of(column: "pd.Series", factors: tuple[np.ndarray, list[str]] | None = None) -> Column:
+    """What one column is; its codes and words, where they are known."""
     import pandas as pd
 
     name, kind = str(column.name), column.dtype
     if isinstance(kind, pd.CategoricalDtype):
-        return _categorical(name, column)
+        return _categorical(name, column, *(factors or factorised(column)))
     if pd.api.types.is_bool_dtype(column):
-        return _summary(name, "boolean", *factorised(column))
+        return _summary(name, "boolean", *(factors or factorised(column)))
     if pd.api.types.is_datetime64_any_dtype(column) or isinstance(kind, pd.PeriodDtype):
         missing, distinct = int(column.isna().sum()), int(column.nunique())
         return _or_constant(Column(name, "datetime", missing, distinct), len(column))
     if not is_words(column):
         return _numbers(pd.DataFrame({name: numbers_of(column)}), [name])[0]
-    codes, words = factorised(column)
+    codes, words = factors or factorised(column)
     found = _summary(name, _kind_of_words(name, words, codes), codes, words)
     order = in_order(words) if found.kind == "category" else None
     if order is None:
@@ -148,8 +147,7 @@ def _kind_of_numbers(name: str, seen: np.ndarray, distinct: int, whole: bool, in
     return "count" if whole and len(seen) and seen[0] >= 0 else "number"
 
 
-def _categorical(name: str, column: "pd.Series") -> Column:
-    codes, words = factorised(column)
+def _categorical(name: str, column: "pd.Series", codes: np.ndarray, words: list[str]) -> Column:
     each = _summary(name, "category", codes, words)
     if not column.cat.ordered:
         return each

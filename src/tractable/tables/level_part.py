@@ -66,15 +66,18 @@ class LevelPart:
         return np.array([*(self._places.get(word, -2) for word in words), -1])[codes]
 
     def transform(self, frame: Any) -> np.ndarray:
-        codes = self.codes(frame)
+        return self._rows()[self.codes(frame)]
+
+    def _rows(self) -> np.ndarray:
+        """What each level becomes; the last two rows are those of -2, never seen, and -1, a gap."""
+        codes = np.append(np.arange(len(self.levels)), [-2, -1])
+        codes[:-2][self.counts == 0] = -2
         if self.form == "trees":
-            columns = [np.where(codes < 0, np.nan, codes.astype(float))]
+            columns = [np.where(codes < 0, np.nan, codes)]
         else:
             columns = self._indicators(codes)
         if self.is_wide:
-            share = (
-                np.append(self.counts, [0, 0])[codes] / self.num_rows
-            )  # -1 and -2 are counted from the end
+            share = np.append(self.counts, [0, 0]) / self.num_rows
             columns.append(np.log(share + 0.5 / self.num_rows))
         return np.column_stack(columns) if columns else np.zeros((len(codes), 0))
 

@@ -39,7 +39,7 @@ class MomentPart:
         return self
 
     def transform(self, frame: Any) -> np.ndarray:
-        days = moments_of(frame[self.name], self.day_first) / _DAY
+        days = self.days(frame)
         gaps = np.isnan(days)
         features = self._features(np.where(gaps, self.middle, days))
         columns = [features[name] for name in self.kept]
@@ -49,6 +49,10 @@ class MomentPart:
             columns = [np.where(gaps, 0.0, values) for values in columns]
             columns += [gaps.astype(float)] * self.has_gaps
         return np.column_stack(columns) if columns else np.zeros((len(days), 0))
+
+    def days(self, frame: Any) -> np.ndarray:
+        """Days since 1970, NaN where there is no moment."""
+        return moments_of(frame[self.name], self.day_first) / _DAY
 
     def _features(self, days: np.ndarray) -> dict[str, np.ndarray]:
         """All that can be said of moments in days since 1970."""

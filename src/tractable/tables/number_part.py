@@ -25,9 +25,9 @@ _ROUNDING = 1e-13
 
 def matrix_of(frame: Any, names: Sequence[str]) -> np.ndarray:
     """The columns as a matrix; a word that is no number is refused by its row."""
-    kinds = [frame[name].dtype for name in names]
-    if all(isinstance(kind, np.dtype) and kind.kind in "iufb" for kind in kinds):
-        values = frame[list(names)].to_numpy(float)
+    chosen = frame[list(names)]
+    if all(isinstance(kind, np.dtype) and kind.kind in "iufb" for kind in chosen.dtypes):
+        values = chosen.to_numpy(float)
         return values if np.isfinite(values).all() else np.where(np.isinf(values), np.nan, values)
     return np.column_stack([_strict(frame[name]) for name in names])
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["TASKS", "target_task"]
+__all__ = ["TASKS", "series_of", "target_task"]
 
 TASKS = ("number", "positive", "proportion", "count", "binary", "classes", "ordered", "censored")
 _SMALL = 20.0
@@ -35,7 +35,7 @@ def target_task(y: Any, event: Any = None) -> str:
         return "censored"
     from tractable.tables.kinds import column_of
 
-    column = _series(y)
+    column = series_of(y)
     found = column_of(column)
     if found.kind == "ordered":
         return "ordered"
@@ -57,7 +57,8 @@ def _task_of_numbers(values: np.ndarray) -> str:
     return "positive" if low > 0 and high >= _SPREAD * middle else "number"
 
 
-def _series(y: Any) -> Any:
+def series_of(y: Any) -> Any:
+    """A target as one column with a value in it."""
     import pandas as pd
 
     from tractable.tables.files import WrongTable
