@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from tractable._version import __version__
+from tractable.cli.fit_commands import add_to
 from tractable.cli.paths import existing, network_place, stop, writable
 
 __all__ = ["app", "main"]
@@ -215,6 +216,9 @@ def sample(
 
     found = Request(file, data, model, values or [], method, num_draws, seed, out, report, resume, as_json)
     run_sample(found)
+
+
+add_to(app)
 
 
 def main() -> None:

@@ -16,11 +16,12 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import special
 
-from tractable.race.laws import Laws
+from tractable.race.laws import Laws, NormalLaws
 
 __all__ = ["ClassLaws", "LogLaws", "MixedLaws", "RankedLaws", "WholeLaws", "mixed", "rank_log_gains"]
 
-_LEVELS = np.polynomial.legendre.leggauss(40)
+_LEVELS = (lambda v: v**2 / (v**2 + (1 - v) ** 2))(np.linspace(0, 1, 130)[1:-1])
+_LEVELS = np.r_[1e-7, 1e-5, _LEVELS, 1 - 1e-5, 1 - 1e-7]  # which crowd at the ends
 
 
 class MixedLaws(Laws):
@@ -55,8 +56,11 @@ class MixedLaws(Laws):
         return MixedLaws(self.weights, [member.take(rows) for member in self.members])
 
     def bounds(self, level):
-        ends = np.stack([member.quantile(level) for member in self.members])
-        return ends.min(0), ends.max(0)
+        lows, highs = zip(*(member.bounds(level) for member in self.members))
+        return np.min(lows, 0), np.max(highs, 0)
+
+    def place(self, level):
+        return sum(w * member.place(level) for w, member in zip(self.weights, self.members))
 
     def quantile(self, level):
         return self.members[0].quantile(level) if len(self.members) == 1 else super().quantile(level)
@@ -109,16 +113,29 @@ class LogLaws(Laws):
         y = np.asarray(y, float)
         return np.where(y > 0, self.inner.cdf(np.log(np.where(y > 0, y, 1.0))), 0.0)
 
+    def bounds(self, level):
+        low, high = self.inner.bounds(level)
+        return np.exp(low), np.exp(high)
+
     def quantile(self, level):
         return np.exp(self.inner.quantile(level))
 
+    def place(self, level):
+        return np.exp(self.inner.place(level))
+
     @property
     def mean(self):
-        return _moments(self)[0]
+        return self._powers(1) if isinstance(self.inner, NormalLaws) else _moments(self)[0]
 
     @property
     def variance(self):
+        if isinstance(self.inner, NormalLaws):
+            return self._powers(2) - self._powers(1) ** 2
         return _moments(self)[1]
+
+    def _powers(self, k: int) -> np.ndarray:
+        parts = np.exp(k * self.inner.loc + 0.5 * (k * self.inner.scale) ** 2)  # pyright: ignore
+        return (self.inner.weights * parts).sum(1)  # pyright: ignore
 
     def take(self, rows):
         return LogLaws(self.inner.take(rows))
@@ -148,16 +165,23 @@ class WholeLaws(Laws):
         y = np.floor(np.asarray(y, float))
         return np.where(y >= 0, self.inner.cdf(y + 0.5), 0.0)
 
+    def bounds(self, level):
+        low, high = self.inner.bounds(level)
+        return np.maximum(np.floor(low - 0.5), 0.0), np.maximum(np.ceil(high + 0.5), 0.0)
+
+    def place(self, level):
+        return np.maximum(self.inner.place(level), 0.0)
+
     def quantile(self, level):
         return np.maximum(np.ceil(self.inner.quantile(level) - 0.5), 0.0)
 
     @property
     def mean(self):
-        return np.maximum(self.inner.mean, 0.0)
+        return _moments(self)[0]
 
     @property
     def variance(self):
-        return self.inner.variance
+        return _moments(self)[1]
 
     def take(self, rows):
         return WholeLaws(self.inner.take(rows))
@@ -184,12 +208,21 @@ class RankedLaws(Laws):
     def cdf(self, y):
         return self._turned(self.inner.cdf(y))
 
-    def quantile(self, level):
+    def _back(self, level: float) -> float:
         low, high = 0.0, 1.0
         for _ in range(60):
             middle = 0.5 * (low + high)
             low, high = (low, middle) if self._turned([middle])[0] >= level else (middle, high)
-        return self.inner.quantile(min(max(high, 1e-300), 1 - 1e-16))
+        return min(max(high, 1e-300), 1 - 1e-16)
+
+    def bounds(self, level):
+        return self.inner.bounds(self._back(level))
+
+    def place(self, level):
+        return self.inner.place(level)
+
+    def quantile(self, level):
+        return self.inner.quantile(self._back(level))
 
     @property
     def mean(self):
@@ -221,10 +254,17 @@ def _bernstein(u: np.ndarray, count: int) -> np.ndarray:
 
 
 def _moments(laws: Laws) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and variance by quantiles, at levels that crowd at the ends: $u = (1 + \\sin v)/2$."""
-    nodes, weights = _LEVELS
-    levels, slopes = 0.5 * (1 + np.sin(0.5 * np.pi * nodes)), 0.25 * np.pi * np.cos(0.5 * np.pi * nodes)
-    found = np.stack([laws.quantile(float(level)) for level in levels])
-    share = (weights * slopes / (weights * slopes).sum())[:, None]
-    mean = (share * found).sum(0)
-    return mean, (share * (found - mean) ** 2).sum(0)
+    """Mean and variance by the mass between places that crowd where the mass is."""
+    places = np.stack([laws.place(level) for level in _LEVELS])
+    places = np.maximum.accumulate(np.floor(places) if laws.discrete else places, 0)
+    if laws.discrete:
+        places[0] = -1.0
+    below = np.stack([laws.cdf(place) for place in places])
+    below[0], below[-1] = 0.0, 1.0
+    mass = np.diff(below, axis=0)
+    low, high = places[:-1] + (1.0 if laws.discrete else 0.0), places[1:]  # cells (low, high]
+    middle = 0.5 * (low + high)
+    mean = (mass * middle).sum(0)
+    width = np.maximum(high - low, 0.0)
+    spread = width * (width + (2.0 if laws.discrete else 0.0)) / 12
+    return mean, (mass * ((middle - mean) ** 2 + spread)).sum(0)

@@ -1,4 +1,4 @@
-r"""The race itself: every candidate judged on rows that it has not seen, in a fixed order, losers dropped early.
+r"""The race itself: candidates judged on rows that they have not seen, in a fixed order, losers dropped.
 
 Order.       Fold after fold, within a fold the candidates in the order of their list: whenever it ends, those
              that are left were judged on the same rows.
@@ -36,7 +36,7 @@ class Clock:
     """Seconds since the start, and whether another piece of work would pass the limit."""
 
     def __init__(self, limit: float | None):
-        self.start, self.limit, self.cut = time.monotonic(), limit, False
+        self.start, self.limit, self.cut, self.interrupted = time.monotonic(), limit, False, False
 
     def seconds(self) -> float:
         return time.monotonic() - self.start
@@ -104,7 +104,7 @@ def cross_fit(
             if place + 1 < len(folds):
                 _drop(entries)
     except KeyboardInterrupt:
-        clock.cut = True
+        clock.cut = clock.interrupted = True
         if not judged and len(entries[0].scores) == 0:
             raise
     return entries, judged or [folds[0][1][: len(entries[0].scores[0])]]

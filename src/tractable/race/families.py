@@ -183,5 +183,11 @@ class FamilyLaws(Laws):
         found = self.family.quantile(level, *self.parameters)
         return (np.zeros(len(self)), found) if self.discrete else (found, found)
 
+    def place(self, level):
+        if not self.discrete:
+            return self.bounds(level)[0]
+        z = special.ndtri(level)  # twice the reach of a normal law above the mean: counts are skewed
+        return np.maximum(self.mean + np.where(z > 0, 2.0, 1.0) * z * self.std, 0.0)
+
     def quantile(self, level):
         return super().quantile(level) if self.discrete else self.bounds(level)[0]

@@ -119,8 +119,8 @@ def _raced(
         turnings = [turned(each, choice.ranks) for each in choice.laws]
         numbers = averaged([measures(*pair) for pair in zip(turnings, choice.parts)])
     return TableFit(
-        fitted, choice, numbers, described, left_out, len(last) > 0, provenance(table, seed, clock.cut),
-        clock.seconds(),
+        fitted, choice, numbers, described, left_out, len(last) > 0,
+        provenance(table, seed, clock.cut, clock.interrupted), clock.seconds(),
     )  # fmt: skip
 
 

@@ -2,7 +2,8 @@
 
 Plain.       Shuffled by the seed; classes in equal shares.
 Groups.      Rows of one group are never on both sides.
-Time.        Learnt from the past: the last part is the latest, and each fold follows the rows it is judged by.
+Time.        Learnt from the past: the last part is the latest, and each fold comes after what it is
+             learnt from.
 Sizes.       A fifth at the end (at most `_MOST_AT_END` rows), five folds; three folds above `_MANY` rows, ten
              of a table below `_FEW`.
 """

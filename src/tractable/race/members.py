@@ -60,7 +60,7 @@ def fit_member(candidate: Candidate, X: np.ndarray, question: Question, seed: in
         y = np.log(y)
     X, question, y = _enough(candidate, X, question, y, seed)
     classes = question.num_classes
-    made = candidate.build(seed, Size(*X.shape, classes))
+    made = candidate.build(seed, Size(len(X), X.shape[1], classes))
     given = {} if question.weights is None else {"sample_weight": question.weights}
     if question.events is not None:
         given["event"] = question.events

@@ -13,7 +13,6 @@ from tractable.core.checks import check
 from tractable.race.base_rate import BaseRate
 from tractable.race.composed import ClassLaws, mixed
 from tractable.race.laws import Laws
-from tractable.race.members import Member
 from tractable.race.question import CLASSES
 from tractable.race.weighing import turned
 
@@ -93,9 +92,10 @@ class TableModel:
         """Targets as numbers, or as codes of classes; NaN where a class was never seen or there is none."""
         import pandas as pd
 
-        column = pd.Series(np.asarray(values)) if not isinstance(values, pd.Series) else values
+        column: Any = pd.Series(np.asarray(values)) if not isinstance(values, pd.Series) else values
         if self.task not in CLASSES:
-            return pd.to_numeric(column, errors="coerce").to_numpy(float)
+            numbers: Any = pd.to_numeric(column, errors="coerce")
+            return numbers.to_numpy(float)
         place = {_plain(label): float(code) for code, label in enumerate(self.classes)}
         return np.array([place.get(_plain(value), np.nan) for value in column.tolist()])
 

@@ -102,7 +102,7 @@ def _coded(column: np.ndarray, levels: tuple[str, ...]) -> tuple[tuple[Any, ...]
     return tuple(classes.tolist()), codes.reshape(-1)
 
 
-def _check_classes(target: str, classes: tuple[Any, ...]) -> None:
+def _check_classes(target: str, classes: Any) -> None:
     if len(classes) < 2:
         raise WrongTable(
             f"the target {target!r} must take at least two values; got {classes[0]!r} in every row."

@@ -1,8 +1,8 @@
 """What `fit_table` gives: the leaderboard, the measures on rows never used, the model, and its file.
 
-File.        One file (`core.storage`: tensors, a manifest, a checksum; no pickle): encoders, members, weights,
-             the turning of ranks, the leaderboard, what the table was, and where the model comes from. The
-             seconds that it took are not in it, so the same seed writes the same bytes.
+File.        One file (`core.storage`: tensors, a manifest, a checksum; no pickle): encoders, members,
+             weights, the turning of ranks, the leaderboard, what the table was, and where the model comes
+             from. The seconds that it took are not in it, so the same seed writes the same bytes.
 """
 
 import hashlib
@@ -45,6 +45,17 @@ class TableFit(Described):
     @property
     def target(self) -> str:
         return self.model.target
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        """The kinds of the columns that it uses, for reading other tables in the same way."""
+        known = self.description.kinds
+        return {name: known[name] for name in self.model.columns if name in known}
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether the race was ended before its order was."""
+        return bool(self.provenance.get("interrupted", False))
 
     @property
     def leaderboard(self) -> Any:
@@ -138,7 +149,7 @@ def _judged(verdict: Verdict, metrics: dict[str, float], untouched: bool) -> Ver
     return Verdict(verdict.ok and bool(off), f"{verdict.sentence} {said}", numbers)
 
 
-def provenance(table: Any, seed: int, cut: bool) -> dict[str, Any]:
+def provenance(table: Any, seed: int, cut: bool, interrupted: bool = False) -> dict[str, Any]:
     """Where a model comes from: versions, seed, and a digest of the rows."""
     import pandas as pd
     import sklearn
@@ -149,7 +160,7 @@ def provenance(table: Any, seed: int, cut: bool) -> dict[str, Any]:
     versions = {"tractable": __version__, "numpy": np.__version__, "sklearn": sklearn.__version__}
     return {
         "versions": versions, "seed": int(seed), "rows": len(table), "cut_short": bool(cut),
-        "digest": digest.hexdigest(),
+        "interrupted": bool(interrupted), "digest": digest.hexdigest(),
     }  # fmt: skip
 
 

@@ -25,12 +25,12 @@ from tractable.race.laws import Laws
 from tractable.race.question import Question, log_scores
 from tractable.supervised.selection.tempering import TemperedShares
 
-__all__ = ["MIXTURE", "Choice", "Standing", "calibrated", "choose", "stacked", "turned"]
+__all__ = ["MIXTURE", "Choice", "Standing", "calibrated", "choose", "paired", "stacked", "turned"]
 
 MIXTURE = "mixture"
 _FAINT = 0.03
 _MOST_MEMBERS = 6
-_PRIOR = 30.0
+_PRIOR = 100.0
 _POLYNOMIALS = 8
 
 
@@ -134,6 +134,21 @@ def _gap(first: np.ndarray, second: np.ndarray, amounts: np.ndarray) -> tuple[fl
     return mean, error if np.isfinite(error) else float("inf")
 
 
+def paired(
+    scores: dict[str, np.ndarray], notes: dict[str, str], amounts: np.ndarray | None = None
+) -> tuple[Standing, ...]:
+    """Models by their log-scores of the same rows, the best first, each with its distance to the best."""
+    amounts = np.ones(len(next(iter(scores.values())))) if amounts is None else amounts
+    means = {name: _mean_and_error(column, amounts) for name, column in scores.items()}
+    best = max(means, key=lambda name: means[name][0])
+    return tuple(
+        Standing(
+            name, *means[name], *_gap(scores[name], scores[best], amounts), 0.0, 0.0, notes.get(name, "")
+        )
+        for name in sorted(scores, key=lambda name: -means[name][0])
+    )
+
+
 def _winner(logs: np.ndarray, mixture: np.ndarray, amounts: np.ndarray) -> tuple[str, int]:
     """The name MIXTURE or "", and the place of the best single model; the first column is the base rate."""
     means = np.array([_mean_and_error(column, amounts)[0] for column in logs.T])
@@ -153,14 +168,12 @@ def _standings(
     columns = {each.name: column for each, column in zip(whole, logs.T)}
     if len(whole) > 1:
         columns[MIXTURE] = mixture
-    means = {name: _mean_and_error(column, amounts) for name, column in columns.items()}
-    best = max(means, key=lambda name: means[name][0])
-    spent = {each.name: each.seconds for each in entries}
+    spent = {each.name: each.seconds for each in entries} | {MIXTURE: 0.0}
+    won = shares | {MIXTURE: float(len(shares) > 1)}
     lines = [
-        Standing(name, *means[name], *_gap(columns[name], columns[best], amounts), spent.get(name, 0.0),
-                 shares.get(name, float(name == MIXTURE and len(shares) > 1)))
-        for name in sorted(columns, key=lambda name: -means[name][0])
-    ]  # fmt: skip
+        line._replace(seconds=spent[line.name], weight=won.get(line.name, 0.0))
+        for line in paired(columns, {}, amounts)
+    ]
     for each in entries:
         if each.name not in columns:
             scores = np.concatenate(each.scores) if each.scores else np.array([np.nan])
@@ -202,8 +215,9 @@ def calibrated(laws: list[Laws], parts: list[Question], question: Question) -> A
         others = [k for k in places if k != fold] or [fold]
         found = _turning([laws[k] for k in others], [parts[k] for k in others])
         after = log_scores(turned(laws[fold], found), parts[fold])
-        gains.append(float(parts[fold].amounts @ (after - before[fold])))
-    return _turning(laws, parts) if sum(gains) > 0 else None
+        gains.append(after - before[fold])
+    gain, error = _mean_and_error(np.concatenate(gains), np.concatenate([part.amounts for part in parts]))
+    return _turning(laws, parts) if gain > error else None
 
 
 def turned(laws: Laws, ranks: Any) -> Laws:

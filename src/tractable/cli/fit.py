@@ -1,0 +1,122 @@
+"""`tractable fit`: a column of a table predicted, models compared on rows they have not seen.
+
+Output.      The folder of `--out` gets `model.tractable` and `report.html`, each whole or not at all; the
+             screen the columns' notes, the leaderboard, the measures on rows never used, and the verdict.
+             With `--json` all of it as JSON. The leader so far goes to the error stream.
+Codes.       0, or 2 with one sentence for a table or request that cannot be used, or 130 after Ctrl-C, with
+             the best so far written.
+"""
+
+import json
+import math
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import typer
+
+from tractable.cli.paths import stop
+from tractable.tables.files import WrongTable
+
+__all__ = ["Request", "run_fit"]
+
+_NUMBERS = ("log_score", "coverage_50", "coverage_80", "coverage_90", "coverage_95", "width_90", "crps",
+            "rmse", "accuracy", "ece", "brier")  # fmt: skip
+
+
+class Request(NamedTuple):
+    """What the command line asks for."""
+
+    file: Path
+    target: str
+    effort: str
+    seconds: float | None
+    seed: int
+    out: Path
+    kinds: dict[str, str]
+    drop: tuple[str, ...]
+    weights: str | None
+    group: str | None
+    time: str | None
+    event: str | None
+    json: bool
+
+
+def run_fit(request: Request) -> None:
+    """Read, race, write and print."""
+    from tractable.race.fit import fit_table
+
+    try:
+        found = fit_table(
+            request.file, request.target, effort=request.effort, seconds=request.seconds, seed=request.seed,
+            kinds=request.kinds, drop=request.drop, weights=request.weights, group=request.group,
+            time=request.time, event=request.event, tell=lambda said: typer.echo(said, err=True),
+        )  # fmt: skip
+    except WrongTable as error:
+        stop("fit", _placed(request.file, error), 2)
+    except ValueError as error:
+        stop("fit", _placed(request.file, error), 2)
+    except KeyboardInterrupt:
+        stop("fit", "interrupted before the first model was judged.", 130)
+    request.out.mkdir(exist_ok=True)
+    model, report = request.out / "model.tractable", _report(request, found)
+    found.save(model)
+    if request.json:
+        paths = {"report": None if report is None else str(report), "model": str(model)}
+        print(json.dumps(found.as_dict() | paths, indent=2, allow_nan=False))
+    else:
+        _print(found, model, report)
+    if found.interrupted:
+        raise typer.Exit(130)
+
+
+def _placed(file: Path, error: ValueError) -> str:
+    sentence = " ".join(str(error).split())
+    return sentence if str(file) in sentence else f"{file}: {sentence}"
+
+
+def _report(request: Request, found: Any) -> Path | None:
+    try:
+        from tractable.race.report import write_report  # pyright: ignore
+    except ImportError:
+        return None
+    path = request.out / "report.html"
+    write_report(path, request.file.name, found)
+    return path
+
+
+def _print(found: Any, model: Path, report: Path | None) -> None:
+    from rich.console import Console
+
+    console = Console()
+
+    def say(text: str) -> None:
+        console.print(text, highlight=False, soft_wrap=True, markup=False)
+
+    described = found.description
+    say(f"{described.num_rows} rows, {len(described.features)} columns in use; the task is {found.task!r}.")
+    for note in found.notes:
+        say(f"- {note.sentence}")
+    console.print(_table(found))
+    for name, reason in found.left_out.items():
+        say(f"Not tried: {name} ({reason}).")
+    shown = [f"{name} {found.metrics[name]:.4g}" for name in _NUMBERS if name in found.metrics]
+    say(f"On {found.metrics['rows']} rows {'never used' if found.untouched else 'held out'}: "
+        + ", ".join(shown) + ".")  # fmt: skip
+    say(f"\n{'Verdict' if found.verdict.ok else 'Warning'}: {found.verdict.sentence}")
+    say(f"Model: {model}")
+    if report is not None:
+        say(f"Report: {report}")
+
+
+def _table(found: Any) -> Any:
+    from rich.table import Table
+
+    table = Table(title="Models by log-score of rows held out", title_justify="left")
+    for name in ("model", "log-score", "error", "behind", "error", "weight", "note"):
+        table.add_column(name, justify="left" if name in ("model", "note") else "right")
+    for each in found.standings:
+        behind = -each.difference, each.difference_error
+        numbers = (each.log_score, each.error, *(behind if each.difference < 0 else (math.nan,) * 2))
+        cells = [f"{x:.4f}" if math.isfinite(x) else "" for x in numbers]
+        table.add_row(each.name, *cells, f"{each.weight:.2f}" if each.weight else "", each.note)
+    return table
