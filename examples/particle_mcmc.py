@@ -25,7 +25,7 @@ def log_prior(theta):
 def main() -> None:
     y = population(jnp.array([0.7])).sample(jr.key(0), 25)[1][0]
     found = particle_metropolis(
-        population, log_prior, [0.5], y, key=jr.key(1), num_draws=1500, num_warmup=400, num_particles=60
+        population, log_prior, [0.5], y, key=jr.key(1), num_draws=800, num_warmup=300, num_particles=60
     )
     print(found)
     draws = found.draws["parameters"][..., 0]

@@ -10,7 +10,7 @@ from scipy.stats import norm
 import tractable as tr
 from tractable.distributions import Bernoulli, HalfNormal, Normal
 
-PERSONS, QUESTIONS = 60, 6
+PERSONS, QUESTIONS = 40, 4
 
 
 @tr.model
@@ -58,7 +58,7 @@ def main() -> None:
     print(post.explain())
     print(post.verdict)
     print(post.summary(["spread", "difficulty"]))
-    assert (post.explain().before, post.explain().after) == (67, 1)
+    assert (post.explain().before, post.explain().after) == (45, 1)
     assert post.verdict.ok
 
     draws = np.concatenate([post["difficulty"][0], np.log(post["spread"][0])[:, None]], 1)

@@ -19,7 +19,7 @@ def topics(words, documents):
         tr.sample("words", Categorical(beta[topic]), obs=words)
 
 
-def by_classes(words: np.ndarray, documents: np.ndarray, num_sweeps: int = 4000) -> np.ndarray:
+def by_classes(words: np.ndarray, documents: np.ndarray, num_sweeps: int = 1600) -> np.ndarray:
     """Chances of words in each document, averaged over sweeps of the classes with all else integrated out."""
     random = np.random.default_rng(1)
     classes = random.integers(0, 2, len(words))

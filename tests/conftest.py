@@ -95,6 +95,20 @@ def pytest_runtest_protocol(item, nextitem):
                 file.write(f"{item.nodeid}\t{_cpu_seconds() - before:.3f}\n")
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item, nextitem):
+    """Forget compiled programs between files before they are too many: each takes mappings of memory, of
+    which a process has 65,530 and beyond which it dies."""
+    if (nextitem is None or nextitem.path != item.path) and _num_mappings() > 15_000:
+        jax.clear_caches()
+        gc.collect()
+
+
+def _num_mappings() -> int:
+    mappings = Path("/proc/self/maps")
+    return mappings.read_bytes().count(b"\n") if mappings.exists() else 0
+
+
 def _cpu_seconds() -> float:
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(one.ru_utime + one.ru_stime for one in used)

@@ -311,4 +311,4 @@ def test_exact_draws_stay_exact():
 
 @pytest.mark.slow
 def test_exact_draws_stay_exact_long():
-    assert assert_joint(400_000, 10, 1) < 5
+    assert assert_joint(100_000, 10, 1) < 5

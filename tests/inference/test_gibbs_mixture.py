@@ -331,7 +331,7 @@ def test_geweke(kind):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [MixtureGibbs, CollapsedMixtureGibbs])
 def test_geweke_long(kind):
-    assert geweke(kind, 20_000, 1) < 5
+    assert geweke(kind, 6_000, 1) < 5
 
 
 @pytest.mark.slow

@@ -165,7 +165,7 @@ def test_geweke():
 
 @pytest.mark.slow
 def test_geweke_long():
-    assert geweke(1_000_000, 1) < 5
+    assert geweke(200_000, 1) < 5
 
 
 def test_bad_input_is_refused_by_name():

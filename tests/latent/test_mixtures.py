@@ -102,10 +102,10 @@ def test_the_evidence_never_falls_and_weights_count_rows(kind):
 @pytest.mark.thorough
 def test_low_rank_of_full_rank_less_one_reaches_the_full_likelihood():
     X = rows_of(2)
-    algorithm = EM(max_steps=2000, tol=1e-11)
+    algorithm = EM(max_steps=2000, tol=1e-9)
     full = gaussian_mixture(X, 3, key=jr.key(0), algorithm=algorithm)
     low = gaussian_mixture(X, 3, key=jr.key(0), covariance="low_rank", rank=2, algorithm=algorithm)
-    assert low.objective == pytest.approx(full.objective, rel=1e-9)  # ten numbers for six: any covariance
+    assert low.objective == pytest.approx(full.objective, rel=1e-6)  # ten numbers for six: any covariance
     one = gaussian_mixture(X, 3, key=jr.key(0), covariance="low_rank", rank=1, algorithm=algorithm)
     assert one.objective < full.objective - 1e-3
     assert low.state.num_parameters == 2 + 9 + 3 * (3 * 2 + 3 - 1)
@@ -267,7 +267,7 @@ def test_the_prior_gives_the_mode():
     away = mean - 1
     scatter = (X - mean).T @ (X - mean) + 0.5 * np.eye(3) + 2 * n / (2 + n) * np.outer(away, away)
     np.testing.assert_allclose(found.covariances[0], scatter / (n + 6 + 3 + 2), rtol=1e-10)
-    two = EM(max_steps=300, tol=1e-13).fit(
+    two = EM(max_steps=300, tol=1e-11).fit(
         with_prior(GaussianMixture.from_rows(jr.key(0), X, 2), prior, 1.5), X
     )
     assert np.diff(two.values).min() > -1e-9

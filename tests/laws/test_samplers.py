@@ -276,7 +276,7 @@ def test_ranks_of_ensembles(case):
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_joint_distribution_at_length(case):
-    found = geweke(log_rates, wait, transition(case), key=jr.key(6), num_steps=300, num_chains=1000)
+    found = geweke(log_rates, wait, transition(case), key=jr.key(6), num_steps=100, num_chains=1000)
     assert found.verdict.ok, found
     assert np.abs(found.z_scores).max() < 4
 
@@ -286,7 +286,7 @@ def test_joint_distribution_at_length(case):
 @pytest.mark.parametrize("case", CASES + REPLICAS, ids=str)
 def test_ranks_at_length(case):
     found = simulation_based_calibration(
-        log_rates, wait, chain_draws(case, 63), key=jr.key(7), num_simulations=1000
+        log_rates, wait, chain_draws(case, 63), key=jr.key(7), num_simulations=400
     )
     assert found.verdict.ok, found
 
@@ -296,7 +296,7 @@ def test_ranks_at_length(case):
 @pytest.mark.parametrize("case", ENSEMBLES, ids=str)
 def test_ranks_of_ensembles_at_length(case):
     found = simulation_based_calibration(
-        log_rates, wait, ensemble_draws(case, 63, 60), key=jr.key(8), num_simulations=1000
+        log_rates, wait, ensemble_draws(case, 63, 60), key=jr.key(8), num_simulations=200
     )
     assert found.verdict.ok, found
 

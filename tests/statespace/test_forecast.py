@@ -352,7 +352,7 @@ def test_candidates_name_what_they_are():
 def test_intervals_hold_their_level_on_series_with_known_truth():
     inside = []
     for family in ("walk", "level", "autoregression"):
-        for seed in range(12):
+        for seed in range(4):
             y, after = draw(family, 100 + seed, 90, 6)
             found = forecast_series(y, 6, seasons=())
             inside.append((after >= found.lower) & (after <= found.upper))

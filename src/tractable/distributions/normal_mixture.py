@@ -3,8 +3,8 @@ r"""Mixtures of normals on the line, one mixture per unit: predictions averaged 
 Model.       $p(x) = \sum_k w_k\,N(x \mid \mu_k, \sigma_k^2)$, with leading axes of the parameters as
              independent units (`Mixture` draws one label for all its coordinates; here each coordinate
              has its own).
-Quantiles.   By bisection between the least and the greatest quantile of the components.
-Cost.        $O(k)$ per point; 60 times that for a quantile.
+Quantiles.   Newton in the logarithm of the smaller tail, inside a bracket.
+Cost.        $O(k)$ per point; about ten times that for a quantile.
 """
 
 from typing import Any
@@ -15,18 +15,16 @@ import jax.random as jr
 import numpy as np
 
 from tractable.core.checks import check, to_device
-from tractable.core.iterate import bisect
 from tractable.core.module import field
 from tractable.core.numerics import logsumexp, safe_log
 from tractable.core.support import Support, positive, real, simplex
 from tractable.core.types import Array, Float
 from tractable.distributions.base import Univariate
-from tractable.distributions.quantile import follow, follow_weights
+from tractable.distributions.quantile import follow, follow_weights, invert_tails
 from tractable.distributions.special import log_ndtr
 
 __all__ = ["NormalMixture"]
 
-_HALVINGS = 60
 _LOG_2PI = float(np.log(2 * np.pi))
 
 
@@ -106,21 +104,39 @@ class NormalMixture(Univariate):
         return jnp.where(large, jnp.log1p(-jnp.where(large, rest, 0.0)), small)
 
     def _icdf(self, p: Array) -> Array:
-        x = self._bisected(p, lambda x: self._cdf(x) >= p)
+        x = self._inverted(p, 1 - p)
         return follow(x, p - self._cdf(x), jnp.exp(self._log_prob(x)))
 
     def _inverse_survival(self, q: Array) -> Array:
-        x = self._bisected(1 - q, lambda x: self._survival(x) <= q)
+        x = self._inverted(1 - q, q)
         return follow(x, self._survival(x) - q, jnp.exp(self._log_prob(x)))
 
-    def _bisected(self, p: Array, reached: Any) -> Array:
-        # an end is far enough out for the least probability that has a quantile at all
-        z = jnp.where(jnp.abs(p - 0.5) < 0.5 - 1e-12, jnp.abs(jax.scipy.special.ndtri(p)) + 1e-9, 40.0)[
-            ..., None
-        ]
-        ends = (self.loc - z * self.scale).min(-1), (self.loc + z * self.scale).max(-1)
-        low, high = (jnp.broadcast_to(end, p.shape) for end in ends)
-        return jax.lax.stop_gradient(bisect(reached, low, high, num_steps=_HALVINGS)[1])
+    def _inverted(self, p: Array, q: Array) -> Array:
+        """The quantile without a derivative, found in units of the mixture's own spread."""
+        centre, size = self._mean(), jnp.sqrt(self._variance())
+        standard = (
+            self.weights,
+            (self.loc - centre[..., None]) / size[..., None],
+            self.scale / size[..., None],
+        )
+        fixed = jax.lax.stop_gradient((standard, p, q))
+        start = jnp.where(p < q, jax.scipy.special.ndtri(p), -jax.scipy.special.ndtri(q))
+        found = invert_tails(_log_tails, _log_density, *fixed, jax.lax.stop_gradient(start))
+        return jax.lax.stop_gradient(centre + size * found)
+
+
+def _log_tails(x: Array, weights: Array, loc: Array, scale: Array) -> tuple[Array, Array]:
+    """Of both tails, from sums of probabilities: their logarithms hold while the tail is a number at all."""
+    z = (x[..., None] - loc) / scale
+    below, above = ((weights * jax.scipy.special.ndtr(side)).sum(-1) for side in (z, -z))
+    return safe_log(below), safe_log(above)
+
+
+def _log_density(x: Array, weights: Array, loc: Array, scale: Array) -> Array:
+    return (
+        safe_log((weights / scale * jnp.exp(-0.5 * ((x[..., None] - loc) / scale) ** 2)).sum(-1))
+        - 0.5 * _LOG_2PI
+    )
 
 
 def _shares_of_density(x: Array, weights: Array, params: tuple[Array, Array]) -> Array:
