@@ -1,51 +1,31 @@
 """The report of `tractable cluster`: one page of HTML that needs nothing else, with its pictures inside."""
 
-import base64
 import html
-import io
-from collections.abc import Callable, Sequence
 from pathlib import Path
-
-import matplotlib
-
-matplotlib.use("agg")  # before pyplot: a command has no screen
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 
 from tractable.cli.cluster_analysis import Analysis
+from tractable.cli.page import html_table, picture, verdict_box, write_page
 from tractable.distributions.soft_gaps import impute
 from tractable.plots.clusters import plot_members, plot_number_of_clusters, plot_profiles
 
-__all__ = ["STYLE", "html_table", "write_report"]
-
-STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 60em; margin: 2em auto; padding: 0 1em; color: #222; }
-table { border-collapse: collapse; margin: 1em 0; }
-td, th { padding: .25em .8em; border-bottom: 1px solid #ddd; text-align: right; }
-td:first-child, th:first-child { text-align: left; } img { max-width: 100%; }
-.verdict { padding: .6em 1em; border-left: 4px solid #2a7; background: #f3faf6; }
-.warning { border-color: #c70; background: #fdf6ec; }
-"""
+__all__ = ["write_report"]
 
 
 def write_report(path: Path, source: str, found: Analysis) -> None:
     """Write the page."""
-    verdict = found.verdict
     parts = [
-        f"<h1>Clusters of {html.escape(source)}</h1>",
-        f"<p class='verdict{'' if verdict.ok else ' warning'}'>{html.escape(verdict.sentence)}</p>",
+        verdict_box(found.verdict),
         _left_out(found),
         _numbers(found),
         "<h2>The clusters</h2>",
         *(_cluster(found, k) for k in range(len(found.clusters))),
         _pictures(found),
     ]
-    head = f"<meta charset='utf-8'><title>Clusters of {html.escape(source)}</title><style>{STYLE}</style>"
-    body = "\n".join(part for part in parts if part)
-    path.write_text(
-        f"<!doctype html><html lang='en'><head>{head}</head><body>{body}</body></html>\n", "utf-8"
-    )
+    write_page(path, f"Clusters of {source}", parts)
 
 
 def _left_out(found: Analysis) -> str:
@@ -68,9 +48,10 @@ def _numbers(found: Analysis) -> str:
     numbers = [each.num_clusters for each in found.candidates]
     heights = [each.log_evidence for each in found.candidates]
     errors = [each.standard_error for each in found.candidates]
-    picture = _picture(lambda ax: plot_number_of_clusters(numbers, heights, errors, ax=ax), (6, 3.4))
+    drawn = plot_number_of_clusters(numbers, heights, errors, ax=_axes(6, 3.4))
     head = ("clusters", "shape", "log-evidence", "behind the best", "probability")
-    return f"<h2>How many?</h2>{html_table(head, rows)}{picture}"
+    image = picture(drawn, "log-evidence by the number of clusters")
+    return f"<h2>How many?</h2>{html_table(head, rows)}{image}"
 
 
 def _cluster(found: Analysis, k: int) -> str:
@@ -98,23 +79,13 @@ def _pictures(found: Analysis) -> str:
     full = impute(model, rows) if np.isnan(rows).any() else rows
     return (
         "<h2>Profiles</h2>"
-        + _picture(lambda ax: plot_profiles(table, names, clusters, ax=ax), size)
+        + picture(
+            plot_profiles(table, names, clusters, ax=_axes(*size)), "means of the columns in each cluster"
+        )
         + "<h2>The rows</h2>"
-        + _picture(lambda ax: plot_members(full, found.shares, ax=ax), (7, 5))
+        + picture(plot_members(full, found.shares, ax=_axes(7, 5)), "the rows, coloured by their cluster")
     )
 
 
-def html_table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """A table of HTML; cells are written as they are."""
-    top = "".join(f"<th>{name}</th>" for name in head)
-    body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
-    return f"<table><tr>{top}</tr>{body}</table>"
-
-
-def _picture(draw: Callable, size: tuple[float | int, float | int]) -> str:
-    figure, ax = plt.subplots(figsize=size, layout="constrained")
-    draw(ax)
-    file = io.BytesIO()
-    figure.savefig(file, format="png", dpi=110)
-    plt.close(figure)
-    return f"<img alt='' src='data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}'>"
+def _axes(width: float, height: float) -> Any:
+    return plt.subplots(figsize=(width, height), layout="constrained")[1]

@@ -3,17 +3,7 @@
 import html
 from pathlib import Path
 
-import matplotlib
-
-matplotlib.use("agg")  # before pyplot: a command has no screen
-
-import base64
-import io
-from typing import Any
-
-import matplotlib.pyplot as plt
-
-from tractable.cli.cluster_report import STYLE, html_table
+from tractable.cli.page import html_table, picture, verdict_box, write_page
 from tractable.plots.forecast import plot_decomposition, plot_fan
 from tractable.statespace.forecast.forecast import SeriesForecast
 
@@ -22,18 +12,13 @@ __all__ = ["write_report"]
 
 def write_report(path: Path, source: str, found: dict[str, SeriesForecast], refused: dict[str, str]) -> None:
     """Write the page."""
-    title = f"Forecasts of {html.escape(source)}"
-    parts = [f"<h1>{title}</h1>", *(_section(name, each) for name, each in found.items())]
+    parts = [_section(name, each) for name, each in found.items()]
     parts += [f"<p>Left out: {html.escape(name)} ({html.escape(why)}).</p>" for name, why in refused.items()]
-    head = f"<meta charset='utf-8'><title>{title}</title><style>{STYLE}</style>"
-    body = "\n".join(parts)
-    path.write_text(
-        f"<!doctype html><html lang='en'><head>{head}</head><body>{body}</body></html>\n", "utf-8"
-    )
+    write_page(path, f"Forecasts of {source}", parts)
 
 
 def _section(name: str, each: SeriesForecast) -> str:
-    verdict, judged = each.verdict, each.evaluation
+    judged = each.evaluation
     rows = [] if judged is None else sorted(zip(judged.names, judged.log_scores), key=lambda pair: -pair[1])
     cells = [(html.escape(n), f"{s:.3f}", f"{each.weights.get(n, 0.0):.2f}") for n, s in rows]
     steps = [
@@ -49,22 +34,14 @@ def _section(name: str, each: SeriesForecast) -> str:
         )
         for event in each.events
     ]
-    pictures = _picture(plot_fan(each))
+    pictures = picture(plot_fan(each), f"{name}: what was seen, the forecast and its interval")
     if each.decomposition is not None:
-        pictures += "<h3>Components</h3>" + _picture(plot_decomposition(each)[0])
+        pictures += "<h3>Components</h3>" + picture(plot_decomposition(each)[0], f"{name} in parts")
     return (
         f"<h2>{html.escape(name)}</h2>"
-        f"<p class='verdict{'' if verdict.ok else ' warning'}'>{html.escape(verdict.sentence)}</p>"
+        + verdict_box(each.verdict)
         + pictures
         + html_table(("model", "log-score", "weight"), cells)
         + (html_table(("event", "time", "size", "statistic"), events) if events else "")
         + html_table(("time", "mean", "median", "lower", "upper"), steps)
     )
-
-
-def _picture(ax: Any) -> str:
-    figure = ax.get_figure()
-    file = io.BytesIO()
-    figure.savefig(file, format="png", dpi=100)
-    plt.close(figure)
-    return f"<img alt='' src='data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}'>"

@@ -1,20 +1,13 @@
 """The report of `tractable sample`: one page of HTML that needs nothing else, with its pictures inside."""
 
-import base64
 import html
-import io
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-
-matplotlib.use("agg")  # before pyplot: a command has no screen
-
 import jax.random as jr
-import matplotlib.pyplot as plt
 import numpy as np
 
-from tractable.cli.cluster_report import STYLE, html_table
+from tractable.cli.page import html_table, picture, verdict_box, write_page
 from tractable.plots.chains import plot_marginal, plot_trace
 from tractable.plots.programs import draw, plot_checks, plot_forest
 from tractable.programs.posterior import ProgramPosterior
@@ -27,26 +20,20 @@ _MOST = 8  # variables with a picture of their own
 
 def write_report(path: Path, title: str, post: ProgramPosterior, seed: int, named: dict[str, str]) -> None:
     """Write the page."""
-    verdict, name = post.verdict, html.escape(title)
     parts = [
-        f"<h1>{name}</h1>",
-        f"<p class='verdict{'' if verdict.ok else ' warning'}'>{html.escape(verdict.sentence)}</p>",
+        verdict_box(post.verdict),
         "<h2>The model</h2>",
         f"<pre>{html.escape(repr(state(post._program())))}</pre>",
-        _picture(draw(post)),
+        picture(draw(post), "the graph of the model with its plates"),
         "<h2>What was done</h2>",
         post.explain()._repr_html_(),
         "<h2>The posterior</h2>",
         _summary(post, named),
-        _picture(plot_forest(post)),
+        picture(plot_forest(post), "intervals of all variables"),
         *_variables(post),
         *_checks(post, seed),
     ]
-    head = f"<meta charset='utf-8'><title>{name}</title><style>{STYLE} pre {{ overflow-x: auto; }}</style>"
-    body = "\n".join(part for part in parts if part)
-    path.write_text(
-        f"<!doctype html><html lang='en'><head>{head}</head><body>{body}</body></html>\n", "utf-8"
-    )
+    write_page(path, title, parts)
 
 
 def _summary(post: ProgramPosterior, named: dict[str, str]) -> str:
@@ -68,7 +55,7 @@ def _variables(post: ProgramPosterior) -> list[str]:
     show: Any = plot_trace if dependent else plot_marginal
     drawn = show(post, names)
     ax = drawn[0] if isinstance(drawn, list) else drawn
-    return ["<h2>Traces</h2>" if dependent else "<h2>Marginals</h2>", _picture(ax)]
+    return ["<h2>Traces</h2>" if dependent else "<h2>Marginals</h2>", picture(ax, "draws of each variable")]
 
 
 def _checks(post: ProgramPosterior, seed: int) -> list[str]:
@@ -78,12 +65,4 @@ def _checks(post: ProgramPosterior, seed: int) -> list[str]:
     said = (
         "What the program would give again, beside what was observed: where they differ, it misses something."
     )
-    return ["<h2>Predictive checks</h2>", f"<p>{said}</p>", _picture(axes[0])]
-
-
-def _picture(ax: Any) -> str:
-    figure = ax.get_figure()
-    file = io.BytesIO()
-    figure.savefig(file, format="png", dpi=100)
-    plt.close(figure)
-    return f"<img alt='' src='data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}'>"
+    return ["<h2>Predictive checks</h2>", f"<p>{said}</p>", picture(axes[0], "replicated beside observed")]
