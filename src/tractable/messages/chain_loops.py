@@ -171,8 +171,7 @@ def forward(shares, logs, steps, which, initial, starts, arrived, scales, errors
                 total += value
                 least = min(least, value)
             if dirty or least < TINY:
-                for j in range(k):
-                    message[j] = arrived[t, j]
+                message[:] = arrived[t]
                 dirty = _weigh(message, doubt, shares, logs, t, dirty)
                 total, unsure = 0.0, 0.0
                 for j in range(k):
@@ -198,11 +197,9 @@ def forward(shares, logs, steps, which, initial, starts, arrived, scales, errors
                 least = min(least, after[j])
                 arrived[t + 1, j] = after[j]
             if dirty or least < TINY:
-                for j in range(k):
-                    message[j] = weighed[j]
+                message[:] = weighed
                 dirty = _send_doubt(message, doubt, spare, steps, one, scale)
-                for j in range(k):
-                    arrived[t + 1, j] = message[j]
+                arrived[t + 1] = message
 
 
 @no_type_check
