@@ -57,7 +57,7 @@ def test_columns_are_what_they_are_and_others_are_left_out_by_name(answer):
     assert columns["left_out"] == {
         "number": "whole numbers in a row: an identifier",
         "same": "one value, 7",
-        "when": "words that are all different: an identifier, or text",
+        "when": "dates",
     }
 
 

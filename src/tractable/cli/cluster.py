@@ -16,7 +16,8 @@ from rich.table import Table
 
 from tractable.cli.cluster_analysis import Analysis, analyse
 from tractable.cli.paths import stop
-from tractable.cli.tables import WrongTable, read_columns
+from tractable.cli.tables import read_columns
+from tractable.tables.files import WrongTable
 
 __all__ = ["Request", "as_json", "run_cluster"]
 

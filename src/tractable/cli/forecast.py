@@ -21,13 +21,13 @@ import pandas as pd
 from rich.console import Console
 from rich.table import Table
 
-from tractable._hints import nearest
 from tractable.cli.paths import stop
-from tractable.cli.tables import WrongTable, read_frame
 from tractable.core.checks import check
 from tractable.core.storage import StorageError, load, save
 from tractable.statespace.forecast.forecast import SeriesForecast, forecast_series
 from tractable.statespace.forecast.series import as_series, with_rows
+from tractable.tables.files import WrongTable
+from tractable.tables.reading import check_columns, read_table
 
 __all__ = ["Given", "Request", "as_json", "read_holidays", "read_series", "run_forecast"]
 
@@ -92,11 +92,8 @@ def read_series(
     path: Path, time: str, target: str, series: str | None, regressors: tuple[str, ...] = ()
 ) -> dict[str, Given]:
     """Times (sorted), readings and columns of each series by name; one series has the target's name."""
-    frame: Any = read_frame(path)
-    for name in (time, target, *(() if series is None else (series,)), *regressors):
-        if name not in frame.columns:
-            said = nearest(name, list(frame.columns))
-            raise WrongTable(f"{path}: there must be a column {name!r}; got {list(frame.columns)}. {said}")
+    frame: Any = read_table(path)
+    check_columns(frame, (time, target, *(() if series is None else (series,)), *regressors), path)
     readings = _numbers(path, frame, target)
     columns = np.zeros((len(frame), len(regressors)))
     for j, name in enumerate(regressors):
@@ -127,7 +124,7 @@ def _numbers(path: Path, frame: Any, name: str) -> np.ndarray:
 
 def read_holidays(path: Path) -> dict[str, np.ndarray]:
     """Dates by name: the column `date` (or the first), and `name` or `holiday` (or the second) if any."""
-    frame: Any = read_frame(path)
+    frame: Any = read_table(path)
     names = [str(column) for column in frame.columns]
     date = next((n for n in names if n.lower() == "date"), names[0])
     rest = [n for n in names if n != date]

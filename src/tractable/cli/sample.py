@@ -15,10 +15,11 @@ from rich.console import Console
 
 from tractable.cli.paths import stop
 from tractable.cli.sample_program import Loaded, UserFault, arguments, load_program
-from tractable.cli.tables import WrongTable, read_frame
 from tractable.programs.infer import infer
 from tractable.programs.interchange import labelled_names
 from tractable.programs.posterior import ProgramPosterior
+from tractable.tables.files import WrongTable
+from tractable.tables.reading import read_table
 
 __all__ = ["DRAWS", "Request", "as_json", "run_sample", "write_draws"]
 
@@ -46,7 +47,7 @@ def run_sample(request: Request) -> None:
     """Read, infer, print and write."""
     _check_possible(request)
     try:
-        frame = None if request.data is None else read_frame(request.data)
+        frame = None if request.data is None else read_table(request.data)
         loaded = load_program(request.file, request.model)
         given = arguments(loaded, request.file, frame, request.data, request.values)
         post = loaded.guarded(lambda: _inferred(request, loaded, given.values))

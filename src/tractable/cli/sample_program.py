@@ -19,8 +19,8 @@ import numpy as np
 import pandas as pd
 
 from tractable._hints import nearest
-from tractable.cli.tables import WrongTable
 from tractable.programs.language import Model
+from tractable.tables.files import WrongTable
 
 __all__ = ["Given", "Loaded", "UserFault", "arguments", "load_program"]
 

@@ -13,7 +13,7 @@ from tractable._hints import nearest
 from tractable.core.module import HostResult, field
 from tractable.tables.files import WrongTable
 from tractable.tables.kinds import KINDS, Column, columns_of
-from tractable.tables.reading import read_table
+from tractable.tables.reading import check_columns, read_table
 
 __all__ = ["Note", "TableDescription", "describe_table"]
 
@@ -108,11 +108,7 @@ def describe_table(
 
 
 def _check_names(frame: Any, target: str | None, kinds: Mapping[str, str], dropped: tuple[str, ...]) -> None:
-    known = [str(name) for name in frame.columns]
-    for name in (*(() if target is None else (target,)), *dropped):
-        if name not in known:
-            listed = ", ".join(map(repr, known[:8])) + (", ..." if len(known) > 8 else "")
-            raise WrongTable(f"there must be a column {name!r}; got {listed}. {nearest(name, known)}")
+    check_columns(frame, (*(() if target is None else (target,)), *dropped, *kinds))
     for name, kind in kinds.items():
         if kind not in KINDS:
             raise WrongTable(f"the kind of {name!r} must be one of {', '.join(KINDS)}; got {kind!r}.")

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from tractable._hints import nearest
 from tractable.core.checks import check_option
 from tractable.tables.description import Note, TableDescription, describe_table
 from tractable.tables.files import WrongTable
@@ -27,7 +26,7 @@ from tractable.tables.level_part import LevelPart
 from tractable.tables.likeness import Likeness
 from tractable.tables.moment_part import MomentPart
 from tractable.tables.number_part import NumberPart
-from tractable.tables.reading import read_table
+from tractable.tables.reading import check_columns, read_table
 from tractable.tables.text_part import TextPart
 
 if TYPE_CHECKING:
@@ -66,7 +65,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.columns_ = tuple(name for name in described.features)
         kinds = described.kinds
         self.kinds_ = {name: kinds[name] for name in self.columns_}
-        self._check_columns(table)
+        check_columns(table, self.columns_)
         self.parts_ = [part.fit(table) for part in self._made(described)]
         self.impacts_ = [] if y is None else self._impacts(table, y)
         self.likeness_ = Likeness().fit(self.parts_, table)
@@ -136,15 +135,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if not hasattr(self, "parts_"):
             raise WrongTable("the encoder must be fitted first; got none of its columns. Call `fit`.")
         table = _table(frame)
-        self._check_columns(table)
+        check_columns(table, self.columns_)
         return table
-
-    def _check_columns(self, table: Any) -> None:
-        missing = [name for name in self.columns_ if name not in table.columns]
-        if missing:
-            more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
-            said = nearest(missing[0], [str(name) for name in table.columns])
-            raise WrongTable(f"there must be a column {missing[0]!r}{more}; got none of that name. {said}")
 
     def state(self) -> dict[str, Any]:
         """What a fitted encoder knows, as arrays and plain values."""

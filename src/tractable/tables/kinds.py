@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from tractable.tables.cells import are_dates, factorised, is_words, numbers_of
+from tractable.tables.cells import are_dates, factorised, is_words, level_text, numbers_of
 from tractable.tables.scales import in_order
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def column_of(column: "pd.Series", factors: tuple[np.ndarray, list[str]] | None 
         return _summary(name, "boolean", *(factors or factorised(column)))
     if pd.api.types.is_datetime64_any_dtype(column) or isinstance(kind, pd.PeriodDtype):
         missing, distinct = int(column.isna().sum()), int(column.nunique())
-        return _or_constant(Column(name, "datetime", missing, distinct), len(column))
+        return _or_constant(Column(name, "datetime", missing, distinct))
     if not is_words(column):
         return _numbers(pd.DataFrame({name: numbers_of(column)}), [name])[0]
     codes, words = factors or factorised(column)
@@ -131,9 +131,11 @@ def _numbers(frame: Any, names: Sequence[str]) -> list[Column]:
             kind = _kind_of_numbers(str(name), seen, int(distinct[j]), bool(whole[j]), bool(in_a_row[j]))
             each = Column(str(name), kind, int(missing[j]), int(distinct[j]))
             each = each._replace(note="has infinite values") if infinite[j] else each
-            if kind in ("category", "boolean"):
-                each = each._replace(levels=tuple(f"{x:g}" for x in np.unique(seen)))
-            found.append(_or_constant(each, len(values)))
+            if kind in ("category", "boolean") or distinct[j] == 1:
+                each = each._replace(levels=tuple(level_text(x) for x in np.unique(seen)))
+            if kind == "identifier":
+                each = each._replace(note="whole numbers " + ("in a row" if in_a_row[j] else "all different"))
+            found.append(_or_constant(each))
     return found
 
 
@@ -156,17 +158,18 @@ def _categorical(name: str, column: "pd.Series", codes: np.ndarray, words: list[
 
 
 def _summary(name: str, kind: str, codes: np.ndarray, words: list[str]) -> Column:
-    levels = (
-        tuple(sorted(words)) if len(words) <= MOST_LEVELS_SHOWN and kind in ("category", "boolean") else ()
-    )
-    return _or_constant(Column(name, kind, int((codes < 0).sum()), len(words), levels), len(codes))
+    shown = len(words) <= MOST_LEVELS_SHOWN and kind in ("category", "boolean", "constant")
+    levels = tuple(sorted(words)) if shown else ()
+    note = "words that are all different" if kind == "identifier" else ""
+    return _or_constant(Column(name, kind, int((codes < 0).sum()), len(words), levels, note))
 
 
-def _or_constant(column: Column, num_rows: int) -> Column:
+def _or_constant(column: Column) -> Column:
     if column.distinct == 0:
         return column._replace(kind="constant", note="no value")
     if column.distinct == 1 and column.missing == 0:
-        return column._replace(kind="constant", note="one value" + "".join(f", {x}" for x in column.levels))
+        said = "".join(f", {level[:40]}" for level in column.levels)
+        return column._replace(kind="constant", levels=(), note=f"one value{said}")
     if column.distinct == 1:  # whether there is a value is all that it says
         return column._replace(kind="boolean" if column.kind == "boolean" else "category")
     return column

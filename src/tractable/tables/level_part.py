@@ -72,10 +72,8 @@ class LevelPart:
         """What each level becomes; the last two rows are those of -2, never seen, and -1, a gap."""
         codes = np.append(np.arange(len(self.levels)), [-2, -1])
         codes[:-2][self.counts == 0] = -2
-        if self.form == "trees":
-            columns = [np.where(codes < 0, np.nan, codes)]
-        else:
-            columns = self._indicators(codes)
+        trees = self.form == "trees"
+        columns = [np.where(codes < 0, np.nan, codes)] if trees else self._indicators(codes)
         if self.is_wide:
             share = np.append(self.counts, [0, 0]) / self.num_rows
             columns.append(np.log(share + 0.5 / self.num_rows))

@@ -13,17 +13,19 @@ Cost.        Linear in the bytes.
 
 import io
 import re
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tractable._hints import nearest
 from tractable.tables.dialect import Dialect, dialect_of, own_names
 from tractable.tables.files import MOST_BYTES, Text, WrongTable, file_of, text_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["read_table"]
+__all__ = ["check_columns", "read_table"]
 
 _PARQUET = b"PAR1"
 _WORDS = ("category", "ordered", "text", "identifier")  # kinds whose cells are not to be made numbers
@@ -56,7 +58,6 @@ def read_table(
         raise WrongTable(f"{where}there must be at least one row below the names; got none.")
     if frame.shape[1] == 0:
         raise WrongTable(f"{where}there must be at least one column; got none.")
-    _check_kinds(where, frame, kinds)
     return _with_numbers(frame, kinds)
 
 
@@ -92,10 +93,15 @@ def _parsed(path: Path, text: Text, dialect: Dialect, kinds: Mapping[str, str]) 
         "sep": dialect.delimiter, "decimal": dialect.decimal, "names": list(dialect.names),
         "skiprows": dialect.skipped, "header": 0 if dialect.has_names else None, "index_col": False,
         "dtype": dict.fromkeys(words & set(dialect.names), str), "na_values": _MISSING,
-        "low_memory": False, "float_precision": "round_trip",
+        "low_memory": False, "skipinitialspace": True, "encoding": "utf-8",
+        "skip_blank_lines": len(dialect.names) > 1,  # in a single column an empty line is an empty cell
     }  # fmt: skip
+    if tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1):
+        options["float_precision"] = "round_trip"  # later ones always give the nearest number
     try:
-        return pd.read_csv(io.BytesIO(text.content), encoding="utf-8", skipinitialspace=True, **options)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.ParserWarning)  # cells that would be lost
+            return pd.read_csv(io.BytesIO(text.content), **options)
     except (ValueError, OverflowError, RecursionError, pd.errors.ParserWarning) as error:
         raise WrongTable(f"{path}: {_fault(error)}") from error
 
@@ -108,7 +114,7 @@ def _fault(error: Exception) -> str:
         fix = "Put cells with a delimiter in quotes."
         return f"line {line} must have at most {must} cells; got {got}. {fix}"
     if found := re.search(r"EOF inside string starting at row (\d+)", words):
-        return f"quotes must be closed; got one that is open from row {int(found[1]) + 1} to the end."
+        return f"quotes must be closed; got one that is open from line {int(found[1]) + 1} to the end."
     return f"there must be a table in CSV, TSV or Parquet; got {words}."
 
 
@@ -124,11 +130,22 @@ def _notes(text: Text, dialect: Dialect, frame: "pd.DataFrame") -> list[tuple[st
         notes.append(("decimal", "", "Commas were read as decimal marks."))
     if not dialect.has_names:
         notes.append(("no_names", "", "The first line holds numbers: the columns were given names."))
+    if short := _num_short(text, dialect, frame):
+        notes.append(("short_rows", "", f"{short} rows have fewer cells than there are columns."))
     notes += [
         ("name_again", name, f"The name {name!r} occurs more than once; a number was put behind the others.")
         for name in dialect.again
     ]
     return notes
+
+
+def _num_short(text: Text, dialect: Dialect, frame: Any) -> int:
+    """How many rows end early; in text with quotes delimiters are not cells, and none is counted."""
+    if len(dialect.delimiter) > 1 or b'"' in text.content or not bool(frame.iloc[:, -1].isna().any()):
+        return 0
+    mark, width = dialect.delimiter.encode(), len(dialect.names)
+    lines = text.content.split(b"\n")[dialect.skipped + dialect.has_names :]
+    return sum(line.count(mark) < width - 1 for line in lines if line.strip())
 
 
 def _from_memory(source: Any) -> "pd.DataFrame":
@@ -185,14 +202,17 @@ def _own_columns(frame: "pd.DataFrame") -> "pd.DataFrame":
     return frame
 
 
-def _check_kinds(where: str, frame: Any, kinds: Mapping[str, str]) -> None:
-    from tractable._hints import nearest
-
-    for name in kinds:
-        if name not in frame.columns:
-            said = nearest(name, list(frame.columns))
-            listed = ", ".join(map(repr, frame.columns[:_MOST_NAMES]))
-            raise WrongTable(f"{where}there must be a column {name!r}; got {listed}. {said}")
+def check_columns(frame: Any, names: Iterable[str], where: Any = "") -> None:
+    """Refuse names that are no columns of a frame; `where` is the file that it comes from."""
+    known = set(frame.columns)
+    missing = [name for name in names if name not in known]
+    if missing:
+        more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
+        listed = [str(name) for name in frame.columns]
+        got = ", ".join(map(repr, listed[:_MOST_NAMES])) + ", ..." * (len(listed) > _MOST_NAMES)
+        place = f"{where}: " if where else ""
+        said = nearest(missing[0], listed)
+        raise WrongTable(f"{place}there must be a column {missing[0]!r}{more}; got {got}. {said}")
 
 
 def _with_numbers(frame: Any, kinds: Mapping[str, str]) -> "pd.DataFrame":

@@ -45,7 +45,7 @@ def notes_of(frame: Any, description: Any, codes: dict[str, np.ndarray]) -> _Not
     chosen = [places[each.name] for each in features]
     rows = np.random.default_rng(0).permutation(len(frame))  # ties are broken by it, on any day alike
     rows = rows[: min(_MOST_ROWS, max(500, _MOST_CELLS // max(len(features), 1)))]
-    sample = lines[np.ix_(rows, chosen)]
+    sample = lines[rows][:, chosen]
     notes = [*_on_columns(description, len(frame)), *_on_target(frame, description)]
     if description.target is not None:
         notes += _leaks(description.target, features, lines[rows, places[description.target]], sample)
@@ -125,8 +125,7 @@ def _on_target(frame: Any, description: Any) -> _Notes:
         counts = np.bincount(codes[codes >= 0], minlength=len(words))
         rare = [k for k in np.argsort(counts, kind="stable") if counts[k] < _RARE_CLASS][:5]
         notes += [
-            ("rare_class", name, f"only {counts[k]} row{'s' * (counts[k] != 1)} of class {words[k]!r}.")
-            for k in rare
+            ("rare_class", name, f"only {counts[k]} of the rows are of class {words[k]!r}.") for k in rare
         ]
     return notes
 
