@@ -7,7 +7,7 @@ machine. Budgets are counted in these numbers, so that a race is the same on a s
 against the clock by `benchmarks/fit.py`, and nothing but the choice of candidates depends on them.
 
 Rows.        Above `most_rows` a candidate is left out; above `enough_rows` it learns from so many, drawn by
-             the seed.
+             the seed, and from fewer where the budget does not hold more.
 Logarithm.   With `log` the model is one of $\log y$; its density is that of $y$.
 """
 
@@ -40,6 +40,12 @@ class Candidate(NamedTuple):
     most_rows: int = 10_000_000
     enough_rows: int = 10_000_000
     most_columns: int = 100_000
+    shrinks: bool = True  # whether it may learn from fewer rows where the budget does not hold more
+
+    @property
+    def needs(self) -> str | None:
+        """The name of its estimator."""
+        return getattr(self.build, "estimator", None)
 
     def seconds(self, size: Size) -> float:
         """Predicted for one fit, without the start."""
@@ -49,6 +55,7 @@ class Candidate(NamedTuple):
 
 NUMBERS = ("number", "positive", "proportion", "count")
 _REAL = ("number", "proportion", "positive", "count")
+_PLAIN = ("number", "positive", "proportion")
 _SKEWED = ("positive",)
 _LABELS = ("binary", "classes", "ordered")
 
@@ -64,6 +71,7 @@ def _estimator(name: str, **fixed: Any) -> Callable[[int, Size], Any]:
         seeded = {"random_state": seed} if "random_state" in cls._parameter_constraints else {}
         return cls(**given, **seeded)
 
+    build.estimator = name  # pyright: ignore
     return build
 
 
@@ -72,7 +80,7 @@ def _linear(n: int, d: int, k: int) -> float:
 
 
 def _logistic(n: int, d: int, k: int) -> float:
-    return 0.1 + (4e-9 * n * d**2 + 2e-7 * n * d) * 5 * max(1, k - 1) + 4e-8 * (d * max(1, k - 1)) ** 3
+    return 0.15 + (4e-9 * n * d**2 + 4e-8 * n * d * max(1, k - 1)) * 5 + 5e-9 * (d * max(1, k - 1)) ** 3
 
 
 def _forest(n: int, d: int, k: int) -> float:
@@ -84,37 +92,96 @@ def _discriminant(n: int, d: int, k: int) -> float:
     return 0.1 + 5 * (1e-8 * n * d**2 + 3e-8 * k * d**3)
 
 
-def _few_rows(method_rows: int) -> Callable[[Size], str]:
-    """All hyperparameters averaged where the rows are few; the best where they determine it."""
-    return lambda size: "full" if size.rows * max(size.columns, 1) <= method_rows else "evidence"
+def _boosted(n: int, d: int, k: int) -> float:
+    cells = n * d
+    return (0.4 + min(1.5e-4 * cells, 6 + 2e-5 * cells)) * max(1, k - 1) ** 0.5
 
+
+def _process(n: int, d: int, k: int) -> float:
+    return 0.4 + 4.5e-3 * n + 3e-9 * n**3
+
+
+def _generalised(n: int, d: int, k: int) -> float:
+    return 0.1 + 10 * _linear(n, d, k)
+
+
+def _robust(n: int, d: int, k: int) -> float:
+    return 0.1 + 20 * _linear(n, d, k)
+
+
+def _few_cells(most: int) -> Callable[[Size], str]:
+    """All hyperparameters averaged where the table is small; the best where its rows determine it."""
+    return lambda size: "full" if size.rows * max(size.columns, 1) <= most else "evidence"
+
+
+def _linear_model(seed: int, size: Size) -> Any:
+    return _estimator("BayesianLinearRegressor", method=_few_cells(2_000_000))(seed, size)
+
+
+def _boosting(law: str, **fixed: Any) -> Callable[[int, Size], Any]:
+    return _estimator("DistributionBoostingRegressor", law=law, **fixed)
+
+
+_QUICK: dict[str, Any] = {"learning_rate": 0.1, "n_estimators": 300, "patience": 15}
+_forest_of_numbers = _estimator("ForestRegressor", min_samples_leaf=3)
+_forest_of_classes = _estimator("ForestClassifier", min_samples_leaf=2)
+_process_model = _estimator("GaussianProcessRegressor", method="evidence")
 
 CANDIDATES: tuple[Candidate, ...] = (
-    Candidate("Bayesian linear", _estimator("BayesianLinearRegressor", method=_few_rows(2_000_000)),
-              _REAL, "linear", _linear, 1.0, most_columns=3000),
-    Candidate("robust linear", _estimator("RobustRegressor"), ("number", "positive", "proportion"), "linear",
-              lambda n, d, k: 0.1 + 20 * _linear(n, d, k), 1.5, most_columns=1000, enough_rows=50_000),
-    Candidate("Bayesian linear of the logarithm",
-              _estimator("BayesianLinearRegressor", method=_few_rows(2_000_000)),
-              _SKEWED, "linear", _linear, 0.2, log=True, most_columns=3000),
-    Candidate("forest", _estimator("ForestRegressor", min_samples_leaf=3), _REAL, "trees", _forest, 1.5,
+    # numbers
+    Candidate("Bayesian linear", _linear_model, _REAL, "linear", _linear, 1.0, most_columns=3000),
+    Candidate("Bayesian linear of the logarithm", _linear_model, _SKEWED, "linear", _linear, 0.2, log=True,
+              most_columns=3000),
+    Candidate("robust linear", _estimator("RobustRegressor"), _PLAIN, "linear", _robust, 1.5,
+              most_columns=1000, enough_rows=50_000),
+    Candidate("heteroscedastic linear", _estimator("HeteroscedasticRegressor"), _PLAIN, "linear",
+              _generalised, 0.5, most_columns=300, enough_rows=20_000),
+    Candidate("gamma regression", _estimator("GammaRegressor"), _SKEWED, "linear", _generalised, 0.2,
+              most_columns=1000, enough_rows=50_000),
+    Candidate("beta regression", _estimator("BetaRegressor"), ("proportion",), "linear", _generalised, 0.2,
+              most_columns=1000, enough_rows=50_000),
+    Candidate("Poisson regression", _estimator("PoissonRegressor"), ("count",), "linear", _generalised, 0.2,
+              most_columns=1000, enough_rows=50_000),
+    Candidate("negative binomial regression", _estimator("NegativeBinomialRegressor"), ("count",), "linear",
+              _generalised, 0.2, most_columns=1000, enough_rows=50_000),
+    Candidate("forest", _forest_of_numbers, _REAL, "trees", _forest, 1.5, enough_rows=20_000),
+    Candidate("boosted trees", _boosting("student"), _PLAIN, "trees", _boosted, 1.0, enough_rows=50_000),
+    Candidate("boosted trees, log-normal", _boosting("lognormal", **_QUICK), _SKEWED, "trees", _boosted, 0.2,
               enough_rows=20_000),
-    Candidate("forest of the logarithm", _estimator("ForestRegressor", min_samples_leaf=3), _SKEWED, "trees",
-              _forest, 0.2, log=True, enough_rows=20_000),
+    Candidate("boosted counts", _boosting("negative_binomial", **_QUICK), ("count",), "trees", _boosted, 1.0,
+              enough_rows=20_000),
+    Candidate("Gaussian process", _process_model, _REAL, "linear", _process, 9.0, most_rows=2500,
+              most_columns=60, shrinks=False),
+    Candidate("forest of the logarithm", _forest_of_numbers, _SKEWED, "trees", _forest, 0.2, log=True,
+              enough_rows=20_000),
+    # classes
     Candidate("logistic", _estimator("BayesianLogisticClassifier"), ("binary",), "linear", _logistic, 1.0,
               most_columns=3000, enough_rows=100_000),
     Candidate("softmax", _estimator("LogisticClassifier"), ("classes", "ordered"), "linear", _logistic, 1.0,
               most_columns=3000, enough_rows=50_000),
+    Candidate("ordered logistic", _estimator("OrdinalClassifier"), ("ordered",), "linear", _generalised, 0.2,
+              most_columns=1000, enough_rows=50_000),
     Candidate("linear discriminant", _estimator("LinearDiscriminantClassifier"), _LABELS, "linear",
               _discriminant, 1.0, most_columns=1000, enough_rows=100_000),
+    Candidate("quadratic discriminant", _estimator("QuadraticDiscriminantClassifier"), _LABELS, "linear",
+              _discriminant, 0.5, most_columns=200, enough_rows=100_000),
     Candidate("naive Bayes", _estimator("GaussianNaiveBayesClassifier"), _LABELS, "linear",
               lambda n, d, k: 0.1 + 2e-7 * n * d, 1.0, enough_rows=100_000),
-    Candidate("forest", _estimator("ForestClassifier", min_samples_leaf=2), _LABELS, "trees", _forest, 1.5,
-              enough_rows=20_000),
+    Candidate("forest", _forest_of_classes, _LABELS, "trees", _forest, 1.5, enough_rows=20_000),
+    Candidate("boosted trees", _estimator("BoostingClassifier"), _LABELS, "trees", _boosted, 1.0,
+              enough_rows=50_000),
+    # times of which some are censored
+    Candidate("Weibull survival", _estimator("SurvivalRegressor", distribution="weibull"), ("censored",),
+              "linear", _generalised, 0.3, most_columns=1000, enough_rows=50_000),
+    Candidate("log-normal survival", _estimator("SurvivalRegressor", distribution="log_normal"),
+              ("censored",), "linear", _generalised, 0.1, most_columns=1000, enough_rows=50_000),
 )  # fmt: skip
 
 
 def candidates_for(task: str, names: tuple[str, ...] | None = None) -> tuple[Candidate, ...]:
     """Those that can do a task, in their order; with `names` only these."""
-    found = tuple(each for each in CANDIDATES if task in each.tasks)
+    import tractable.estimators as estimators
+
+    there = set(estimators.__all__) | {None}
+    found = tuple(each for each in CANDIDATES if task in each.tasks and each.needs in there)
     return found if names is None else tuple(each for each in found if each.name in names)

@@ -5,8 +5,8 @@ Logarithm.   $z = \log(y)$ follows the inner law: $\log p(y) = \log p_z(\log y) 
              models of $y$ and of $\log y$ are of the same measure.
 Whole.       A law of numbers as one of counts: $P(k) = F(k + \frac12) - F(k - \frac12)$, all below a half
              is 0.
-Ranks.       With $G(u) = \sum_k w_k I_u(k, K - k + 1)$ (Bernstein), $F^*(y) = G(F(y))$ has the density
-             $G'(F(y))\,p(y)$: uniform weights change nothing; others make ranks uniform that were not.
+Ranks.       With the map $G$ of `supervised.selection.recalibration`, $F^*(y) = G(F(y))$ has the density
+             $G'(F(y))\,p(y)$, and of counts the mass $G(F(k)) - G(F(k - 1))$.
 Cost.        That of the members.
 References.  Dawid (1984); Ranjan and Gneiting (2010) for recalibrated mixtures.
 """
@@ -17,8 +17,9 @@ import numpy as np
 from scipy import special
 
 from tractable.race.laws import Laws, NormalLaws
+from tractable.supervised.selection.recalibration import RankMap
 
-__all__ = ["ClassLaws", "LogLaws", "MixedLaws", "RankedLaws", "WholeLaws", "mixed", "rank_log_gains"]
+__all__ = ["ClassLaws", "LogLaws", "MixedLaws", "RankedLaws", "WholeLaws", "log_ranks", "mixed"]
 
 _LEVELS = (lambda v: v**2 / (v**2 + (1 - v) ** 2))(np.linspace(0, 1, 130)[1:-1])
 _LEVELS = np.r_[1e-7, 1e-5, _LEVELS, 1 - 1e-5, 1 - 1e-7]  # which crowd at the ends
@@ -188,31 +189,41 @@ class WholeLaws(Laws):
 
 
 class RankedLaws(Laws):
-    """Laws whose ranks were made uniform by weights of Bernstein's polynomials."""
+    """Laws whose ranks are moved by a map that held-out rows chose."""
 
-    def __init__(self, inner: Laws, weights: np.ndarray):
-        self.inner, self.weights, self.discrete = inner, np.asarray(weights, float), inner.discrete
+    def __init__(self, inner: Laws, ranks: RankMap):
+        self.inner, self.ranks, self.discrete = inner, ranks, inner.discrete
+        self.numbers = tuple(float(v) for v in (ranks.shift, ranks.lower, ranks.upper))
 
     def __len__(self) -> int:
         return len(self.inner)
 
-    def _turned(self, u):
-        return _bernstein(np.asarray(u, float), len(self.weights)) @ self.weights
+    def _turned(self, u: np.ndarray) -> np.ndarray:
+        shift, lower, upper = self.numbers
+        with np.errstate(divide="ignore"):
+            return special.expit(shift + lower * np.log(u) - upper * np.log1p(-u))
 
     def log_density(self, y):
-        gains = rank_log_gains(self.inner, y, len(self.weights))
-        with np.errstate(divide="ignore"):
-            logs = np.log(self.weights)
-        return self.inner.log_density(y) + special.logsumexp(gains + logs, axis=1)
+        if self.discrete:
+            above = self._turned(self.inner.cdf(y))
+            mass = above - self._turned(self.inner.cdf(np.asarray(y, float) - 1))
+            logs = self.inner.log_density(y)  # far out a difference has no digits left
+            with np.errstate(divide="ignore"):
+                return np.where(mass > 1e-12, np.log(np.maximum(mass, 1e-300)), logs)
+        shift, lower, upper = self.numbers
+        low, up = log_ranks(self.inner, y)
+        s = shift + lower * low - upper * up
+        slope = np.logaddexp(np.log(lower) - low, np.log(upper) - up)
+        return self.inner.log_density(y) + special.log_expit(s) + special.log_expit(-s) + slope
 
     def cdf(self, y):
-        return self._turned(self.inner.cdf(y))
+        return self._turned(np.clip(self.inner.cdf(y), 0.0, 1.0))
 
     def _back(self, level: float) -> float:
         low, high = 0.0, 1.0
         for _ in range(60):
             middle = 0.5 * (low + high)
-            low, high = (low, middle) if self._turned([middle])[0] >= level else (middle, high)
+            low, high = (low, middle) if self._turned(np.array(middle)) >= level else (middle, high)
         return min(max(high, 1e-300), 1 - 1e-16)
 
     def bounds(self, level):
@@ -233,24 +244,16 @@ class RankedLaws(Laws):
         return _moments(self)[1]
 
     def take(self, rows):
-        return RankedLaws(self.inner.take(rows), self.weights)
+        return RankedLaws(self.inner.take(rows), self.ranks)
 
 
-def rank_log_gains(laws: Laws, y: np.ndarray, count: int) -> np.ndarray:
-    """How much each of Bernstein's polynomials raises the log-density at `y`, `(rows, count)`."""
-    k = np.arange(1, count + 1)
-    above = np.clip(laws.cdf(y), 0.0, 1.0)
-    if laws.discrete:
-        below = np.clip(laws.cdf(np.asarray(y, float) - 1), 0.0, 1.0)
-        inside = np.maximum(_bernstein(above, count) - _bernstein(below, count), 1e-300)
-        return np.log(inside) - np.log(np.maximum(above - below, 1e-300))[:, None]
-    u = np.clip(above, 1e-12, 1 - 1e-12)[:, None]
-    return (k - 1) * np.log(u) + (count - k) * np.log1p(-u) - special.betaln(k, count - k + 1)
-
-
-def _bernstein(u: np.ndarray, count: int) -> np.ndarray:
-    k = np.arange(1, count + 1)
-    return special.betainc(k, count - k + 1, np.clip(u, 0.0, 1.0)[:, None])
+def log_ranks(laws: Laws, y: np.ndarray, places: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """The logarithms of ranks and of their complements; of counts at `places` within their jumps."""
+    u = laws.cdf(y)
+    if laws.discrete and places is not None:
+        u = u - (1 - places) * (u - laws.cdf(np.asarray(y, float) - 1))
+    u = np.clip(u, 1e-15, 1 - 1e-15)
+    return np.log(u), np.log1p(-u)
 
 
 def _moments(laws: Laws) -> tuple[np.ndarray, np.ndarray]:

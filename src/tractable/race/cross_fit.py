@@ -30,6 +30,7 @@ _CLEAR = 4.0
 _NO_USE = 0.02  # the share of a mixture below which a loser is dropped
 _MOST_JUDGED = 4000  # rows of a fold that are looked at
 _LAST_FITS = 2
+_LEAST_ROWS = 4000  # of a table of which a model learns from a part
 
 
 class Clock:
@@ -73,15 +74,23 @@ def within_budget(
     """Those that can run within the predicted work, and why the others do not."""
     kept, left_out, spent = [], {}, 0.0
     for each in candidates:
-        needed = each.start + (num_folds + _LAST_FITS) * each.seconds(size)
         if size.rows > each.most_rows or size.columns > each.most_columns:
             left_out[each.name] = "too many rows or columns for it"
-        elif spent + needed > budget:
+            continue
+        needed = _needed(each, size, num_folds)
+        while spent + needed > budget and each.shrinks and min(each.enough_rows, size.rows) > _LEAST_ROWS:
+            each = each._replace(enough_rows=min(each.enough_rows, size.rows) // 2)
+            needed = _needed(each, size, num_folds)
+        if spent + needed > budget:
             left_out[each.name] = f"its predicted work ({needed:.0f} s) does not fit into the budget"
         else:
             kept.append(each)
             spent += needed
     return kept, left_out
+
+
+def _needed(candidate: Candidate, size: Size, num_folds: int) -> float:
+    return candidate.start + (num_folds + _LAST_FITS) * candidate.seconds(size)
 
 
 def cross_fit(

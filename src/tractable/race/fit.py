@@ -32,7 +32,7 @@ from tractable.tables.target import target_task
 
 __all__ = ["EFFORTS", "fit_table"]
 
-EFFORTS = {"low": 10.0, "normal": 40.0, "high": 240.0}
+EFFORTS = {"low": 15.0, "normal": 60.0, "high": 360.0}
 
 
 def fit_table(
@@ -78,11 +78,20 @@ def _asked(
     events = None if columns[3] is None else _truths(str(beside[3]), columns[3])
     task = task or {"category": "classes", "text": "classes"}.get(kind) or target_task(values, events)
     task = "binary" if task == "classes" and values.nunique() == 2 else task
+    task = "positive" if task == "number" and _leans(values.to_numpy(float)) else task
     levels = described.column(target).levels if task == "ordered" else ()
     return table, question_of(
         values.to_numpy(), task, target, levels=levels, weights=columns[0], groups=columns[1],
         times=columns[2], events=events,
     )  # fmt: skip
+
+
+def _leans(y: np.ndarray) -> bool:
+    """Whether numbers are positive and nearer to symmetric on the scale of their logarithms."""
+    if not (y > 0).all():
+        return False
+    plain, logs = (float(np.mean(((z - z.mean()) / (z.std() or 1.0)) ** 3)) for z in (y, np.log(y)))
+    return plain > 0.5 and abs(logs) < plain
 
 
 def _truths(name: str, values: np.ndarray) -> np.ndarray:

@@ -166,6 +166,35 @@ class NormalLaws(Laws):
         return super().quantile(level)
 
 
+class _HostLaws(Laws):
+    """A distribution that answers row by row on the host (`supervised.generalised.mixed`)."""
+
+    def __init__(self, distribution: Any):
+        self.distribution, self.discrete = distribution, bool(distribution.discrete)
+        self.cdf, self.log_density = distribution.cdf, distribution.log_probs
+
+    def __len__(self) -> int:
+        return self.distribution.shape[0]
+
+    def quantile(self, level):
+        return self.distribution.icdf(level)
+
+    @property
+    def mean(self):
+        return self.distribution.mean
+
+    @property
+    def variance(self):
+        return self.distribution.variance
+
+    def take(self, rows):
+        return _HostLaws(self.distribution.rows(rows))
+
+    def bounds(self, level):
+        found = self.quantile(level)
+        return found, found
+
+
 class _Asked(Laws):
     """A distribution of a family that is not listed, asked itself; rows are padded to few lengths."""
 
@@ -229,6 +258,8 @@ def laws_of(distribution: Any) -> Laws:
         if name == "Normal":
             loc, scale = np.broadcast_to(loc, shape), np.broadcast_to(scale, shape)
         return NormalLaws(*_fewer(np.asarray(weights, float), loc, scale))
+    if hasattr(distribution, "log_probs") and hasattr(distribution, "rows"):
+        return _HostLaws(distribution)
     if name in FAMILIES:
         return FamilyLaws.of(name, distribution)
     return _Asked(distribution)

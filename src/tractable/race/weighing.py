@@ -4,10 +4,10 @@ Scores.      Mean log-score over judged rows with its standard error; difference
 Mixture.     $\max_w \sum_i \log\sum_k w_k p_{ik}$ (`inference.evidence.stacking`); its own score is that of
              weights from the other folds. Shares below `_FAINT` are dropped.
 Winner.      The base rate, unless the best beats it by more than one paired standard error; the best single
-             model, unless the mixture beats it by more than half of one.
-Ranks.       Weights of Bernstein's polynomials that make the held-out ranks uniform, with `_PRIOR` rows that
-             say they are; classes are tempered (`supervised.selection.tempering`). Either is kept only
-             where it helps on folds that it was not fitted to.
+             model, unless the mixture beats it with weights from other folds.
+Ranks.       A map that makes the held-out ranks uniform (`supervised.selection.recalibration`); classes are
+             tempered (`supervised.selection.tempering`). Either is kept only where it helps on folds that it
+             was not fitted to.
 Cost.        $O(nK)$ a step.
 References.  Yao, Vehtari, Simpson and Gelman (2018); Dawid (1984).
 """
@@ -16,13 +16,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tractable.core.host_random import generator
 from tractable.core.verdict import Verdict
 from tractable.inference.evidence.stacking import stack
 from tractable.race.base_rate import BASE
-from tractable.race.composed import ClassLaws, RankedLaws, mixed, rank_log_gains
+from tractable.race.composed import ClassLaws, RankedLaws, log_ranks, mixed
 from tractable.race.cross_fit import Entry
 from tractable.race.laws import Laws
 from tractable.race.question import Question, log_scores
+from tractable.supervised.selection.recalibration import fit_rank_map
 from tractable.supervised.selection.tempering import TemperedShares
 
 __all__ = ["MIXTURE", "Choice", "Standing", "calibrated", "choose", "paired", "stacked", "turned"]
@@ -30,8 +32,6 @@ __all__ = ["MIXTURE", "Choice", "Standing", "calibrated", "choose", "paired", "s
 MIXTURE = "mixture"
 _FAINT = 0.03
 _MOST_MEMBERS = 6
-_PRIOR = 100.0
-_POLYNOMIALS = 8
 
 
 class Standing(NamedTuple):
@@ -154,8 +154,8 @@ def _winner(logs: np.ndarray, mixture: np.ndarray, amounts: np.ndarray) -> tuple
     means = np.array([_mean_and_error(column, amounts)[0] for column in logs.T])
     best = int(np.argmax(means))
     top, name = logs[:, best], ""
-    gain, error = _gap(mixture, top, amounts)
-    if gain > 0.5 * error:
+    gain, _ = _gap(mixture, top, amounts)
+    if gain > 0:
         top, name = mixture, MIXTURE
     gain, error = _gap(top, logs[:, 0], amounts)
     return ("", 0) if not gain > error else (name, best)
@@ -236,9 +236,7 @@ def _turning(laws: list[Laws], parts: list[Question]) -> Any:
         for each, part in zip(laws, parts):
             found = found.add(each.shares, part.y, part.weights)  # pyright: ignore
         return found
-    gains = np.concatenate([rank_log_gains(each, part.y, _POLYNOMIALS) for each, part in zip(laws, parts)])
-    with np.errstate(divide="ignore"):
-        certain = np.log(np.eye(_POLYNOMIALS))  # rows that say which polynomial they are of
-    amounts = np.concatenate([part.amounts for part in parts])
-    amounts = np.r_[amounts, np.full(_POLYNOMIALS, _PRIOR / _POLYNOMIALS)]
-    return stacked(np.concatenate([gains, certain]), amounts)
+    rng = generator(0, 11)  # places of counts within their jumps: always the same
+    pairs = [log_ranks(each, part.y, rng.random(len(part.y))) for each, part in zip(laws, parts)]
+    low, up = (np.concatenate(side) for side in zip(*pairs))
+    return fit_rank_map(low, up, np.concatenate([part.amounts for part in parts]))
