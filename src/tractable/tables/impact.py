@@ -102,7 +102,7 @@ def variance_ratio(counts: np.ndarray, sums: np.ndarray, total: float) -> float:
 def impact_targets(y: Any) -> np.ndarray | None:
     """The targets `(rows, k)` whose means are codes; None where there are none of one column."""
     from tractable.tables.cells import factorised
-    from tractable.tables.target import series_of, target_task
+    from tractable.tables.target import order_of, series_of, target_task
 
     values = np.asarray(y, dtype=object) if not hasattr(y, "dtype") else y
     if np.ndim(values) != 1 or getattr(values.dtype, "names", None):
@@ -116,10 +116,8 @@ def impact_targets(y: Any) -> np.ndarray | None:
         found = (codes[:, None] == chosen).astype(float)
         return np.where((codes < 0)[:, None], np.nan, found)
     if task == "ordered":
-        from tractable.tables.kinds import column_of
-
         codes, words = factorised(column)
-        places = {word: float(place) for place, word in enumerate(column_of(column).levels)}
+        places = {word: float(place) for place, word in enumerate(order_of(column) or ())}
         return np.array([*(places.get(word, np.nan) for word in words), np.nan])[codes][:, None]
     from tractable.tables.cells import numbers_of
 

@@ -134,7 +134,7 @@ def _numbers(frame: Any, names: Sequence[str]) -> list[Column]:
             if kind in ("category", "boolean") or distinct[j] == 1:
                 each = each._replace(levels=tuple(level_text(x) for x in np.unique(seen)))
             if kind == "identifier":
-                each = each._replace(note="whole numbers " + ("in a row" if in_a_row[j] else "all different"))
+                each = each._replace(note="whole numbers " + ("in a row" if in_a_row[j] else "that differ"))
             found.append(_or_constant(each))
     return found
 
@@ -146,6 +146,8 @@ def _kind_of_numbers(name: str, seen: np.ndarray, distinct: int, whole: bool, in
         named = _IDENTIFIER if len(seen) >= 20 else _SURE_IDENTIFIER
         if in_a_row or named.search(name):
             return "identifier"
+    if whole and distinct >= 0.9 * len(seen) and len(seen) >= 20 and _SURE_IDENTIFIER.search(name):
+        return "identifier"
     return "count" if whole and len(seen) and seen[0] >= 0 else "number"
 
 

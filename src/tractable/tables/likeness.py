@@ -40,22 +40,14 @@ class Likeness:
     def fit(self, parts: list[Any], table: Any) -> "Likeness":
         values, self.names = _lines(parts, table)
         gaps = np.isnan(values)
-        self.gap_share = gaps.mean(0)
-        self.num_rows = len(values)
-        seen = ~gaps.all(0)
-        self.middle, self.low, self.high = (np.zeros(len(self.names)) for _ in range(3))
-        self.scale = np.ones(len(self.names))
-        if seen.any():
-            known = values[:, seen]
-            self.middle[seen] = middle = np.nanmedian(known, axis=0)
-            self.low[seen] = middle - _REACH * (middle - np.nanmin(known, axis=0))
-            self.high[seen] = middle + _REACH * (np.nanmax(known, axis=0) - middle)
-            spread = np.nanstd(known, axis=0)
-            self.mean = self.middle.copy()
-            self.mean[seen] = np.nanmean(known, axis=0)
-            self.scale[seen] = np.where(spread > 0, spread, 1.0)
-        else:
-            self.mean = self.middle.copy()
+        self.gap_share, self.num_rows = gaps.mean(0), len(values)
+        filled = np.where(gaps.all(0), 0.0, values)
+        with np.errstate(over="ignore", invalid="ignore"):  # limits beyond all numbers are limits too
+            self.middle, self.mean = np.nanmedian(filled, axis=0), np.nanmean(filled, axis=0)
+            self.low = self.middle - _REACH * (self.middle - np.nanmin(filled, axis=0))
+            self.high = self.middle + _REACH * (np.nanmax(filled, axis=0) - self.middle)
+            spread = np.nanstd(filled, axis=0)
+        self.scale = np.where(spread > 0, spread, 1.0)
         self.ordinary = [p.name for p in parts if isinstance(p, LevelPart) and _is_open(p)]
         self._fit_together(values)
         return self

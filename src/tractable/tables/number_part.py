@@ -58,10 +58,12 @@ class NumberPart:
         if seen.any():
             self.median[seen] = np.nanmedian(values[:, seen], axis=0)
         filled = np.where(gaps, self.median, values)
-        self.mean = filled.mean(0)
-        spread = np.sqrt(((filled - self.mean) ** 2).mean(0))
-        size = np.maximum(np.abs(self.mean), np.abs(filled).max(0))
-        self.scale = np.where(spread > _ROUNDING * size, spread, np.inf)
+        largest = np.abs(filled).max(0)
+        size = np.where(largest > 0, largest, 1.0)  # squares of large numbers are not numbers
+        shares = filled / size
+        spread = shares.std(0)
+        self.mean = size * shares.mean(0)
+        self.scale = np.where(spread > _ROUNDING, size * spread, np.inf)
         return self
 
     def transform(self, frame: Any) -> np.ndarray:

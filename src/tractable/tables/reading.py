@@ -195,7 +195,7 @@ def _own_columns(frame: "pd.DataFrame") -> "pd.DataFrame":
     notes = list(frame.attrs.get("notes", ()))
     names, again = own_names([" ".join(map(str, n)) if isinstance(n, tuple) else str(n).strip()
                               for n in frame.columns])  # fmt: skip
-    frame = frame.reset_index(drop=True)
+    frame = frame.reset_index(drop=True).infer_objects()
     frame.columns = list(names)
     said = "occurs more than once; a number was put behind the others."
     frame.attrs["notes"] = notes + [("name_again", name, f"The name {name!r} {said}") for name in again]

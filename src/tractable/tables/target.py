@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["TASKS", "series_of", "target_task"]
+__all__ = ["TASKS", "order_of", "series_of", "target_task"]
 
 TASKS = ("number", "positive", "proportion", "count", "binary", "classes", "ordered", "censored")
 _SMALL = 20.0
@@ -33,16 +33,26 @@ def target_task(y: Any, event: Any = None) -> str:
     """
     if event is not None:
         return "censored"
-    from tractable.tables.kinds import column_of
-
     column = series_of(y)
-    found = column_of(column)
-    if found.kind == "ordered":
-        return "ordered"
     numbers = _numbers(column)
-    if numbers is None:
-        return "classes" if found.distinct > 2 else "binary"
-    return _task_of_numbers(numbers)
+    if numbers is not None:
+        return _task_of_numbers(numbers)
+    order = order_of(column)
+    if order is not None:
+        return "ordered"
+    return "classes" if column.nunique() > 2 else "binary"
+
+
+def order_of(column: Any) -> list[str] | None:
+    """The levels of a target of words in their order, None where they have none."""
+    import pandas as pd
+
+    from tractable.tables.cells import factorised, is_words
+    from tractable.tables.scales import in_order
+
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        return [str(level) for level in column.cat.categories] if column.cat.ordered else None
+    return in_order(factorised(column)[1]) if is_words(column) else None
 
 
 def _task_of_numbers(values: np.ndarray) -> str:
@@ -63,13 +73,10 @@ def series_of(y: Any) -> Any:
 
     from tractable.tables.files import WrongTable
 
-    if isinstance(y, pd.Series):
-        column = y
-    else:
-        values = np.asarray(y) if not hasattr(y, "to_numpy") else y.to_numpy()
-        if values.ndim != 1:
-            raise WrongTable(f"`y` must be one column; got shape {values.shape}.")
-        column = pd.Series(values)
+    shape = np.shape(y)
+    if len(shape) != 1:
+        raise WrongTable(f"`y` must be one column; got shape {shape}.")
+    column = pd.Series(y).infer_objects()
     if not bool(column.notna().any()):
         raise WrongTable("the target must have a value in at least one row; got none.")
     return column
