@@ -14,9 +14,11 @@ from tractable import messages as messages
 from tractable import optim as optim
 from tractable import plots as plots
 from tractable import programs as programs
+from tractable import race as race
 from tractable import scale as scale
 from tractable import statespace as statespace
 from tractable import supervised as supervised
+from tractable import tables as tables
 from tractable._version import __version__ as __version__
 from tractable.core.storage import load as load
 from tractable.core.storage import save as save
@@ -51,3 +53,4 @@ from tractable.programs.language import plate as plate
 from tractable.programs.language import sample as sample
 from tractable.programs.language import scan as scan
 from tractable.programs.regression import regression as regression
+from tractable.race.fit import fit_table as fit_table

@@ -72,8 +72,10 @@ def save(path: str | os.PathLike, obj: Any) -> None:
     }
     data = safetensors.numpy.save(writer.tensors, metadata)
     stop = _header_stop(data)
-    header = _with_digest(data[:stop], _NO_DIGEST, hashlib.sha256(data).hexdigest())
-    write_atomically(target, header, memoryview(data)[stop:])
+    header, body = _in_order(data[8:stop]), memoryview(data)[stop:]
+    digest = hashlib.sha256(header)
+    digest.update(body)
+    write_atomically(target, _with_digest(header, _NO_DIGEST, digest.hexdigest()), body)
 
 
 def _place(path: Any) -> Path:
@@ -257,6 +259,14 @@ def _path(cls: type) -> str:
 def _header_stop(data: bytes) -> int:
     """Where the header ends: after eight bytes with its length, and that many."""
     return 8 + int.from_bytes(data[:8], "little")
+
+
+def _in_order(header: bytes) -> bytes:
+    """The length and the header with its keys in order: the library that made it has another one each time,
+    and the same object is to be the same bytes."""
+    text = json.dumps(json.loads(header), sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)  # where the tensors begin is aligned
+    return len(text).to_bytes(8, "little") + text
 
 
 def _with_digest(header: bytes, old: str, new: str) -> bytes:

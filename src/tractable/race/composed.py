@@ -21,8 +21,7 @@ from tractable.supervised.selection.recalibration import RankMap
 
 __all__ = ["ClassLaws", "LogLaws", "MixedLaws", "RankedLaws", "WholeLaws", "log_ranks", "mixed"]
 
-_LEVELS = (lambda v: v**2 / (v**2 + (1 - v) ** 2))(np.linspace(0, 1, 130)[1:-1])
-_LEVELS = np.r_[1e-7, 1e-5, _LEVELS, 1 - 1e-5, 1 - 1e-7]  # which crowd at the ends
+_LEVELS = special.expit(np.linspace(-18, 18, 181))  # at which integrals have their nodes
 
 
 class MixedLaws(Laws):
@@ -194,6 +193,7 @@ class RankedLaws(Laws):
     def __init__(self, inner: Laws, ranks: RankMap):
         self.inner, self.ranks, self.discrete = inner, ranks, inner.discrete
         self.numbers = tuple(float(v) for v in (ranks.shift, ranks.lower, ranks.upper))
+        self.orders = np.asarray(ranks.weights, float)  # of Bernstein's polynomials
 
     def __len__(self) -> int:
         return len(self.inner)
@@ -201,7 +201,11 @@ class RankedLaws(Laws):
     def _turned(self, u: np.ndarray) -> np.ndarray:
         shift, lower, upper = self.numbers
         with np.errstate(divide="ignore"):
-            return special.expit(shift + lower * np.log(u) - upper * np.log1p(-u))
+            v = special.expit(shift + lower * np.log(u) - upper * np.log1p(-u))
+        if len(self.orders) == 1:
+            return v
+        k = np.arange(1, len(self.orders) + 1)
+        return special.betainc(k, len(k) - k + 1, v[..., None]) @ self.orders
 
     def log_density(self, y):
         if self.discrete:
@@ -214,7 +218,12 @@ class RankedLaws(Laws):
         low, up = log_ranks(self.inner, y)
         s = shift + lower * low - upper * up
         slope = np.logaddexp(np.log(lower) - low, np.log(upper) - up)
-        return self.inner.log_density(y) + special.log_expit(s) + special.log_expit(-s) + slope
+        found = self.inner.log_density(y) + special.log_expit(s) + special.log_expit(-s) + slope
+        if len(self.orders) == 1:
+            return found
+        k = np.arange(1, len(self.orders) + 1)
+        each = (k - 1) * special.log_expit(s)[:, None] + (len(k) - k) * special.log_expit(-s)[:, None]
+        return found + special.logsumexp(each - special.betaln(k, len(k) - k + 1), axis=1, b=self.orders)
 
     def cdf(self, y):
         return self._turned(np.clip(self.inner.cdf(y), 0.0, 1.0))
