@@ -27,7 +27,7 @@ from tractable.core.verdict import Verdict
 from tractable.supervised.boosting.laws import BernoulliLaw, ClassesLaw, Law, StudentLaw, law_of
 from tractable.supervised.boosting.rounds import Boosting, Rounds, boost
 from tractable.supervised.boosting.starts import LinearStart, column_means, linear_start
-from tractable.supervised.trees.columns import canonical_order, code_columns, copy_groups
+from tractable.supervised.trees.columns import distinct_rows
 from tractable.supervised.trees.histograms import bin_columns
 from tractable.supervised.trees.tree import Nodes, sum_leaf_values
 
@@ -137,16 +137,10 @@ def fit_boosting(
     rows = Rows.of(X, y, weights, target=chosen, gaps=True, num_classes=num_classes)
     many = rows.num_classes if law == "classes" else 0
     family = _law(law, many, 5.0)
-    targets = np.asarray(rows.y, float)
-    family.check(targets)
-    columns = code_columns(rows.X)
-    order = canonical_order(columns, targets)
-    group = copy_groups(columns, targets, order)
-    amounts = np.bincount(group, rows.weights[order])
-    first = order[np.flatnonzero(np.diff(group, prepend=-1))]
-    table = replace(rows.take(first), weights=amounts, is_weighted=True)
-    columns = columns._replace(codes=np.ascontiguousarray(columns.codes[:, first]))
-    targets, units = _standard(family, targets[first], amounts)
+    family.check(np.asarray(rows.y, float))
+    table, columns, places = distinct_rows(rows)
+    amounts, raw = table.weights, np.asarray(table.y, float)
+    targets, units = _standard(family, raw, amounts)
     fold = _folds(table, num_folds, many > 0)
     count = int(fold.max(initial=-1)) + 1
     settings = Rounds(**options)
@@ -156,11 +150,9 @@ def fit_boosting(
     starts, constants, linear = _starts(family, table, targets, fold, count, kind)
     binned = bin_columns(columns, amounts, max_bins)
     found = boost(family, binned, targets, amounts, fold, starts, settings, key)
-    held = np.full((len(rows.y), family.num_parameters), np.nan)
-    judged = np.where(fold[:, None] >= 0, _in_units(found.held_out, found.law, *units), np.nan)
-    held[order] = judged[group]
+    held = np.where(fold[:, None] >= 0, _in_units(found.held_out, found.law, *units), np.nan)[places]
     if family.has_units:  # scores in the units of the targets
-        logs = np.log(np.asarray(rows.y, float)[first]) if law == "lognormal" else np.zeros(len(first))
+        logs = np.log(raw) if law == "lognormal" else np.zeros(len(raw))
         shift = np.log(units[1]) + np.average(logs, weights=amounts)
         found = found._replace(scores=found.scores - shift)
     return _assembled(found, held, constants, linear, units, count, rows.num_columns)

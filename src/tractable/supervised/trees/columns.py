@@ -6,6 +6,7 @@ Order.       A hash of ranks and targets orders rows; it depends on their conten
 Cost.        One sort for each column.
 """
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +14,16 @@ import numpy as np
 from tractable.core.rows import Rows
 from tractable.core.types import Int, Values
 
-__all__ = ["Columns", "Sample", "canonical_order", "code_columns", "copy_groups", "sample_of"]
+__all__ = [
+    "Columns",
+    "Distinct",
+    "Sample",
+    "canonical_order",
+    "code_columns",
+    "copy_groups",
+    "distinct_rows",
+    "sample_of",
+]
 
 
 class Columns(NamedTuple):
@@ -79,6 +89,27 @@ def canonical_order(columns: Columns, targets: np.ndarray) -> Int[Values, " n"]:
         mixed = (mixed ^ codes.astype(np.uint64)) * np.uint64(0xBF58476D1CE4E5B9)
         mixed ^= mixed >> np.uint64(29)
     return np.argsort(mixed, kind="stable")
+
+
+class Distinct(NamedTuple):
+    """A table in an order of its own, in which copies of a row are one row with the sum of their weights."""
+
+    rows: Rows
+    columns: Columns
+    places: np.ndarray  # of each row of the table that came, among the distinct ones
+
+
+def distinct_rows(rows: Rows) -> Distinct:
+    """The distinct rows: the same for copies as for weights, and whatever order the rows came in."""
+    columns, targets = code_columns(rows.X), np.asarray(rows.y, float)
+    order = canonical_order(columns, targets)
+    group = copy_groups(columns, targets, order)
+    first = order[np.flatnonzero(np.diff(group, prepend=-1))]
+    weights = np.bincount(group, rows.weights[order])
+    places = np.empty(len(order), np.int64)
+    places[order] = group
+    columns = columns._replace(codes=np.ascontiguousarray(columns.codes[:, first]))
+    return Distinct(replace(rows.take(first), weights=weights, is_weighted=True), columns, places)
 
 
 def copy_groups(columns: Columns, targets: np.ndarray, order: np.ndarray) -> Int[Values, " n"]:

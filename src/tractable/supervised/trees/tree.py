@@ -35,7 +35,7 @@ __all__ = [
     "walk",
 ]
 
-FEW_WALKS = 100_000  # rows times trees: above, compiling the walk is worth it
+FEW_WALKS = 1_000_000  # rows times trees: above, compiling the walk is worth it
 Names = Sequence[Hashable] | np.ndarray | None
 
 
@@ -233,7 +233,7 @@ def walk(nodes: Nodes, X: Any, roots: Any) -> Int[Any, "t n"]:
         return jax.vmap(lambda root: _walk_traced(nodes, jnp.asarray(X), root))(jnp.asarray(roots))
     X, roots = np.asarray(X), np.asarray(roots, np.int32)
     if len(X) * len(roots) <= FEW_WALKS:
-        return np.stack([_walk_host(nodes, X, root) for root in roots])
+        return _walk_host(nodes, X, roots)
     from tractable.supervised.trees.walk_loops import leaves_of  # numba: half a second, then what it compiles
 
     found = np.empty((len(roots), len(X)), np.int32)
@@ -268,15 +268,16 @@ def take(values: Any, at: Any) -> Any:
     return namespace(values, at).asarray(values)[at]
 
 
-def _walk_host(nodes: Nodes, X: np.ndarray, root: Any) -> np.ndarray:
+def _walk_host(nodes: Nodes, X: np.ndarray, roots: np.ndarray) -> np.ndarray:
+    """All trees at once, step by step."""
     feature = np.asarray(nodes.feature)
-    node = np.full(len(X), root, np.int32)
-    walking = np.arange(len(X)) if feature[root] >= 0 else np.arange(0)
+    node = np.repeat(roots, len(X))
+    walking = np.flatnonzero(feature[node] >= 0)
     while walking.size:
         at = node[walking]
-        node[walking] = at = _child(np, nodes, X[walking, feature[at]], at)
+        node[walking] = at = _child(np, nodes, X[walking % len(X), feature[at]], at)
         walking = walking[feature[at] >= 0]
-    return node
+    return node.reshape(len(roots), len(X))
 
 
 def _walk_traced(nodes: Nodes, X: Any, root: Any) -> Any:
