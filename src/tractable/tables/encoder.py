@@ -36,6 +36,7 @@ __all__ = ["TableEncoder"]
 
 _PARTS: dict[str, Any] = {"number": NumberPart, "level": LevelPart, "moment": MomentPart, "text": TextPart}
 _VERSION = 1
+_CLASSES = ("category", "boolean", "text", "identifier")  # of a target: codes of it are no numbers
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):
@@ -67,15 +68,16 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.kinds_ = {name: kinds[name] for name in self.columns_}
         check_columns(table, self.columns_)
         self.parts_ = [part.fit(table) for part in self._made(described)]
-        self.impacts_ = [] if y is None else self._impacts(table, y)
+        classes = described.target is not None and described.kinds[described.target] in _CLASSES
+        self.impacts_ = [] if y is None else self._impacts(table, y, classes)
         self.likeness_ = Likeness().fit(self.parts_, table)
         self._finish()
         return self
 
-    def _impacts(self, table: Any, y: Any) -> list[Impact]:
+    def _impacts(self, table: Any, y: Any, are_classes: bool) -> list[Impact]:
         """The codes of columns with many levels, where there are any and the rows differ otherwise too."""
         wide = [part for part in self.parts_ if isinstance(part, LevelPart) and part.is_wide]
-        targets = impact_targets(y) if wide else None
+        targets = impact_targets(y, are_classes) if wide else None
         if targets is None:
             return []
         if len(targets) != len(table):

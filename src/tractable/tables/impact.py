@@ -99,8 +99,9 @@ def variance_ratio(counts: np.ndarray, sums: np.ndarray, total: float) -> float:
     return within / spread if spread > 0 else np.inf
 
 
-def impact_targets(y: Any) -> np.ndarray | None:
-    """The targets `(rows, k)` whose means are codes; None where there are none of one column."""
+def impact_targets(y: Any, are_classes: bool = False) -> np.ndarray | None:
+    """The targets `(rows, k)` whose means are codes, numbers only as `are_classes` says; None where `y` is
+    not one column."""
     from tractable.tables.cells import factorised
     from tractable.tables.target import order_of, series_of, target_task
 
@@ -108,7 +109,7 @@ def impact_targets(y: Any) -> np.ndarray | None:
     if np.ndim(values) != 1 or getattr(values.dtype, "names", None):
         return None
     column = series_of(y)
-    task = target_task(column)
+    task = "classes" if are_classes else target_task(column)
     if task in ("binary", "classes"):
         codes, words = factorised(column)
         common = np.argsort(-np.bincount(codes[codes >= 0], minlength=len(words)), kind="stable")
