@@ -2,7 +2,7 @@ r"""What a column is: inferred by rules that can be read, and overridden by name
 
 Constant.    At most one distinct value and nothing missing, or no value at all.
 Boolean.     Truth values; 0 and 1; yes and no, true and false and the like.
-Number.      Numbers; of them *count*: whole numbers from zero; *identifier*: whole numbers that follow each
+Number.      Numbers; of them *count*: whole from zero; *identifier*: ten or more whole ones that follow each
              other without a gap, or that are all different under a name such as `id`; *category*: two of
              them.
 Datetime.    Dates and times, and words of which nine tenths are.
@@ -144,7 +144,7 @@ def _kind_of_numbers(name: str, seen: np.ndarray, distinct: int, whole: bool, in
         return "boolean" if set(seen[[0, -1]].tolist()) == {0.0, 1.0} else "category"
     if whole and len(seen) > 2 and distinct == len(seen):
         named = _IDENTIFIER if len(seen) >= 20 else _SURE_IDENTIFIER
-        if in_a_row or named.search(name):
+        if (in_a_row and len(seen) >= 10) or named.search(name):
             return "identifier"
     if whole and distinct >= 0.9 * len(seen) and len(seen) >= 20 and _SURE_IDENTIFIER.search(name):
         return "identifier"
