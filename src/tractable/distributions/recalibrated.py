@@ -7,7 +7,8 @@ Map.         $G(u) = \sigma(a + \alpha\log u - \beta\log(1 - u))$, $\alpha, \bet
              $B(v) = \sum_{k=1}^m w_k I_v(k, m - k + 1)$, Bernstein's polynomial with weights on the simplex,
              the identity where they are equal: it shapes the middle.
 Law.         $F^*(y) = G(F(y))$, where there are weights $B(G(F(y)))$; the density is $g(F(y))\,f(y)$ with
-             $g = G(1 - G)\,(\alpha/u + \beta/(1 - u))$, times $B'(G)$, the mass of a count $G(F(k)) - G(F(k - 1))$.
+             $g = G(1 - G)\,(\alpha/u + \beta/(1 - u))$, times $B'(G)$; a count has the mass
+             $G(F(k)) - G(F(k - 1))$.
 Precision.   The map acts on logarithms of both tails, so that it holds as far out as those of the base.
 Moments.     $E[h(y)] = \int h(F^{-1}(u))\,g(u)\,du$ by a trapezoid in $\log\frac{u}{1 - u}$; sums for counts.
 Cost.        Both tails of the base for a density; 80 halvings of the map for a quantile.

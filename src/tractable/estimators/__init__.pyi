@@ -4,6 +4,10 @@ from tractable.estimators.bagging import BaggingClassifier as BaggingClassifier
 from tractable.estimators.bagging import BaggingRegressor as BaggingRegressor
 from tractable.estimators.bayes_linear import BayesianLinearRegressor as BayesianLinearRegressor
 from tractable.estimators.bayes_linear import RelevanceRegressor as RelevanceRegressor
+from tractable.estimators.boosting import BoostingClassifier as BoostingClassifier
+from tractable.estimators.boosting import DistributionBoostingRegressor as DistributionBoostingRegressor
+from tractable.estimators.conformal import CalibratedClassifier as CalibratedClassifier
+from tractable.estimators.conformal import CalibratedRegressor as CalibratedRegressor
 from tractable.estimators.discriminant import LinearDiscriminantClassifier as LinearDiscriminantClassifier
 from tractable.estimators.discriminant import (
     QuadraticDiscriminantClassifier as QuadraticDiscriminantClassifier,
@@ -21,6 +25,12 @@ from tractable.estimators.gaussian_process import GaussianProcessRegressor as Ga
 from tractable.estimators.gaussian_process_classifier import (
     GaussianProcessClassifier as GaussianProcessClassifier,
 )
+from tractable.estimators.generalised import BetaRegressor as BetaRegressor
+from tractable.estimators.generalised import GammaRegressor as GammaRegressor
+from tractable.estimators.generalised import HeteroscedasticRegressor as HeteroscedasticRegressor
+from tractable.estimators.generalised import NegativeBinomialRegressor as NegativeBinomialRegressor
+from tractable.estimators.generalised import PoissonRegressor as PoissonRegressor
+from tractable.estimators.generalised import SurvivalRegressor as SurvivalRegressor
 from tractable.estimators.hidden_markov import CategoricalHMM as CategoricalHMM
 from tractable.estimators.hidden_markov import GaussianHMM as GaussianHMM
 from tractable.estimators.hierarchical import AgglomerativeClustering as AgglomerativeClustering

@@ -22,6 +22,7 @@ from sklearn.utils import get_tags
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import has_fit_parameter
 
+from tractable.core.blas import one_blas_thread
 from tractable.core.checks import check
 from tractable.core.chunks import pad_rows
 from tractable.core.host_random import generator
@@ -41,6 +42,7 @@ from tractable.supervised.trees.columns import distinct_rows
 __all__ = ["CalibratedClassifier", "CalibratedRegressor"]
 
 _HALVINGS = 60
+_FEW = 2_048  # rows: below, threads of the linear algebra spend their time waiting for each other
 _LEAST = -700.0  # of the logarithm of a rank: beyond, a number is zero
 
 
@@ -98,6 +100,10 @@ class CalibratedRegressor(_Layer, Regressor):
     def fit(self, X, y, sample_weight=None):
         """Fit the estimator to all rows, and its copies without each fold."""
         rows = distinct_rows(self._training_rows(X, y, sample_weight, y_numeric=True)).rows
+        with one_blas_thread(rows.num_rows <= _FEW):
+            return self._fit_rows(rows)
+
+    def _fit_rows(self, rows: Rows):
         self.estimator_ = self._copy(rows)
         self.estimators_, ranks = [], []
         fold = row_folds(rows, min(self.n_folds, rows.num_rows))
@@ -184,6 +190,10 @@ class CalibratedClassifier(_Layer, Classifier):
     def fit(self, X, y, sample_weight=None):
         """Fit the classifier to all rows, and copies of it without each fold."""
         rows = distinct_rows(self._training_classes(X, y, sample_weight)).rows
+        with one_blas_thread(rows.num_rows <= _FEW):
+            return self._fit_rows(rows)
+
+    def _fit_rows(self, rows: Rows):
         self.calibration_: CalibratedShares | None = None
         self.estimator_ = None
         if len(self.classes_) == 1:

@@ -314,15 +314,15 @@ class NegativeBinomialLaw(Law):
 
 
 def _size_information(mean: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """The information of the logarithm of the size; where it is lost in rounding, what is left of it."""
+    """The information of the logarithm of the size; by its limit where the difference has no digits."""
     t = np.exp(_GRID)[None] / size[:, None]
     whole = -np.expm1(-t)
     share = -np.expm1(-size[:, None] * np.log1p(mean[:, None] / size[:, None] * whole))
     inside = t * t * np.exp(-np.exp(_GRID))[None] / whole * share
     integral = inside.sum(1) * (_GRID[1] - _GRID[0])
     found = size**2 * integral - mean * size / (size + mean)
-    tail = 0.5 * (mean / (mean + size)) ** 2  # of large sizes
-    return np.maximum(found, 0.5 * tail + 1e-8)
+    large = 0.5 * (mean / (mean + size)) ** 2  # the limit of large sizes
+    return np.where(found > 1e-8 * size**2 * integral, found, large)
 
 
 class BernoulliLaw(Law):

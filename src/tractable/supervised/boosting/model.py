@@ -203,10 +203,12 @@ def _starts(
     check(kind in ("constant", "linear"), "start", "'auto', 'constant' or 'linear'", repr(kind))
     wrong = kind == "linear" and not (law.identity or law.name == "bernoulli")
     check(not wrong, "start", f"'constant' for the law {law.name!r}", "'linear'")
-    fill = column_means(table)
+    fill, whole = column_means(table), law.start(y, table.weights)
     for f in range(count):
         seen = fold != f
-        theta[f] = law.start(y[seen], table.weights[seen])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            alone = law.start(y[seen], table.weights[seen])
+        theta[f] = np.where(np.isfinite(alone), alone, whole)  # a fold may leave equal targets alone
         if kind == "linear":
             lines.append(linear_start(law, replace(table.take(seen), y=y[seen]), fill))
             theta[f, :, 0] = lines[-1](table.X)

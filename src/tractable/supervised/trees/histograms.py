@@ -212,7 +212,11 @@ class _Sums(NamedTuple):
     num_threads: int | None
 
     def __call__(self, places: np.ndarray, rows: np.ndarray, slots: np.ndarray, count: int) -> np.ndarray:
-        width, num_columns, part = self.binned.num_bins + 1, len(self.columns), self.amounts[:, places]
+        width, num_columns, part = (
+            self.binned.num_bins + 1,
+            len(self.columns),
+            np.take(self.amounts, places, axis=1),
+        )
         if not self.compiled:
             first = (slots[None] * num_columns + np.arange(num_columns)[:, None]) * width
             cells = (first + self.binned.codes[self.columns][:, rows]).reshape(-1)
