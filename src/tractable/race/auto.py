@@ -20,7 +20,7 @@ from tractable.race.result import TableFit
 
 __all__ = ["AutoClassifier", "AutoRegressor"]
 
-_TARGET = "target"
+_TARGET, _COUNTS = "target", "row weight"
 
 
 class _Raced(Estimator):
@@ -54,17 +54,14 @@ class _Raced(Estimator):
         frame = self._frame(X, reset=True)
         values = column_or_1d(y, warn=True)
         check(len(values) == len(frame), "y", f"one for each row ({len(frame)})", len(values))
-        table, options = frame.assign(**{_TARGET: values}), {}
+        table, counts = frame.assign(**{_TARGET: values}), None
         if sample_weight is not None:
-            table, options = (
-                table.assign(**{"row weight": np.asarray(sample_weight, float)}),
-                {"weights": "row weight"},
-            )
+            table, counts = table.assign(**{_COUNTS: np.asarray(sample_weight, float)}), _COUNTS
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         names = None if self.candidates is None else tuple(self.candidates)
         self.fit_ = fit_table(
             table, _TARGET, effort=self.effort, seconds=self.seconds, seed=seed, task=task,
-            kinds=self.kinds, candidates=names, **options,
+            kinds=self.kinds, candidates=names, weights=counts,
         )  # fmt: skip
         return self
 

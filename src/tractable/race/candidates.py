@@ -11,6 +11,7 @@ Rows.        Above `most_rows` a candidate is left out; above `enough_rows` it l
 Logarithm.   With `log` the model is one of $\log y$; its density is that of $y$.
 """
 
+import importlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -180,8 +181,7 @@ CANDIDATES: tuple[Candidate, ...] = (
 
 def candidates_for(task: str, names: tuple[str, ...] | None = None) -> tuple[Candidate, ...]:
     """Those that can do a task, in their order; with `names` only these."""
-    import tractable.estimators as estimators
-
+    estimators: Any = importlib.import_module("tractable.estimators")  # it lists what it exports
     there = set(estimators.__all__) | {None}
     found = tuple(each for each in CANDIDATES if task in each.tasks and each.needs in there)
     return found if names is None else tuple(each for each in found if each.name in names)

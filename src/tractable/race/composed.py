@@ -12,6 +12,7 @@ References.  Dawid (1984); Ranjan and Gneiting (2010) for recalibrated mixtures.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from scipy import special
@@ -198,7 +199,7 @@ class RankedLaws(Laws):
     def __len__(self) -> int:
         return len(self.inner)
 
-    def _turned(self, u: np.ndarray) -> np.ndarray:
+    def _turned(self, u: Any) -> Any:
         shift, lower, upper = self.numbers
         with np.errstate(divide="ignore"):
             v = special.expit(shift + lower * np.log(u) - upper * np.log1p(-u))
@@ -256,7 +257,7 @@ class RankedLaws(Laws):
         return RankedLaws(self.inner.take(rows), self.ranks)
 
 
-def log_ranks(laws: Laws, y: np.ndarray, places: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+def log_ranks(laws: Laws, y: Any, places: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
     """The logarithms of ranks and of their complements; of counts at `places` within their jumps."""
     u = laws.cdf(y)
     if laws.discrete and places is not None:

@@ -26,21 +26,21 @@ _BINS = 15
 _MOST = 5000  # rows of which the CRPS is computed
 
 
-def measures(laws: Laws, question: Question) -> dict[str, float]:
+def measures(laws: Laws, question: Question) -> dict[str, Any]:
     """By name; means over rows by their weights."""
     amounts = question.amounts / question.amounts.sum()
     scores = log_scores(laws, question)
     with np.errstate(invalid="ignore"):
         mean = float(np.sum(np.where(amounts > 0, amounts * scores, 0.0)))
         error = float(np.sqrt(np.sum(amounts**2 * (scores - mean) ** 2))) if np.isfinite(mean) else np.nan
-    found: dict[str, float] = {"rows": len(question.y), "log_score": mean, "log_score_error": error}
+    found: dict[str, Any] = {"rows": len(question.y), "log_score": mean, "log_score_error": error}
     if isinstance(laws, ClassLaws):
         return found | _of_classes(laws.shares, question.y, amounts)
     return found if question.events is not None else found | _of_numbers(laws, question.y, amounts)
 
 
-def _of_numbers(laws: Laws, y: np.ndarray, amounts: np.ndarray) -> dict[str, float]:
-    found: dict[str, float] = {}
+def _of_numbers(laws: Laws, y: np.ndarray, amounts: np.ndarray) -> dict[str, Any]:
+    found: dict[str, Any] = {}
     for level in LEVELS:
         low, high = laws.interval(level)
         name = f"{100 * level:.0f}"
@@ -59,7 +59,7 @@ def _of_numbers(laws: Laws, y: np.ndarray, amounts: np.ndarray) -> dict[str, flo
     return found
 
 
-def _by_thirds(inside: np.ndarray, width: np.ndarray, amounts: np.ndarray) -> dict[str, float]:
+def _by_thirds(inside: np.ndarray, width: np.ndarray, amounts: np.ndarray) -> dict[str, Any]:
     parts = np.array_split(np.argsort(width, kind="stable"), 3)
     names = ("narrowest", "middle", "widest")
     return {
@@ -69,7 +69,7 @@ def _by_thirds(inside: np.ndarray, width: np.ndarray, amounts: np.ndarray) -> di
     }
 
 
-def _of_classes(shares: np.ndarray, codes: np.ndarray, amounts: np.ndarray) -> dict[str, float]:
+def _of_classes(shares: np.ndarray, codes: np.ndarray, amounts: np.ndarray) -> dict[str, Any]:
     said, sure = shares.argmax(1), shares.max(1)
     right = (said == codes).astype(float)
     bins = np.minimum((sure * _BINS).astype(int), _BINS - 1)
@@ -82,10 +82,10 @@ def _of_classes(shares: np.ndarray, codes: np.ndarray, amounts: np.ndarray) -> d
     }
 
 
-def averaged(parts: list[dict[str, float]]) -> dict[str, float]:
+def averaged(parts: list[dict[str, Any]]) -> dict[str, Any]:
     """The measures of rows of several folds: means by their numbers of rows."""
     rows = np.array([part["rows"] for part in parts], float)
-    found: dict[str, float] = {}
+    found: dict[str, Any] = {}
     for name in parts[0]:
         values = np.array([part.get(name, np.nan) for part in parts])
         squares = name in ("rmse",)

@@ -26,8 +26,8 @@ class Predictions(NamedTuple):
     """The table, the measures where the target is known (of the rows that are not deferred too), warnings."""
 
     table: Any
-    metrics: dict[str, float] | None
-    kept_metrics: dict[str, float] | None
+    metrics: dict[str, Any] | None
+    kept_metrics: dict[str, Any] | None
     warnings: tuple[str, ...]
 
 

@@ -30,7 +30,7 @@ class TableFit(Described):
     """Models of a table compared, and the best as one model."""
 
     def __init__(
-        self, model: TableModel, choice: Choice, metrics: dict[str, float], description: Any,
+        self, model: TableModel, choice: Choice, metrics: dict[str, Any], description: Any,
         left_out: dict[str, str], untouched: bool, origin: dict[str, Any], seconds: float,
     ):  # fmt: skip
         self.model, self.metrics, self.description = model, metrics, description
@@ -133,7 +133,7 @@ class TableFit(Described):
         }
 
 
-def _judged(verdict: Verdict, metrics: dict[str, float], untouched: bool) -> Verdict:
+def _judged(verdict: Verdict, metrics: dict[str, Any], untouched: bool) -> Verdict:
     """The verdict of the race, with what the last part says."""
     rows = metrics["rows"]
     where = f"{rows} rows never used" if untouched else f"{rows} rows held out in turn"
