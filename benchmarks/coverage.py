@@ -26,6 +26,19 @@ CLASSES = ("noise", "uneven", "linear", "smooth", "separable")
 COUNTS = "BernoulliNaiveBayes", "CategoricalNaiveBayes", "MultinomialNaiveBayes"
 
 
+COUNTED = ("NegativeBinomialRegressor", "PoissonRegressor")
+POSITIVE = ("GammaRegressor", "SurvivalRegressor")
+
+
+def of_kind(name: str, signal: np.ndarray) -> np.ndarray:
+    """A target as the estimator asks for it: any number, a positive one, a share, or a count."""
+    if name in COUNTED:  # quantiles of a Poisson law with mean exp(signal) are too coarse: a larger mean
+        return np.floor(np.exp(1.5 + 0.5 * signal))
+    if name in POSITIVE:
+        return np.exp(signal)
+    return 1 / (1 + np.exp(-signal)) if name == "BetaRegressor" else signal
+
+
 class Measured(NamedTuple):
     """The mean over seeds of what happened and of what was promised, and the standard error of the gap."""
 
@@ -61,7 +74,7 @@ def table(name: str, truth: str, size: tuple[int, int], seed: int, labels: bool)
         X = (X > 0).astype(float)
     mean = signal(X, truth)
     if not labels:
-        y = mean + 0.5 * generator.normal(size=len(X))
+        y = of_kind(name, mean + 0.5 * generator.normal(size=len(X)))
         return X[:count], y[:count], X[count:], y[count:]
     chance = 1 / (1 + np.exp(-2 * mean + (truth == "smooth") + np.log(3) * (truth == "uneven")))
     chance = (mean > 0).astype(float) if truth == "separable" else chance

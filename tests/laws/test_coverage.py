@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.base import is_classifier, is_regressor
 
-from benchmarks.coverage import COUNTS, LEVEL, NEW, TRUTHS, measure, table
+from benchmarks.coverage import COUNTED, COUNTS, LEVEL, NEW, POSITIVE, TRUTHS, measure, table
 from tractable.estimators import all_estimators
 
 FIRST = "TreeClassifier", "LinearRegressor"  # what runs by default
@@ -82,6 +82,8 @@ def test_units_do_not_matter(name):
         return  # counts have no units
     X, y, new, _ = table(name, "linear", (60, 3), 0, name in CLASSIFIERS)
     size, shift, height, level = np.array([1e-3, 1.0, 30.0]), np.array([0.1, 2000.0, -50.0]), 200.0, 50.0
+    if name in (*POSITIVE, *COUNTED, "BetaRegressor"):  # shares and counts have no units, lengths no zero
+        height, level = (height if name in POSITIVE else 1.0), 0.0
     first, second = seeded(name).fit(X, y), seeded(name)
     if name in CLASSIFIERS:
         second.fit(X * size + shift, y)
