@@ -51,6 +51,7 @@ if _CHECKED:
 import hypothesis  # noqa: E402
 import jax  # noqa: E402
 import mpmath  # noqa: E402
+import numpy as np  # noqa: E402
 import pytest  # noqa: E402
 
 import tractable  # noqa: E402, F401
@@ -119,6 +120,18 @@ def _digits(request):
     """Each test computes its oracle with the digits that its own module asks for, whatever ran before it."""
     with mpmath.workdps(getattr(request.module, "DIGITS", 50)):
         yield
+
+
+_STATES = {}  # of the generators of test modules, as their modules left them
+
+
+@pytest.fixture(autouse=True)
+def _numbers(request):
+    """Each test draws from the generators of its module from their beginning, whatever ran before it."""
+    for name, value in vars(request.module).items():
+        if isinstance(value, np.random.Generator):
+            place = request.module.__name__, name
+            value.bit_generator.state = _STATES.setdefault(place, value.bit_generator.state)
 
 
 @pytest.fixture(scope="session")

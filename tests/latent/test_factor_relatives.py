@@ -155,8 +155,9 @@ def test_canonical_pairs_of_dependent_columns_weights_and_parts():
 @pytest.mark.cheap
 @pytest.mark.parametrize("loss", ["squared", "kl"])
 def test_parts_without_signs_are_monotone_and_as_good_as_the_peer(loss):
-    parts, amounts = RNG.gamma(0.5, size=(3, 8)), RNG.gamma(0.7, size=(80, 3))
-    rows = RNG.poisson(10 * amounts @ parts).astype(float)
+    numbers = np.random.default_rng(4)
+    parts, amounts = numbers.gamma(0.5, size=(3, 8)), numbers.gamma(0.7, size=(80, 3))
+    rows = numbers.poisson(10 * amounts @ parts).astype(float)
     found = NonNegativeFactors.fit(rows, 3, key=0, loss=loss, max_steps=3000, tol=1e-10)
     assert (np.diff(found.trace) <= 1e-9 * found.trace[0]).all()
     assert found.components.min() >= 0
