@@ -19,6 +19,8 @@ from tractable.supervised.boosting.laws import Law
 
 __all__ = ["LinearStart", "column_means", "linear_start"]
 
+_LEAST = 3  # rows: fewer say nothing of a line and of its noise
+
 
 class LinearStart(Module):
     """A straight line of the columns."""
@@ -52,6 +54,10 @@ def column_means(rows: Rows) -> np.ndarray:
 def linear_start(law: Law, rows: Rows, fill: np.ndarray) -> LinearStart:
     """The line of a fold's rows, with `fill` for missing entries."""
     filled = replace(rows, X=np.where(np.isnan(rows.X), fill[None], rows.X), has_gaps=False)
+    if rows.num_rows < _LEAST or np.ptp(rows.y) == 0:
+        mean = np.average(rows.y, weights=rows.weights)
+        level = mean if law.identity else law.start(rows.y, rows.weights)[0]
+        return LinearStart(np.zeros(rows.num_columns), np.asarray(level), fill)
     if not law.identity:
         return _log_odds(filled, fill)
     from tractable.supervised.bayes_linear.evidence import maximise_evidence
