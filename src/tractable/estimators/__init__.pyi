@@ -65,6 +65,7 @@ from tractable.estimators.naive_bayes import (
 from tractable.estimators.naive_bayes import NaiveBayesClassifier as NaiveBayesClassifier
 from tractable.estimators.neighbours import NeighboursClassifier as NeighboursClassifier
 from tractable.estimators.neighbours import NeighboursRegressor as NeighboursRegressor
+from tractable.estimators.ordinal import OrdinalClassifier as OrdinalClassifier
 from tractable.estimators.perceptron import PerceptronClassifier as PerceptronClassifier
 from tractable.estimators.registry import all_estimators as all_estimators
 from tractable.estimators.sparse_gaussian_process import (
@@ -83,3 +84,5 @@ from tractable.estimators.through import predict_interval as predict_interval
 from tractable.estimators.topics import LatentDirichletAllocation as LatentDirichletAllocation
 from tractable.estimators.trees import TreeClassifier as TreeClassifier
 from tractable.estimators.trees import TreeRegressor as TreeRegressor
+from tractable.race.auto import AutoClassifier as AutoClassifier
+from tractable.race.auto import AutoRegressor as AutoRegressor

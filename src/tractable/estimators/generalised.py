@@ -24,7 +24,7 @@ __all__ = [
     "PoissonRegressor", "SurvivalRegressor",
 ]  # fmt: skip
 
-_PRIOR: dict[str, list] = {
+PRIOR: dict[str, list] = {
     "prior_precision": [StrOptions({"evidence"}), Interval(Real, 0, None, closed="neither")],
     "fit_intercept": ["boolean"],
 }
@@ -34,7 +34,7 @@ class _Generalised(Regressor):
     """What all share: a posterior of one linear predictor, and laws of rows from it."""
 
     _family: ClassVar[str]
-    _parameter_constraints: ClassVar[dict] = _PRIOR
+    _parameter_constraints: ClassVar[dict] = PRIOR
     model_: Any
     prior_precision: Any
     fit_intercept: bool
@@ -125,7 +125,7 @@ class PoissonRegressor(_Counts):
     """
 
     _family = "poisson"
-    _parameter_constraints: ClassVar[dict] = {**_PRIOR, "fractions": ["boolean"]}
+    _parameter_constraints: ClassVar[dict] = {**PRIOR, "fractions": ["boolean"]}
 
     def __init__(self, *, prior_precision="evidence", fit_intercept=True, fractions=False):
         self.prior_precision = prior_precision
@@ -145,7 +145,7 @@ class NegativeBinomialRegressor(_Counts):
     """
 
     _family = "negative_binomial"
-    _parameter_constraints: ClassVar[dict] = {**_PRIOR, "fractions": ["boolean"]}
+    _parameter_constraints: ClassVar[dict] = {**PRIOR, "fractions": ["boolean"]}
 
     def __init__(self, *, prior_precision="evidence", fit_intercept=True, fractions=False):
         self.prior_precision = prior_precision
@@ -193,7 +193,7 @@ class BetaRegressor(_Generalised):
     """
 
     _family = "beta"
-    _parameter_constraints: ClassVar[dict] = {**_PRIOR, "bounds": [tuple, list]}
+    _parameter_constraints: ClassVar[dict] = {**PRIOR, "bounds": [tuple, list]}
 
     def __init__(self, bounds=(0.0, 1.0), *, prior_precision="evidence", fit_intercept=True):
         self.bounds = bounds
@@ -225,7 +225,7 @@ class SurvivalRegressor(_Generalised):
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        "distribution": [StrOptions({"weibull", "log_normal"})], **_PRIOR,
+        "distribution": [StrOptions({"weibull", "log_normal"})], **PRIOR,
     }  # fmt: skip
 
     def __init__(self, distribution="weibull", *, prior_precision="evidence", fit_intercept=True):

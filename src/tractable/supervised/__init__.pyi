@@ -12,6 +12,9 @@ from tractable.supervised.bayes_linear.posterior import bayesian_linear as bayes
 from tractable.supervised.bayes_linear.relevance import relevance_regression as relevance_regression
 from tractable.supervised.bayes_linear.statistics import regression_statistics as regression_statistics
 from tractable.supervised.bayes_linear.variational import variational_linear as variational_linear
+from tractable.supervised.generalised.heteroscedastic import fit_heteroscedastic as fit_heteroscedastic
+from tractable.supervised.generalised.model import fit_generalised as fit_generalised
+from tractable.supervised.generalised.ordinal import fit_ordinal as fit_ordinal
 from tractable.supervised.generative.discriminant import (
     fit_gaussian_discriminant as fit_gaussian_discriminant,
 )
