@@ -231,6 +231,23 @@ def test_rows_unlike_the_training_rows_are_marked_and_others_are_not():
     ).any()  # new levels were to be expected
 
 
+@pytest.mark.cheap
+@pytest.mark.parametrize("tail", ["uniform", "normal", "student", "lognormal"])
+def test_false_alarms_are_one_in_a_hundred_whatever_the_tails(tail):
+    rng = np.random.default_rng(6)
+    shape = (6_000, 20)
+    draws = {
+        "uniform": rng.uniform(size=shape), "normal": rng.normal(size=shape),
+        "student": rng.standard_t(2, shape), "lognormal": np.exp(1.5 * rng.normal(size=shape)),
+    }  # fmt: skip
+    frame = pd.DataFrame(draws[tail], columns=[f"x{j}" for j in range(20)])
+    encoder = TableEncoder().fit(frame.iloc[:400])
+    rate = encoder.unlike(frame.iloc[400:]).mean()
+    assert rate < 0.02
+    far = frame.iloc[400:500].assign(x3=frame["x3"].abs().max() * 50)
+    assert encoder.unlike(far).all()
+
+
 def test_drift_of_a_table_is_named():
     frame = _frame(400).drop(columns="y")
     encoder = TableEncoder().fit(frame)

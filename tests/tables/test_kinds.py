@@ -146,12 +146,21 @@ def test_copies_and_repeated_rows_are_named():
         ([0, 1, 1], "binary"),
         ([2, 1, 2], "binary"), (["a", "b", "c"], "classes"), (["low", "high", "medium"], "ordered"),
         (pd.Categorical(list("ab"), ordered=True), "ordered"), ([None, 1.5, -0.5, 2.5], "number"),
-        (pd.Series(["a", None, "b"]), "binary"),
+        (pd.Series(["a", None, "b"]), "binary"), ([0, 1, 2] * 20, "classes"), ([1, 2, 3, 4] * 20, "classes"),
+        ([0] * 40 + [1] * 20 + [2] * 9 + [3], "count"), ([2, 3, 4] * 20, "count"),
     ],
 )  # fmt: skip
 def test_tasks(y, task):
     assert target_task(y) == task
     assert target_task(y, event=[1]) == "censored"
+
+
+def test_codes_of_classes_are_categories_where_they_are_the_target():
+    frame = pd.DataFrame({"x": np.arange(60) % 7 / 3, "y": np.arange(60) % 3, "k": np.arange(60) % 3})
+    found = describe_table(frame, target="y")
+    assert (found.kinds["y"], found.kinds["k"]) == ("category", "count")
+    assert found.column("y").levels == ("0", "1", "2")
+    assert describe_table(frame, target="y", kinds={"y": "count"}).kinds["y"] == "count"
 
 
 def test_a_target_without_values_is_refused():

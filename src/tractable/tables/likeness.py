@@ -1,7 +1,10 @@
 r"""Rows that no training row is like, and tables that are not like the training table.
 
-Beyond.      A number or a date is beyond what was seen if it is farther from the median than `_REACH` times
-             the farthest training row on that side.
+Beyond.      A number or a date farther from the median than a new row would be in one case of a hundred,
+             over all columns and sides. Of the $m$ farthest of $n$ rows on a side, a twentieth, $\log(d /
+             u)$ is taken as exponential with the mean $\gamma$ that they have (Hill's index); with what is
+             not known of the mean, $P(\log(d / u) > q) = (m / n) (1 + q / m \gamma)^{-m}$. The limit is at
+             least 1.25 times the farthest.
 Unseen.      A level that was never seen is unlike, unless such levels are to be expected: the chance that
              the next row has one is about the share of training rows whose level occurs once (Good and
              Turing).
@@ -11,7 +14,8 @@ Drift.       Of a whole table: columns whose mean has moved, whose gaps have bec
              are new, by more than `_SURE` standard errors and by a size that matters.
 Cost.        Linear in the rows; `d` numbers take `d^3` once, and more than `_MOST_TOGETHER` are not looked at
              together.
-References.  Good (1953), The population frequencies of species and the estimation of population parameters.
+References.  Hill (1975), A simple general approach to inference about the tail of a distribution; Good
+             (1953), The population frequencies of species and the estimation of population parameters.
 """
 
 from typing import Any
@@ -26,6 +30,9 @@ from tractable.tables.number_part import NumberPart, matrix_of
 __all__ = ["Likeness"]
 
 _REACH = 1.25
+_FEW_REACH = 4.0  # where a side has too few rows to know its tail
+_LEAST_TAIL = 5
+_ALARM = 0.01  # of rows like those of training, over all columns
 _MOST_TOGETHER = 200
 _RIDGE = 1e-3
 _EXPECTED = 0.01  # share of rows with a level of their own, beyond which new levels are ordinary
@@ -44,8 +51,8 @@ class Likeness:
         filled = np.where(gaps.all(0), 0.0, values)
         with np.errstate(over="ignore", invalid="ignore"):  # limits beyond all numbers are limits too
             self.middle, self.mean = np.nanmedian(filled, axis=0), np.nanmean(filled, axis=0)
-            self.low = self.middle - _REACH * (self.middle - np.nanmin(filled, axis=0))
-            self.high = self.middle + _REACH * (np.nanmax(filled, axis=0) - self.middle)
+            below, above = _limits(filled, self.middle)
+            self.low, self.high = self.middle - below, self.middle + above
             spread = np.nanstd(filled, axis=0)
         self.scale = np.where(spread > 0, spread, 1.0)
         self.ordinary = [p.name for p in parts if isinstance(p, LevelPart) and _is_open(p)]
@@ -118,6 +125,35 @@ class Likeness:
         found = cls()
         vars(found).update(state)
         return found
+
+
+def _limits(values: np.ndarray, middle: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The largest distances below and above the median that are still like the training rows."""
+    below, above = _tail(middle - values), _tail(values - middle)
+    farthest = [
+        np.nanmax(np.where(np.isnan(values), 0.0, d), axis=0) for d in (middle - values, values - middle)
+    ]
+    # where nothing lies on a side, a quarter of the other one is granted
+    return np.maximum(below, 0.25 * farthest[1]), np.maximum(above, 0.25 * farthest[0])
+
+
+def _tail(distances: np.ndarray) -> np.ndarray:
+    """The distance that a new row exceeds with the chance `_ALARM` shared by all columns and sides."""
+    rows, columns = distances.shape
+    ends = np.where(np.isnan(distances), -np.inf, distances)
+    count = min(max(_LEAST_TAIL, rows // 20), rows)
+    top = np.partition(ends, rows - count, axis=0)[rows - count :]
+    largest = np.maximum(top.max(0), 0.0)
+    counts = (top > 0).sum(0)
+    positive = np.where(top > 0, top, np.inf)
+    start = np.where(counts > 0, positive.min(0), 1.0)
+    slope = np.where(top > 0, np.log(np.where(top > 0, top, 1.0) / start), 0.0).sum(0) / np.maximum(counts, 1)
+    beyond = np.maximum(counts / rows * 2 * columns / _ALARM, 1.0)
+    enough = counts >= _LEAST_TAIL
+    m = np.maximum(counts, 1)
+    quantile = m * slope * (beyond ** (1 / m) - 1)
+    found = np.where(enough, start * np.exp(np.where(enough, quantile, 0.0)), _FEW_REACH * largest)
+    return np.maximum(found, _REACH * largest)
 
 
 def _lines(parts: list[Any], table: Any) -> tuple[np.ndarray, list[str]]:

@@ -3,7 +3,8 @@ r"""What is asked of a target: which family of predictive distributions fits the
 Rules.       In this order, for the values $y_1, \dots, y_n$ that are there:
              *censored*    there is an `event` column beside $y$;
              *ordered*     an ordered category, or words with a known order;
-             *binary*, *classes*   truth values and words; two distinct numbers; whole numbers are numbers;
+             *binary*, *classes*   truth values and words; two distinct numbers; codes: the whole numbers from
+                           zero or one to $K \le 20$, of which the largest is not rare, as of counts it is;
              *proportion*  $0 \le y \le 1$ with values strictly inside;
              *count*       whole numbers from zero whose steps matter: some $y = 0$, or the median is at most
                            `_SMALL`;
@@ -21,7 +22,8 @@ __all__ = ["TASKS", "order_of", "series_of", "target_task"]
 TASKS = ("number", "positive", "proportion", "count", "binary", "classes", "ordered", "censored")
 _SMALL = 20.0
 _SPREAD = 4.0
-_MOST_CODES = 2  # distinct numbers that are classes
+_MOST_CODES = 20  # classes
+_ROWS_OF_CODE = 10  # on average
 
 
 def target_task(y: Any, event: Any = None) -> str:
@@ -57,14 +59,25 @@ def order_of(column: Any) -> list[str] | None:
 
 def _task_of_numbers(values: np.ndarray) -> str:
     distinct = np.unique(values[:10_000])
-    if len(distinct) <= _MOST_CODES and len(np.unique(values)) <= _MOST_CODES:
+    if len(distinct) <= 2 and len(np.unique(values)) <= 2:
         return "binary" if len(distinct) == 2 else "number"
+    if len(distinct) <= _MOST_CODES and _are_codes(values):
+        return "classes"
     low, high, middle = values.min(), values.max(), float(np.median(values))
     if low >= 0 and (values == np.floor(values)).all() and (low == 0 or middle <= _SMALL):
         return "count"
     if low >= 0 and high <= 1:
         return "proportion"
     return "positive" if low > 0 and high >= _SPREAD * middle else "number"
+
+
+def _are_codes(values: np.ndarray) -> bool:
+    """Whether whole numbers are codes of classes."""
+    codes, counts = np.unique(values, return_counts=True)
+    number = len(codes)
+    if not 3 <= number <= _MOST_CODES or len(values) < _ROWS_OF_CODE * number or codes[0] not in (0, 1):
+        return False
+    return bool((np.diff(codes) == 1).all()) and counts[-1] >= len(values) / (4 * number)
 
 
 def series_of(y: Any) -> Any:
