@@ -148,6 +148,33 @@ def _table(numbers: np.random.Generator, folder: Path) -> Outcome:
     )
 
 
+_ROWS = (
+    '1,2020-01-01,Köln,low,"1,234.5",12%,"a, b"\n2,2020-01-02,Ulm,high,2.5,5%,c\n'
+    '3,,Köln,medium,,7%,"d ""e"" f"\n4,2020-02-01,,low,-3,8%,\n'
+)
+
+
+def _table_file(numbers: np.random.Generator, folder: Path) -> Outcome:
+    """A table read from a changed file is described, and encoded to finite numbers that a saved encoder
+    repeats."""
+    from tractable.tables import TableEncoder, describe_table, read_table
+
+    text = "id,when,town,size,price,share,note\n" + 3 * _ROWS
+    encoding = ("utf-8", "latin-1", "utf-16")[numbers.integers(3)]
+    text = text.replace(",", ",;\t"[numbers.integers(3)])
+    path = folder / "table.csv"
+    path.write_bytes(mutated(numbers, text.encode(encoding)))
+    frame = read_table(path)
+    target = str(frame.columns[-1])
+    described = describe_table(frame, target=target)
+    encoder = TableEncoder(described).fit(frame, frame[target])
+    found = encoder.transform(frame)
+    if not np.isfinite(found).all():
+        return Outcome("fault", f"{path.read_bytes()!r}: encoded to numbers that are not finite")
+    again = TableEncoder.from_state(encoder.state()).transform(frame)
+    return Outcome("answered") if (again == found).all() else Outcome("fault", "the state encodes otherwise")
+
+
 def _command(numbers: np.random.Generator, folder: Path) -> Outcome:
     """A command line ends with code 0, or with 1 or 2 and a line that says why."""
     from typer.testing import CliRunner
@@ -207,6 +234,7 @@ KINDS: dict[str, Callable[[np.random.Generator, Path], Outcome]] = {
     "model files": _model_file,
     "checkpoints": _checkpoint,
     "tables": _table,
+    "table files": _table_file,
     "command lines": _command,
     "files of cases": _cases,
 }

@@ -274,6 +274,19 @@ SLIPS = [
     ),
     Slip("save a function", lambda: tr.save("x", quadratic), ValueError, "rebuild them after loading"),
     Slip("load another", lambda: tr.load(__file__), ValueError, "is not a file that `save` wrote"),
+    Slip("folder", lambda: tr.tables.read_table("/"), ValueError, "there must be a file; got a folder"),
+    Slip(
+        "target",
+        lambda: tr.tables.describe_table({"price": [1]}, target="prise"),
+        ValueError,
+        "there must be a column 'prise'; got 'price'. Did you mean price?",
+    ),
+    Slip(
+        "kind",
+        lambda: tr.tables.describe_table({"a": [1]}, kinds={"a": "numeric"}),
+        ValueError,
+        "the kind of 'a' must be one of number, count",
+    ),
 ]
 
 
