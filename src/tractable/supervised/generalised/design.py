@@ -9,15 +9,17 @@ Few rows.    With $n < d$ columns the likelihood sees $\beta$ only through $z_i^
 Cost.        $O(nd)$; $O(n^2d)$ with fewer rows than columns.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from tractable.core.rows import Rows, points
+from tractable.supervised.linear.products import over_rows
 from tractable.supervised.logistic.newton import StandardRows
-from tractable.supervised.logistic.sums import _is_plain
+from tractable.supervised.logistic.sums import _is_plain, _standard
 
-__all__ = ["Columns", "design_of", "predictor"]
+__all__ = ["Columns", "design_of", "predictor", "row_pass", "row_sum"]
 
 
 class Columns(NamedTuple):
@@ -75,3 +77,40 @@ def predictor(rows: StandardRows, beta: np.ndarray) -> np.ndarray:
         return rows.predictor(beta)
     slopes = beta[int(rows.intercept) :] / rows.scale
     return rows.x @ slopes + ((beta[0] if rows.intercept else 0.0) - rows.centre @ slopes)
+
+
+def row_pass(
+    rows: StandardRows, beta: np.ndarray, terms: Callable[[slice, np.ndarray], tuple]
+) -> tuple[float, np.ndarray, np.ndarray]:
+    r"""Loss, gradient and Hessian of $-\sum_iw_it_i(z_i^\top\beta)$ in one pass over blocks that stay in a
+    cache.
+
+    `terms(cut, eta)` gives value, slope and (negative, not below zero) curvature of the rows of a block.
+    """
+    args, weights, p = (rows.x, rows.centre, 1 / rows.scale, rows.size), rows.weights, rows.size
+
+    def part(low: int, high: int) -> tuple[float, np.ndarray, np.ndarray]:
+        loss, gradient, hessian = 0.0, np.zeros(p), np.zeros((p, p))
+        with np.errstate(
+            all="ignore"
+        ):  # what is not finite is seen in the sums; threads have their own state
+            for cut, z in _standard(*args, low, high):
+                w = weights[cut]
+                value, slope, curvature = terms(cut, z @ beta)
+                loss, gradient = loss - float(w @ value), gradient - (w * slope) @ z
+                z *= np.sqrt(w * curvature)[:, None]
+                hessian += z.T @ z
+        return loss, gradient, hessian
+
+    parts = over_rows(part, len(rows.x))
+    loss, gradient, hessian = (np.sum(each, axis=0) for each in zip(*parts))
+    return float(loss), gradient, hessian
+
+
+def row_sum(rows: StandardRows, function: Callable[[np.ndarray], Any]) -> float:
+    r"""$\sum_iw_if(y_i)$."""
+
+    def part(low: int, high: int) -> float:
+        return float(np.sum(rows.weights[low:high] * function(rows.y[low:high])))
+
+    return float(sum(over_rows(part, len(rows.x))))

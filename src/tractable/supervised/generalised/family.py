@@ -97,9 +97,10 @@ def stirling_error(x: Any) -> np.ndarray:
     large = x > 16
     far = np.where(large, x, 16.0)
     square = far**-2
-    series = (1 / 12 - square * (1 / 360 - square * (1 / 1260 - square / 1680))) / far
-    near = np.where(large, 16.0, x)
-    return np.where(large, series, gammaln(near) - (near - 0.5) * np.log(near) + near - HALF_LOG_2PI)
+    found = np.asarray((1 / 12 - square * (1 / 360 - square * (1 / 1260 - square / 1680))) / far)
+    near = x[~large]
+    found[~large] = gammaln(near) - (near - 0.5) * np.log(near) + near - HALF_LOG_2PI
+    return found
 
 
 def refuse(y: np.ndarray, ok: np.ndarray, must: str, fix: str = "") -> None:

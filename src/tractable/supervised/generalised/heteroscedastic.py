@@ -198,7 +198,7 @@ def fit_heteroscedastic(
     low, size = level_and_size(np.asarray(table.y, float)[:, None], table.weights)
     targets = (np.asarray(table.y, float) - low[0]) / size[0]
     table = Rows.of(table.X, targets, table.weights, target="number")
-    with one_blas_thread(table.num_rows * table.num_columns < 200_000):
+    with one_blas_thread(table.num_columns < 300):
         rows, columns = design_of(table, True)
         problem, count = _Problem(rows), len(rows.x)
         few = count <= _FEW_ROWS and rows.size <= _FEW_COLUMNS

@@ -23,7 +23,7 @@ from tractable.core.module import HostResult, field
 from tractable.core.rows import Rows
 from tractable.core.types import ArrayLike
 from tractable.core.verdict import Verdict
-from tractable.supervised.generalised.design import Columns, design_of, predictor
+from tractable.supervised.generalised.design import Columns, design_of, row_pass, row_sum
 from tractable.supervised.generalised.engine import Hyper, Mode, Nodes, laplace_evidence, mode_of, nodes_of
 from tractable.supervised.generalised.families import FAMILIES
 from tractable.supervised.generalised.mixed import MixedLaw
@@ -132,15 +132,14 @@ class _Problem:
         """The mode, its evidence and the posterior covariance."""
         alpha, shape = self.split(phi)
         rows, prior = self.rows, self.prior(alpha)
-        rest = float(np.sum(rows.weights * self.family.rest(rows.y, shape)))
+        y, offset, family = rows.y, self.offset, self.family
+        rest = row_sum(rows, lambda targets: family.rest(targets, shape))
+
+        def terms(cut: slice, eta: np.ndarray) -> tuple:
+            return family.terms(y[cut], eta + offset[cut], shape)
 
         def sweep(beta: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
-            eta = predictor(rows, beta) + self.offset
-            value, slope, curvature = self.family.terms(rows.y, eta, shape)
-            loss = -float(rows.weights @ value)
-            if not np.isfinite(loss):
-                return np.inf, np.zeros_like(beta), np.eye(len(beta))
-            return loss, *rows.gram(-rows.weights * slope, rows.weights * curvature)
+            return row_pass(rows, beta, terms)
 
         found = mode_of(sweep, self.last, prior, self.total)
         self.last, self.num_steps = found.beta, self.num_steps + found.num_steps
@@ -190,7 +189,7 @@ def fit_generalised(
     if check_targets:
         law.check(targets[keep] if not keep.all() else targets)
     table = Rows.of(table.X[keep], targets[keep], table.weights[keep], target="number")
-    with one_blas_thread(table.num_rows * table.num_columns < 200_000):
+    with one_blas_thread(table.num_columns < 300):
         return _fitted(family, table, shift[keep], intercept, prior_precision, low, high - low)
 
 

@@ -168,7 +168,7 @@ def fit_ordinal(
     ok = prior_precision == "evidence" if alpha is None else np.isfinite(alpha) and alpha > 0
     check(bool(ok), "prior_precision", "'evidence', or positive and finite", repr(prior_precision))
     plain = Rows.of(table.X, np.asarray(table.y, float), table.weights, target="number")
-    with one_blas_thread(table.num_rows * table.num_columns < 200_000):
+    with one_blas_thread(table.num_columns < 300):
         rows, columns = design_of(plain, True)
         problem, count = _Problem(rows, base, alpha), len(rows.x)
         few = count <= _FEW_ROWS and rows.size <= _FEW_COLUMNS
