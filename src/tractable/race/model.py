@@ -42,24 +42,33 @@ class TableModel:
         `shares`."""
         frame = self._table(frame)
         with one_blas_thread():
-            return turned(mixed(self.weights, self._members(frame)), self.ranks)
+            return self.laws_of(self.encoded(frame), len(frame))
 
     def _table(self, frame: Any) -> Any:
         from tractable.tables.reading import read_table
 
         return frame if hasattr(frame, "iloc") else read_table(frame)
 
-    def _members(self, frame: Any) -> list[Laws]:
-        tables = {form: encoder.transform(frame) for form, encoder in self.encoders.items()}
+    def encoded(self, frame: Any) -> dict[str, np.ndarray]:
+        """The rows as numbers, in each form that a member takes."""
+        return {form: encoder.transform(frame) for form, encoder in self.encoders.items()}
+
+    def laws_of(self, tables: dict[str, np.ndarray], count: int) -> Laws:
+        """One law for each of `count` encoded rows."""
+        return turned(mixed(self.weights, self.members_of(tables, count)), self.ranks)
+
+    def members_of(self, tables: dict[str, np.ndarray], count: int) -> list[Laws]:
+        """What each member says of encoded rows."""
         return [
-            each.laws(len(frame)) if isinstance(each, BaseRate) else each.laws(tables[each.form])
+            each.laws(count) if isinstance(each, BaseRate) else each.laws(tables[each.form])
             for each in self.members
         ]
 
     def member_means(self, frame: Any) -> np.ndarray:
         """The mean (or the probabilities) of each member, `(members, rows, ...)`: where they differ, the
         choice of a model matters."""
-        found = self._members(self._table(frame))
+        frame = self._table(frame)
+        found = self.members_of(self.encoded(frame), len(frame))
         return np.stack([each.shares if isinstance(each, ClassLaws) else each.mean for each in found])
 
     def predict(self, frame: Any) -> np.ndarray:

@@ -31,6 +31,7 @@ class Question(NamedTuple):
     groups: np.ndarray | None = None
     times: np.ndarray | None = None
     events: np.ndarray | None = None
+    places: np.ndarray | None = None  # the numbers of the rows in the table, from 1
 
     @property
     def of_classes(self) -> bool:
@@ -51,7 +52,7 @@ class Question(NamedTuple):
         return self._replace(**parts)
 
     def _rows(self) -> dict[str, Any]:
-        names = ("y", "weights", "groups", "times", "events")
+        names = ("y", "weights", "groups", "times", "events", "places")
         return {name: getattr(self, name) for name in names}
 
     @property
