@@ -58,10 +58,11 @@ def run_fit(request: Request) -> None:
     except KeyboardInterrupt:
         stop("fit", "interrupted before the first model was judged.", 130)
     request.out.mkdir(exist_ok=True)
-    model, report = request.out / "model.tractable", _report(request, found)
+    model = request.out / "model.tractable"
     found.save(model)
+    report = _report(request, found)
     if request.json:
-        paths = {"report": None if report is None else str(report), "model": str(model)}
+        paths = {"report": str(report), "model": str(model)}
         print(json.dumps(found.as_dict() | paths, indent=2, allow_nan=False))
     else:
         _print(found, model, report)
@@ -74,17 +75,13 @@ def _placed(file: Path, error: ValueError) -> str:
     return sentence if str(file) in sentence else f"{file}: {sentence}"
 
 
-def _report(request: Request, found: Any) -> Path | None:
-    try:
-        from tractable.race.report import write_report  # pyright: ignore
-    except ImportError:
-        return None
+def _report(request: Request, found: Any) -> Path:
     path = request.out / "report.html"
-    write_report(path, request.file.name, found)
+    found.report(path, request.file.name)
     return path
 
 
-def _print(found: Any, model: Path, report: Path | None) -> None:
+def _print(found: Any, model: Path, report: Path) -> None:
     from rich.console import Console
 
     console = Console()
@@ -104,8 +101,7 @@ def _print(found: Any, model: Path, report: Path | None) -> None:
         + ", ".join(shown) + ".")  # fmt: skip
     say(f"\n{'Verdict' if found.verdict.ok else 'Warning'}: {found.verdict.sentence}")
     say(f"Model: {model}")
-    if report is not None:
-        say(f"Report: {report}")
+    say(f"Report: {report}")
 
 
 def _table(found: Any) -> Any:

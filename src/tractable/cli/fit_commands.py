@@ -25,7 +25,7 @@ _Names = Annotated[list[str] | None, typer.Option("--drop", help="A column to le
 
 def add_to(app: typer.Typer) -> None:
     """Register the commands."""
-    for command in (fit, predict, compare):
+    for command in (fit, predict, report, compare):
         app.command()(command)
 
 
@@ -90,6 +90,21 @@ def predict(
     from tractable.cli.predict import Request, run_predict
 
     run_predict(Request(model, file, level, defer, out, as_json))
+
+
+def report(
+    model: Annotated[Path, typer.Argument(help="What `tractable fit` wrote.", show_default=False)],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where the report goes, in HTML.")] = Path(
+        "report.html"
+    ),
+    as_json: _JSON = False,
+) -> None:
+    """Write the report of a model again, from its file alone."""
+    existing("report", "model", model)
+    writable("report", "out", out)
+    from tractable.cli.predict import run_report
+
+    run_report(model, out, as_json)
 
 
 def compare(

@@ -1,4 +1,4 @@
-"""`tractable predict`: the rows of another table by a model that `tractable fit` wrote.
+"""`tractable predict` and `tractable report`: what a model that `tractable fit` wrote says.
 
 Output.      CSV, a line for each row: `prediction, median, sd, lower, upper, unlike`, of classes `prediction,
              probability[<class>]..., unlike`; `deferred` marks the rows of most uncertainty with `--defer`,
@@ -17,7 +17,7 @@ from tractable.cli.paths import stop
 from tractable.core.storage import StorageError
 from tractable.tables.files import WrongTable
 
-__all__ = ["Request", "run_predict"]
+__all__ = ["Request", "run_predict", "run_report"]
 
 
 class Request(NamedTuple):
@@ -58,6 +58,23 @@ def run_predict(request: Request) -> None:
         typer.echo(found.table.to_csv(index=False), nl=False)
     else:
         typer.echo(f"Predictions: {request.out}")
+
+
+def run_report(model: Path, out: Path, as_json: bool) -> None:
+    """The report of a model from its file."""
+    from tractable.race.result import TableFit
+
+    try:
+        fit = TableFit.load(model)
+    except (StorageError, ValueError) as error:
+        stop("report", " ".join(str(error).split()), 2)
+    fit.report(out, model.name)
+    if as_json:
+        print(
+            json.dumps(fit.as_dict() | {"report": str(out), "model": str(model)}, indent=2, allow_nan=False)
+        )
+    else:
+        typer.echo(f"Report: {out}")
 
 
 def _as_json(found: Any, request: Request) -> dict[str, Any]:

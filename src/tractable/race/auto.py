@@ -61,7 +61,7 @@ class _Raced(Estimator):
         names = None if self.candidates is None else tuple(self.candidates)
         self.fit_ = fit_table(
             table, _TARGET, effort=self.effort, seconds=self.seconds, seed=seed, task=task,
-            kinds=self.kinds, candidates=names, weights=counts,
+            kinds=self.kinds, candidates=names, weights=counts, examine=False,
         )  # fmt: skip
         return self
 

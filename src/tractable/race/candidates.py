@@ -99,11 +99,11 @@ def _boosted(n: int, d: int, k: int) -> float:
 
 
 def _process(n: int, d: int, k: int) -> float:
-    return 0.4 + 4.5e-3 * n + 3e-9 * n**3
+    return 0.5 + 9e-3 * n + 3e-9 * n**3
 
 
 def _generalised(n: int, d: int, k: int) -> float:
-    return 0.1 + 10 * _linear(n, d, k)
+    return 0.3 + 10 * _linear(n, d, k)
 
 
 def _robust(n: int, d: int, k: int) -> float:

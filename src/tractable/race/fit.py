@@ -17,6 +17,7 @@ from tractable.core.checks import check, check_count, check_option
 from tractable.race.base_rate import BASE, BaseRate
 from tractable.race.candidates import Candidate, Size, candidates_for
 from tractable.race.cross_fit import Clock, cross_fit, within_budget
+from tractable.race.examination import examine as examine_rows
 from tractable.race.folds import fold_pairs, put_aside
 from tractable.race.measures import averaged, measures
 from tractable.race.members import Refused, fit_member
@@ -40,14 +41,14 @@ def fit_table(
     kinds: Mapping[str, str] | None = None, drop: Iterable[str] = (), weights: str | None = None,
     group: str | None = None, time: str | None = None, event: str | None = None,
     task: str | None = None, candidates: tuple[str, ...] | None = None,
-    tell: Callable[[str], None] | None = None,
+    examine: bool = True, tell: Callable[[str], None] | None = None,
 ) -> TableFit:  # fmt: skip
     """Models of a column of a table, compared on rows that they have not seen; the best as one model.
 
     `frame` is a table or the path of one. `kinds` and `drop` overrule what the columns are taken for;
     `weights`, `group`, `time` and `event` name columns that say how often a row counts, which rows stay
     together, which come later, and whether the end was seen. `task` overrules what the target is taken for,
-    `candidates` names the models that may race.
+    `candidates` names the models that may race, and without `examine` the report has no pictures.
 
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=80)
@@ -63,7 +64,7 @@ def fit_table(
     described = describe_table(table, target=target, kinds=kinds, drop=[*drop, *beside])
     table, question = _asked(table, described, target, task, (weights, group, time, event))
     with one_blas_thread():
-        return _raced(table, described, question, EFFORTS[effort], seed, clock, candidates, tell)
+        return _raced(table, described, question, EFFORTS[effort], seed, clock, candidates, examine, tell)
 
 
 def _asked(
@@ -104,7 +105,7 @@ def _truths(name: str, values: np.ndarray) -> np.ndarray:
 
 def _raced(
     table: Any, described: TableDescription, question: Question, budget: float, seed: int, clock: Clock,
-    names: tuple[str, ...] | None, tell: Callable[[str], None] | None,
+    names: tuple[str, ...] | None, examined: bool, tell: Callable[[str], None] | None,
 ) -> TableFit:  # fmt: skip
     kept, last = put_aside(question, seed)
     part, rows = question.take(kept), table.iloc[kept]
@@ -120,16 +121,18 @@ def _raced(
     allowed = allowed if described.features else []
     entries, judged = cross_fit(allowed, part, folds, encoded, seed, clock, tell)
     choice = choose(entries, judged, part)
-    fitted = _model(table, described, question, choice, allowed, seed)
+    fitted, seen = _model(table, described, question, choice, allowed, seed), {}
     if len(last):
         first = _model(rows, described, part, choice, allowed, seed)
         numbers = measures(first.predict_dist(table.iloc[last]), question.take(last))
+        if examined:
+            seen = examine_rows(first, table.iloc[last], question.take(last), described.kinds, seed)
     else:  # too few rows for a last part: those held out stand in for it
         turnings = [turned(each, choice.ranks) for each in choice.laws]
         numbers = averaged([measures(*pair) for pair in zip(turnings, choice.parts)])
     return TableFit(
         fitted, choice, numbers, described, left_out, len(last) > 0,
-        provenance(table, seed, clock.cut, clock.interrupted), clock.seconds(),
+        provenance(table, question, seed, clock), clock.seconds(), seen,
     )  # fmt: skip
 
 

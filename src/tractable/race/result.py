@@ -7,6 +7,7 @@ File.        One file (`core.storage`: tensors, a manifest, a checksum; no pickl
 
 import hashlib
 import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from tractable.core.verdict import Verdict
 from tractable.race.laws import Laws
 from tractable.race.measures import shown
 from tractable.race.model import TableModel
+from tractable.race.question import Question
 from tractable.race.weighing import Choice
 
 __all__ = ["TableFit", "provenance"]
@@ -32,10 +34,12 @@ class TableFit(Described):
     def __init__(
         self, model: TableModel, choice: Choice, metrics: dict[str, Any], description: Any,
         left_out: dict[str, str], untouched: bool, origin: dict[str, Any], seconds: float,
+        examination: dict[str, Any] | None = None,
     ):  # fmt: skip
         self.model, self.metrics, self.description = model, metrics, description
         self.winner, self.standings, self.weights = choice.winner, choice.standings, choice.weights
         self.left_out, self.untouched, self.provenance, self.seconds = left_out, untouched, origin, seconds
+        self.examination = examination or {}
         self.verdict = _judged(choice.verdict, metrics, untouched)
 
     @property
@@ -104,6 +108,12 @@ class TableFit(Described):
             "provenance": self.provenance,
         }  # fmt: skip
 
+    def report(self, path: str | os.PathLike, name: str = "the table") -> None:
+        """Write the report, one page of HTML with its pictures inside."""
+        from tractable.race.report import write_report
+
+        write_report(Path(path), name, self)
+
     def save(self, path: str | os.PathLike) -> None:
         """Write the model and what is known of it to one file."""
         from tractable.race.files import content_of
@@ -149,18 +159,22 @@ def _judged(verdict: Verdict, metrics: dict[str, Any], untouched: bool) -> Verdi
     return Verdict(verdict.ok and bool(off), f"{verdict.sentence} {said}", numbers)
 
 
-def provenance(table: Any, seed: int, cut: bool, interrupted: bool = False) -> dict[str, Any]:
-    """Where a model comes from: versions, seed, and a digest of the rows."""
+def provenance(table: Any, question: Question, seed: int, clock: Any) -> dict[str, Any]:
+    """Where a model comes from: versions, seed, a digest of the rows, and the rows of each class."""
     import pandas as pd
     import sklearn
 
     digest = hashlib.sha256(",".join(map(str, table.columns)).encode())
     for name in table.columns:
         digest.update(np.ascontiguousarray(_hashed(pd, table[name])).tobytes())
+    counts = {}
+    if question.of_classes:
+        numbers = np.bincount(question.y, minlength=question.num_classes).tolist()
+        counts = {str(label): count for label, count in zip(question.classes, numbers)}
     versions = {"tractable": __version__, "numpy": np.__version__, "sklearn": sklearn.__version__}
     return {
-        "versions": versions, "seed": int(seed), "rows": len(table), "cut_short": bool(cut),
-        "interrupted": bool(interrupted), "digest": digest.hexdigest(),
+        "versions": versions, "seed": int(seed), "rows": len(table), "cut_short": bool(clock.cut),
+        "interrupted": bool(clock.interrupted), "class_rows": counts, "digest": digest.hexdigest(),
     }  # fmt: skip
 
 

@@ -30,7 +30,7 @@ from tractable.supervised.selection.tempering import TemperedShares
 __all__ = ["MIXTURE", "Choice", "Standing", "calibrated", "choose", "paired", "stacked", "turned"]
 
 MIXTURE = "mixture"
-_FAINT = 0.03
+_FAINT = 0.05
 _MOST_MEMBERS = 6
 
 

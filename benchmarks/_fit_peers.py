@@ -1,0 +1,80 @@
+"""What others do with a table: scikit-learn's histogram booster with split conformal intervals, NGBoost,
+LightGBM. Each takes (X, y, new X) and gives a normal-like density, quantiles, or class probabilities."""
+
+import importlib.util
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import ndtri
+
+GRID = tuple(round(0.025 + 0.05 * i, 3) for i in range(20))
+
+
+class Said(NamedTuple):
+    """Of numbers: centre and scale of a normal law, the ends of a 90 % interval, quantiles at `GRID`; of
+    classes: probabilities."""
+
+    centre: Any = None
+    scale: Any = None
+    ends: Any = None
+    quantiles: Any = None
+    probabilities: Any = None
+
+
+def histogram_numbers(X: np.ndarray, y: np.ndarray, new: np.ndarray, seed: int) -> Said:
+    """A fifth of the rows calibrates: residuals for the density, conformalised quantiles for the interval."""
+    from sklearn.ensemble import HistGradientBoostingRegressor as Booster
+    from sklearn.model_selection import train_test_split
+
+    first, second, y1, y2 = train_test_split(X, y, test_size=0.2, random_state=seed)
+    mean = Booster(random_state=seed).fit(first, y1)
+    errors = y2 - mean.predict(second)
+    low, high = (Booster(loss="quantile", quantile=q, random_state=seed).fit(first, y1) for q in (0.05, 0.95))
+    scores = np.sort(np.maximum(low.predict(second) - y2, y2 - high.predict(second)))
+    k = min(int(np.ceil(0.9 * (len(scores) + 1))), len(scores)) - 1
+    centre = mean.predict(new)
+    ends = low.predict(new) - scores[k], high.predict(new) + scores[k]
+    return Said(
+        centre, np.full(len(new), errors.std()), ends, [centre + np.quantile(errors, q) for q in GRID]
+    )
+
+
+def histogram_classes(X: np.ndarray, y: np.ndarray, new: np.ndarray, seed: int) -> Said:
+    """Its own probabilities."""
+    from sklearn.ensemble import HistGradientBoostingClassifier as Booster
+
+    return Said(probabilities=Booster(random_state=seed).fit(X, y).predict_proba(new))
+
+
+def natural_numbers(X: np.ndarray, y: np.ndarray, new: np.ndarray, seed: int) -> Said:
+    """NGBoost, as it comes."""
+    from ngboost import NGBRegressor  # pyright: ignore
+
+    found = NGBRegressor(verbose=False, random_state=seed).fit(X, y).pred_dist(new)
+    m, s = found.params["loc"], found.params["scale"]
+    return Said(m, s, (m + s * ndtri(0.05), m + s * ndtri(0.95)), [m + s * ndtri(q) for q in GRID])
+
+
+def light_classes(X: np.ndarray, y: np.ndarray, new: np.ndarray, seed: int) -> Said:
+    """LightGBM, as it comes."""
+    from lightgbm import LGBMClassifier  # pyright: ignore
+
+    return Said(probabilities=LGBMClassifier(random_state=seed, verbose=-1).fit(X, y).predict_proba(new))
+
+
+PEERS: tuple[tuple[str, str, bool, Callable[..., Said]], ...] = (
+    ("HistGradientBoosting", "sklearn", False, histogram_numbers),
+    ("HistGradientBoosting", "sklearn", True, histogram_classes),
+    ("NGBoost", "ngboost", False, natural_numbers),
+    ("LightGBM", "lightgbm", True, light_classes),
+)
+
+
+def peers(classes: bool) -> list[tuple[str, Callable[..., Said]]]:
+    """Those that are installed."""
+    return [
+        (name, function)
+        for name, package, of_classes, function in PEERS
+        if of_classes == classes and importlib.util.find_spec(package) is not None
+    ]
