@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from tractable.tables import WrongTable, describe_table, target_task
+from tractable.tables.cells import moments_of
 from tractable.tables.dialect import own_names
 from tractable.tables.scales import in_order
 from tractable.tables.suspects import chatterjee
@@ -174,6 +175,21 @@ def test_orders_are_not_invented():
     assert in_order(["over 100", "10 to 50", "up to 10"]) == ["up to 10", "10 to 50", "over 100"]
     for words in (["red", "blue", "green"], ["a1", "b2", "c3"], ["low", "high"], ["low", "medium", "red"]):
         assert in_order(words) is None
+
+
+def test_numbers_may_be_dates_or_names_of_places():
+    days = pd.Series(pd.date_range("2024-01-01", periods=40))
+    frame = pd.DataFrame({
+        "day": days.dt.strftime("%Y%m%d").astype(int), "zip_code": np.arange(40) % 7 + 10_000,
+        "year": days.dt.day + 1990, "seconds": days.astype("int64").astype(float),
+    })  # fmt: skip
+    found = describe_table(frame, kinds={"year": "datetime"})
+    assert tuple(found.kinds.values()) == ("datetime", "category", "datetime", "count")
+    wanted = days.to_numpy("datetime64[s]").astype(float)
+    np.testing.assert_array_equal(moments_of(frame["day"]), wanted)
+    assert moments_of(pd.Series([1970, 1971])).tolist() == [0, 365 * 86_400]
+    np.testing.assert_array_equal(moments_of(pd.Series(wanted)), wanted)
+    np.testing.assert_array_equal(moments_of(pd.Series(1000 * wanted)), wanted)
 
 
 def test_names_made_up_do_not_meet_names_that_are_there():

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
-    "are_dates", "disguised_numbers", "factorised", "is_day_first", "is_gap", "is_words", "level_text",
-    "moments_of", "numbers_of",
+    "are_dates", "are_digit_dates", "disguised_numbers", "factorised", "is_day_first", "is_gap", "is_words",
+    "level_text", "moments_of", "numbers_of",
 ]  # fmt: skip
 
 _SIGNS = r"|-|--|\.|\.\.|\.\.\.|\?|na|n/a|nan|none|null|nil|missing|unknown"  # of a gap
@@ -183,6 +183,8 @@ def moments_of(column: "pd.Series", day_first: bool | None = None) -> np.ndarray
 
     if pd.api.types.is_datetime64_any_dtype(column):
         stamps = pd.to_datetime(column, utc=True)
+    elif not is_words(column) and pd.api.types.is_numeric_dtype(column):
+        return _seconds_of_numbers(numbers_of(column))
     elif isinstance(column.dtype, pd.PeriodDtype):
         stamps = pd.to_datetime(column.dt.to_timestamp(), utc=True)
     else:
@@ -193,6 +195,33 @@ def moments_of(column: "pd.Series", day_first: bool | None = None) -> np.ndarray
             _seconds(_stamps(words, is_day_first(words) if day_first is None else day_first)), np.nan
         )[codes]
     return _seconds(stamps)
+
+
+def are_digit_dates(values: np.ndarray) -> bool:
+    """Whether whole numbers are dates such as 20240131.
+
+    >>> are_digit_dates(np.array([20240131, 20240201])), are_digit_dates(np.array([20240131, 20249999]))
+    (True, False)
+    """
+    if not len(values) or values.min() < 19000101 or values.max() > 21001231:
+        return False
+    months, days = values // 100 % 100, values % 100
+    return bool(((months >= 1) & (months <= 12) & (days >= 1) & (days <= 31)).all())
+
+
+def _seconds_of_numbers(values: np.ndarray) -> np.ndarray:
+    """Numbers as moments: dates in digits, years, or else seconds (milliseconds) since 1970."""
+    import pandas as pd
+
+    seen = values[~np.isnan(values)]
+    if are_digit_dates(seen):
+        words = pd.Series(np.where(np.isnan(values), 0, values).astype(np.int64).astype(str))
+        return _seconds(pd.to_datetime(words, errors="coerce", format="%Y%m%d", utc=True))
+    if len(seen) and seen.min() >= 1000 and seen.max() < 3000:
+        years = np.floor(np.where(np.isnan(values), 1970, values)).astype(np.int64) - 1970
+        starts = years.astype("datetime64[Y]").astype("datetime64[s]").astype(float)
+        return np.where(np.isnan(values), np.nan, starts)
+    return values / 1000 if len(seen) and np.median(np.abs(seen)) > 1e11 else values
 
 
 def _seconds(stamps: Any) -> np.ndarray:

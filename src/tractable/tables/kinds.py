@@ -5,6 +5,7 @@ Boolean.     Truth values; 0 and 1; yes and no, true and false and the like.
 Number.      Numbers; of them *count*: whole from zero; *identifier*: ten or more whole ones that follow each
              other without a gap, or that are all different under a name such as `id`; *category*: two of
              them.
+             Whole numbers under a name such as `zip` are categories, and such as 20240131 dates.
 Datetime.    Dates and times, and words of which nine tenths are.
 Ordered.     Ordered categories of pandas; words of a known scale (low, medium, high); ranges (18-25, 65+).
 Identifier.  Words of which nine tenths are different, without blanks; *text*: many different words with
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from tractable.tables.cells import are_dates, factorised, is_words, level_text, numbers_of
+from tractable.tables.cells import are_dates, are_digit_dates, factorised, is_words, level_text, numbers_of
 from tractable.tables.scales import in_order
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ _TRUTHS = (
 )
 _IDENTIFIER = re.compile(r"(^|[_\s.-])(id|uuid|guid|key|index|row|nr|no|number|code)$|Id$|ID$", re.IGNORECASE)
 _SURE_IDENTIFIER = re.compile(r"(^|[_\s.-])(id|uuid|guid|index|row)$|Id$|ID$")
+_POSTAL = re.compile(r"(^|[_\s.-])(zip|zip[_\s]?code|post[_\s]?code|postal[_\s]?code|plz)$", re.IGNORECASE)
 _LEAST_TEXT = 30  # distinct words
 _WORDS_OF_TEXT = 3.0  # in a cell, on average
 
@@ -131,7 +133,7 @@ def _numbers(frame: Any, names: Sequence[str]) -> list[Column]:
             kind = _kind_of_numbers(str(name), seen, int(distinct[j]), bool(whole[j]), bool(in_a_row[j]))
             each = Column(str(name), kind, int(missing[j]), int(distinct[j]))
             each = each._replace(note="has infinite values") if infinite[j] else each
-            if kind in ("category", "boolean") or distinct[j] == 1:
+            if distinct[j] <= MOST_LEVELS_SHOWN and (kind in ("category", "boolean") or distinct[j] == 1):
                 each = each._replace(levels=tuple(level_text(x) for x in np.unique(seen)))
             if kind == "identifier":
                 each = each._replace(note="whole numbers " + ("in a row" if in_a_row[j] else "that differ"))
@@ -148,6 +150,10 @@ def _kind_of_numbers(name: str, seen: np.ndarray, distinct: int, whole: bool, in
             return "identifier"
     if whole and distinct >= 0.9 * len(seen) and len(seen) >= 20 and _SURE_IDENTIFIER.search(name):
         return "identifier"
+    if whole and len(seen) and seen[0] > 0 and _POSTAL.search(name):
+        return "category"
+    if whole and are_digit_dates(seen):
+        return "datetime"
     return "count" if whole and len(seen) and seen[0] >= 0 else "number"
 
 
