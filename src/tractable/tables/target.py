@@ -77,7 +77,7 @@ def _are_codes(values: np.ndarray) -> bool:
     number = len(codes)
     if not 3 <= number <= _MOST_CODES or len(values) < _ROWS_OF_CODE * number or codes[0] not in (0, 1):
         return False
-    return bool((np.diff(codes) == 1).all()) and counts[-1] >= len(values) / (4 * number)
+    return bool((np.diff(codes) == 1).all() and counts[-1] >= len(values) / (4 * number))
 
 
 def series_of(y: Any) -> Any:
