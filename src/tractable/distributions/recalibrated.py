@@ -64,14 +64,16 @@ def moved_tails(
 def _polynomial_tails(log_lower: Array, log_upper: Array, weights: Array) -> tuple[Array, Array, Array]:
     """Both tails and the log-density of a mixture of the laws of order statistics of uniform numbers."""
     m = len(weights)
-    log_counts = gammaln(m + 1.0) - gammaln(np.arange(m + 1) + 1.0) - gammaln(m - np.arange(m + 1) + 1.0)
-    terms = log_counts + np.arange(m + 1) * log_lower[..., None] + np.arange(m, -1, -1) * log_upper[..., None]
+    last = lambda values: jnp.reshape(values, (1,) * log_lower.ndim + (-1,))  # noqa: E731
+    k = np.arange(m + 1)
+    log_counts = gammaln(m + 1.0) - gammaln(k + 1.0) - gammaln(m - k + 1.0)
+    terms = last(log_counts) + last(k) * log_lower[..., None] + last(m - k) * log_upper[..., None]
     until = jnp.concatenate([jnp.zeros(1), jnp.cumsum(weights)])
     beyond = jnp.concatenate([jnp.cumsum(weights[::-1])[::-1], jnp.zeros(1)])
-    orders = jnp.log(m * weights) + np.log(np.arange(1, m + 1) / m) - log_lower[..., None]
+    orders = last(jnp.log(weights * k[1:])) - log_lower[..., None]
     return (
-        logsumexp(terms + safe_log(until), axis=-1),
-        logsumexp(terms + safe_log(beyond), axis=-1),
+        logsumexp(terms + last(safe_log(until)), axis=-1),
+        logsumexp(terms + last(safe_log(beyond)), axis=-1),
         logsumexp(orders + terms[..., 1:], axis=-1),
     )
 
@@ -178,14 +180,14 @@ class Recalibrated(Univariate):
         lower, upper = log_sigmoid(odds), log_sigmoid(-odds)
         weights = jnp.exp(self._moved(lower, upper)[2] + lower + upper)
         places = self.base._aligned(len(shape))._at_shares(jnp.exp(lower), jnp.exp(upper))
-        return places, weights / weights.sum(0)
+        return places, weights / weights.sum(0)[None]
 
     def _mean(self):
         return self._expectation(lambda x: x)
 
     def _variance(self):
         centre = self._mean()
-        return self._expectation(lambda x: (x - centre) ** 2)
+        return self._expectation(lambda x: (x - centre[None]) ** 2)
 
     def _expectation(self, function: Callable[[Array], Array]) -> Array:
         if not self.base.discrete:

@@ -84,8 +84,14 @@ class Law:
         raise NotImplementedError
 
     def log_density(self, theta: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """The same for targets as they came, `log_prob` being that of their logarithms for a log-normal."""
-        return self.log_prob(theta, y)
+        """The same for targets as they came: `log_prob` of a log-normal is that of logarithms. An impossible
+        target has minus infinity."""
+        ok = self.possible(y)
+        return np.where(ok, self.log_prob(theta, np.where(ok, y, 1.0)), -np.inf)
+
+    def possible(self, y: np.ndarray) -> np.ndarray:
+        """Which targets the law can produce."""
+        return np.ones(len(y), bool)
 
     def distribution(self, theta: np.ndarray) -> Distribution:
         """The law of each row."""
@@ -193,9 +199,8 @@ class LogNormalLaw(NormalLaw):
         _positive(y, self.name)
 
     def log_density(self, theta, y):
-        with np.errstate(divide="ignore", invalid="ignore"):
-            logs = np.log(y)
-            return np.where(y > 0, self.log_prob(theta, logs) - logs, -np.inf)
+        logs = np.log(np.where(y > 0, y, 1.0))
+        return np.where(y > 0, self.log_prob(theta, logs) - logs, -np.inf)
 
     def distribution(self, theta):
         from tractable.distributions.positive import LogNormal
@@ -216,6 +221,9 @@ class GammaLaw(Law):
 
     def check(self, y):
         _positive(y, self.name)
+
+    def possible(self, y):
+        return y > 0
 
     def start(self, y, weights):
         mean = np.average(y, weights=weights)
@@ -261,6 +269,9 @@ class PoissonLaw(Law):
     def check(self, y):
         _counts(y, self.name)
 
+    def possible(self, y):
+        return _is_count(y)
+
     def start(self, y, weights):
         return np.log([np.average(y, weights=weights)])
 
@@ -285,6 +296,9 @@ class NegativeBinomialLaw(Law):
 
     def check(self, y):
         _counts(y, self.name)
+
+    def possible(self, y):
+        return _is_count(y)
 
     def start(self, y, weights):
         mean = np.average(y, weights=weights)
@@ -389,8 +403,12 @@ def _positive(y: np.ndarray, name: str) -> None:
     check(low > 0, "y", f"positive for the law {name!r}", low, "Use `law='normal'` or 'student'.")
 
 
+def _is_count(y: np.ndarray) -> np.ndarray:
+    return (y >= 0) & (y == np.floor(y))
+
+
 def _counts(y: np.ndarray, name: str) -> None:
-    bad = (y < 0) | (y != np.floor(y))
+    bad = ~_is_count(y)
     got = y[bad][0] if bad.any() else None
     fix = "Use `law='gamma'` for positive numbers, 'normal' for others."
     check(not bad.any(), "y", f"counts 0, 1, 2, ... for the law {name!r}", got, fix)
