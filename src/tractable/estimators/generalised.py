@@ -243,8 +243,9 @@ class SurvivalRegressor(_Generalised):
 class HeteroscedasticRegressor(Regressor):
     r"""$y = b + w^\top x + e^{c + g^\top x}\epsilon$ with normal $\epsilon$: noise that changes with $x$.
 
-    Both sets of coefficients (`coef_`, `scale_coef_`) have normal priors whose precisions are integrated
-    over; the mean's coefficients are integrated out exactly, so that few rows do not make the noise vanish.
+    Both sets of coefficients (`coef_`, `scale_coef_`) have normal priors whose precisions are given or
+    integrated over; the mean's coefficients are integrated out exactly, so that few rows do not make the
+    noise vanish.
     `summary()` is of the mean, `scale_summary()` of the log-scale.
 
     >>> x = np.linspace(0, 1, 200)
@@ -254,13 +255,21 @@ class HeteroscedasticRegressor(Regressor):
     [0.1, 1.0]
     """
 
-    _parameter_constraints: ClassVar[dict] = {}
+    _parameter_constraints: ClassVar[dict] = {
+        "prior_precision": PRIOR["prior_precision"],
+        "scale_precision": PRIOR["prior_precision"],
+    }
     model_: Any
+
+    def __init__(self, *, prior_precision="evidence", scale_precision="evidence"):
+        self.prior_precision = prior_precision
+        self.scale_precision = scale_precision
 
     def fit(self, X, y, sample_weight=None):
         """Fit to rows and targets; a weight of two is the row twice."""
         rows = self._training_rows(X, y, sample_weight, y_numeric=True)
-        self.model_ = fit_heteroscedastic(rows)
+        options: Any = {"prior_precision": self.prior_precision, "scale_precision": self.scale_precision}
+        self.model_ = fit_heteroscedastic(rows, **options)
         mean, scale = self.model_.coefficients()[0], self.model_.coefficients("scale")[0]
         self.coef_, self.intercept_ = mean[1:], float(mean[0])
         self.scale_coef_, self.scale_intercept_ = scale[1:], float(scale[0])

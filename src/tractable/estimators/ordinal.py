@@ -38,6 +38,11 @@ class OrdinalClassifier(Classifier):
         self.order = order
         self.prior_precision = prior_precision
 
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = True  # of classes that are in no order
+        return tags
+
     def fit(self, X, y, sample_weight=None):
         """Fit to rows and classes."""
         rows = self._in_order(self._training_classes(X, y, sample_weight))

@@ -21,11 +21,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.linalg as sl
 
+from tractable.core.checks import check
 from tractable.core.iterate import Status
 from tractable.optim.linesearch import falls_enough
 from tractable.optim.newton import newton_direction
 
-__all__ = ["Hyper", "Mode", "Nodes", "laplace_evidence", "mode_of", "nodes_of"]
+__all__ = ["Hyper", "Mode", "Nodes", "given_precision", "laplace_evidence", "mode_of", "nodes_of"]
 
 Sweep = Callable[[np.ndarray], tuple[float, np.ndarray, np.ndarray]]
 
@@ -76,6 +77,19 @@ class Nodes(NamedTuple):
     log_total: float
 
 
+def given_precision(name: str, value: Any) -> float | None:
+    """A precision that was given, or None for "evidence".
+
+    >>> given_precision("prior_precision", 2), given_precision("prior_precision", "evidence")
+    (2.0, None)
+    """
+    if isinstance(value, str):
+        check(value == "evidence", name, "'evidence', or positive and finite", repr(value))
+        return None
+    check(bool(np.isfinite(value)) and value > 0, name, "'evidence', or positive and finite", value)
+    return float(value)
+
+
 def mode_of(
     sweep: Sweep, start: np.ndarray, prior: np.ndarray, total: float, *, tol: float = _DECREMENT,
     max_steps: int = 100,
@@ -98,6 +112,11 @@ def mode_of(
 
     beta, looks, count = start, 0, 0
     value, gradient, hessian = look(beta)
+    if not np.isfinite(value):  # the answer for other hyperparameters may be beyond a wall of these
+        beta = np.zeros_like(start)
+        value, gradient, hessian = look(beta)
+    if not (np.isfinite(value) and np.isfinite(gradient).all()):
+        return Mode(beta, np.inf, np.diag(prior), 0, Status.not_finite)
     for count in range(1, max_steps + 1):
         move = newton_direction(hessian, gradient)
         slope = float(gradient @ move)

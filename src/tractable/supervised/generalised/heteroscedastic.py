@@ -28,7 +28,13 @@ from tractable.core.types import ArrayLike
 from tractable.core.verdict import Verdict
 from tractable.inference.trust.uncertainty import UncertaintySplit
 from tractable.supervised.generalised.design import Columns, design_of, predictor
-from tractable.supervised.generalised.engine import Hyper, laplace_evidence, mode_of, nodes_of
+from tractable.supervised.generalised.engine import (
+    Hyper,
+    given_precision,
+    laplace_evidence,
+    mode_of,
+    nodes_of,
+)
 from tractable.supervised.generalised.family import refuse_constant
 from tractable.supervised.generalised.mixed import MixedLaw
 from tractable.supervised.linear.products import over_rows
@@ -129,10 +135,15 @@ class HeteroscedasticLinear(Ended, HostResult):
 class _Problem:
     """One table: the evidence of both precisions, each search from the last answer."""
 
-    def __init__(self, rows: StandardRows):
-        self.rows, self.num_steps, self.status = rows, 0, Status.converged
+    def __init__(self, rows: StandardRows, given: tuple[float | None, float | None] = (None, None)):
+        self.rows, self.precisions, self.num_steps, self.status = rows, given, 0, Status.converged
         spread = np.log(np.sqrt(max(rows.weights @ rows.y**2 / rows.total, 1e-30)))
         self.last = np.r_[spread, np.zeros(rows.size - 1)]
+
+    def both(self, phi: np.ndarray) -> np.ndarray:
+        """The logarithms of both precisions, of which `phi` has those that were not given."""
+        free = iter(phi)
+        return np.array([next(free) if a is None else np.log(a) for a in self.precisions])
 
     def prior(self, phi: float, spread: float) -> np.ndarray:
         return np.r_[spread**-2, np.full(self.rows.size - 1, np.exp(phi))]
@@ -152,6 +163,7 @@ class _Problem:
 
     def solve(self, phi: np.ndarray) -> tuple[np.ndarray, np.ndarray, Given, float]:
         """Coefficients of the log-scale with their covariance, the mean given them, and the evidence."""
+        phi = self.both(phi)
         rows, prior = self.rows, self.prior(phi[0], _SPREADS[0])
 
         def sweep(gamma: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
@@ -183,9 +195,17 @@ class _Problem:
 
 
 def fit_heteroscedastic(
-    X: ArrayLike | Rows, y: ArrayLike | None = None, weights: ArrayLike | None = None
+    X: ArrayLike | Rows,
+    y: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
+    *,
+    prior_precision: float | int | str = "evidence",
+    scale_precision: float | int | str = "evidence",
 ) -> HeteroscedasticLinear:
     """The posterior of a line whose noise has a linear log-scale.
+
+    The precisions are those of the priors of the mean's and of the log-scale's coefficients, for a target and
+    columns of unit deviation; "evidence" integrates over one.
 
     >>> x = np.linspace(0, 1, 200)
     >>> y = 3 * x + np.exp(2 * x - 2) * np.random.default_rng(0).normal(size=200)
@@ -194,27 +214,30 @@ def fit_heteroscedastic(
     [-2.1, 2.1]
     """
     table = Rows.of(X, y, weights, target="number")
+    first = given_precision("prior_precision", prior_precision)
+    fixed = (first, given_precision("scale_precision", scale_precision))
+    free = [i for i, a in enumerate(fixed) if a is None]
     refuse_constant(np.asarray(table.y), "numbers")
     low, size = level_and_size(np.asarray(table.y, float)[:, None], table.weights)
     targets = (np.asarray(table.y, float) - low[0]) / size[0]
     table = Rows.of(table.X, targets, table.weights, target="number")
     with one_blas_thread(table.num_columns < 300):
         rows, columns = design_of(table, True)
-        problem, count = _Problem(rows), len(rows.x)
+        problem, count = _Problem(rows, fixed), len(rows.x)
         few = count <= _FEW_ROWS and rows.size <= _FEW_COLUMNS
-        some = _Problem(rows.every(count // _SEARCHED)) if count > _MANY else problem
-        nodes = nodes_of(some.evidence, _HYPER, many=few)
+        some = _Problem(rows.every(count // _SEARCHED), fixed) if count > _MANY else problem
+        nodes = nodes_of(some.evidence, Hyper(*(each[free] for each in _HYPER)), many=few)
         problem.last = some.last
         found = [problem.solve(phi) for phi in nodes.phi]
     log_total = nodes.log_total
     if some is not problem:  # the same width of the precisions' law, about the evidence of all rows
         peak = nodes.phi[0]
         log_total += found[0][-1] - some.evidence(peak)
-    given = [each[2] for each in found]
+    given, logs = [each[2] for each in found], np.stack([problem.both(phi) for phi in nodes.phi])
     covs = [sl.cho_solve((each.root, True), np.eye(len(each.beta))) for each in given]
     return HeteroscedasticLinear(
         nodes.weights, np.stack([each.beta for each in given]), np.stack(covs),
-        np.stack([each[0] for each in found]), np.stack([each[1] for each in found]), np.exp(nodes.phi),
+        np.stack([each[0] for each in found]), np.stack([each[1] for each in found]), np.exp(logs),
         float(log_total - rows.total * np.log(size[0])), columns.centre, columns.scale, columns.turn,
         problem.num_steps, int(problem.status), float(low[0]), float(size[0]), 5 if few else 3,
     )  # fmt: skip

@@ -24,7 +24,15 @@ from tractable.core.rows import Rows
 from tractable.core.types import ArrayLike
 from tractable.core.verdict import Verdict
 from tractable.supervised.generalised.design import Columns, design_of, row_pass, row_sum
-from tractable.supervised.generalised.engine import Hyper, Mode, Nodes, laplace_evidence, mode_of, nodes_of
+from tractable.supervised.generalised.engine import (
+    Hyper,
+    Mode,
+    Nodes,
+    given_precision,
+    laplace_evidence,
+    mode_of,
+    nodes_of,
+)
 from tractable.supervised.generalised.families import FAMILIES
 from tractable.supervised.generalised.mixed import MixedLaw
 from tractable.supervised.logistic.newton import StandardRows
@@ -199,9 +207,7 @@ def _fitted(
     law = FAMILIES[family]
     rows, columns = design_of(table, intercept)
     base = law.start(rows.y, rows.weights, offset) if intercept else 0.0
-    alpha = None if isinstance(given, str) else float(given)
-    ok = given == "evidence" if alpha is None else np.isfinite(alpha) and alpha > 0
-    check(bool(ok), "prior_precision", "'evidence', or positive and finite", repr(given))
+    alpha = given_precision("prior_precision", given)
     problem = _Problem(law, rows, offset, base, alpha)
     means, spreads = list(law.shape_mean), list(law.shape_spread)
     start = law.shape_start(rows.y, rows.weights, offset)

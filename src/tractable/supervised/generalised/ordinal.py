@@ -25,7 +25,14 @@ from tractable.core.rows import Rows
 from tractable.core.types import ArrayLike
 from tractable.core.verdict import Verdict
 from tractable.supervised.generalised.design import Columns, design_of, predictor
-from tractable.supervised.generalised.engine import Hyper, Mode, laplace_evidence, mode_of, nodes_of
+from tractable.supervised.generalised.engine import (
+    Hyper,
+    Mode,
+    given_precision,
+    laplace_evidence,
+    mode_of,
+    nodes_of,
+)
 from tractable.supervised.linear.products import over_rows
 from tractable.supervised.logistic.newton import StandardRows
 from tractable.supervised.logistic.sums import _standard
@@ -164,9 +171,7 @@ def fit_ordinal(
     check(len(counts) > 1, "y", "of at least two classes", "one class")
     shares = (counts + 0.5) / (counts.sum() + 0.5 * len(counts))
     base = logit(np.cumsum(shares)[:-1])
-    alpha = None if isinstance(prior_precision, str) else float(prior_precision)
-    ok = prior_precision == "evidence" if alpha is None else np.isfinite(alpha) and alpha > 0
-    check(bool(ok), "prior_precision", "'evidence', or positive and finite", repr(prior_precision))
+    alpha = given_precision("prior_precision", prior_precision)
     plain = Rows.of(table.X, np.asarray(table.y, float), table.weights, target="number")
     with one_blas_thread(table.num_columns < 300):
         rows, columns = design_of(plain, True)
