@@ -76,6 +76,18 @@ def test_gaps_are_medians_with_a_sign_or_stay(fitted):
     np.testing.assert_allclose(x, (filled - filled.mean()) / filled.std(ddof=0), rtol=1e-10)
 
 
+def test_skewed_sizes_have_their_logarithms_too():
+    rng = np.random.default_rng(7)
+    sizes = pd.DataFrame({"size": np.exp(rng.normal(size=300)), "plain": rng.normal(size=300)})
+    sizes.loc[0, "size"] = 0.0
+    encoder = TableEncoder().fit(sizes)
+    assert encoder.feature_names_ == ("size", "plain", "log size")
+    assert encoder.groups_["log size"] == "size"
+    logs = np.log(np.maximum(sizes["size"], sizes["size"][1:].min() / 2)).to_numpy()
+    np.testing.assert_allclose(encoder.transform(sizes)[:, 2], (logs - logs.mean()) / logs.std(), rtol=1e-9)
+    assert TableEncoder(form="trees").fit(sizes).feature_names_ == ("size", "plain")
+
+
 @FORMS
 def test_new_rows_in_any_order_with_levels_never_seen(fitted, form):
     frame, encoders = fitted
