@@ -30,8 +30,8 @@ _SHARE = [Interval(Real, 0, 1, closed="right")]
 _BOOSTING: dict[str, list] = {
     "start": [StrOptions({"auto", "constant", "linear"})],
     "n_estimators": COUNT,
-    "learning_rate": _SHARE,
-    "max_depth": COUNT,
+    "learning_rate": [*_SHARE, None],
+    "max_depth": [*COUNT, None],
     "min_samples_leaf": [Interval(Real, 0, None, closed="neither")],
     "subsample": _SHARE,
     "max_features": _SHARE,
@@ -70,7 +70,7 @@ class DistributionBoostingRegressor(_Boosted, Regressor):
     `law` is "student" (degrees of freedom by held-out rows), "normal", "lognormal" or "gamma" for positive
     numbers, "poisson" or "negative_binomial" for counts. Steps are natural gradients; the spread is fitted to
     residuals of rows that the fit of the centre has not seen, and held-out rows choose the number of rounds
-    (at most `n_estimators`). `start="linear"` begins at a Bayesian linear regression, which goes on beyond
+    (at most `n_estimators`); depth and learning rate go by the number of rows unless given. `start="linear"` begins at a Bayesian linear regression, which goes on beyond
     the data; "auto" does so for "normal" and "student".
 
     >>> X = np.linspace(0.0, 1.0, 200)[:, None]
@@ -83,7 +83,7 @@ class DistributionBoostingRegressor(_Boosted, Regressor):
 
     _parameter_constraints: ClassVar[dict] = {"law": [StrOptions(set(LAWS))], **_BOOSTING}
 
-    def __init__(self, law="student", *, start="auto", n_estimators=500, learning_rate=0.05, max_depth=3,
+    def __init__(self, law="student", *, start="auto", n_estimators=500, learning_rate=None, max_depth=None,
                  min_samples_leaf=10, subsample=0.5, max_features=1.0, max_bins=64, patience=30, n_jobs=None,
                  random_state=None):  # fmt: skip
         self.law = law
@@ -157,7 +157,7 @@ class BoostingClassifier(_Boosted, CalibratedClassifier):
     _least_classes = 1
     _parameter_constraints: ClassVar[dict] = {**_BOOSTING, **CALIBRATE}
 
-    def __init__(self, *, start="auto", n_estimators=500, learning_rate=0.05, max_depth=3,
+    def __init__(self, *, start="auto", n_estimators=500, learning_rate=None, max_depth=None,
                  min_samples_leaf=10, subsample=0.5, max_features=1.0, max_bins=64, patience=30,
                  calibrate=True, n_jobs=None, random_state=None):  # fmt: skip
         self.start = start

@@ -126,7 +126,8 @@ def fit_boosting(
 
     `start` is "constant", "linear" (the centre begins at a Bayesian linear regression) or "auto": linear
     where the centre is the mean itself. Options are those of `Rounds`: `max_rounds`, `learning_rate`,
-    `max_depth`, `min_samples_leaf`, `pseudo_rows`, `row_share`, `column_share`, `patience`.
+    `max_depth`, `min_samples_leaf`, `pseudo_rows`, `row_share`, `column_share`, `patience`; depth and rate
+    go by the number of rows unless given.
 
     >>> import jax.random as jr
     >>> X = np.linspace(0, 1, 60)[:, None]
@@ -143,7 +144,7 @@ def fit_boosting(
     targets, units = _standard(family, raw, amounts)
     fold = _folds(table, num_folds, many > 0)
     count = int(fold.max(initial=-1)) + 1
-    settings = Rounds(**options)
+    settings = Rounds(**options).sized(table.num_rows)
     if count < 2 or (many == 0 and not np.ptp(targets) > 0):
         return _blank(family, table, targets, units)
     kind = {"auto": "linear" if family.identity else "constant"}.get(start, start)

@@ -16,7 +16,7 @@ Cost.        Folds times rounds times coordinates trees.
 References.  Friedman (2001, 2002); Duan et al. (2020); Chernozhukov et al. (2018) for crossed fits.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,8 +42,8 @@ class Rounds:
     """How boosting goes on, and when it ends."""
 
     max_rounds: int = 500
-    learning_rate: float = 0.05
-    max_depth: int = 3
+    learning_rate: float | None = None  # by the number of rows
+    max_depth: int | None = None
     min_samples_leaf: float = 10.0
     pseudo_rows: float = 1.0
     row_share: float = 0.5
@@ -51,9 +51,16 @@ class Rounds:
     patience: int = 30
     num_threads: int | None = None
 
+    def sized(self, num_rows: int) -> "Rounds":
+        """With what is left open chosen by the number of rows: many of them allow deep trees and long steps."""
+        depth = 3 if num_rows <= 5_000 else 4 if num_rows <= 20_000 else 5
+        rate = 0.05 if num_rows <= 5_000 else 0.1
+        return replace(self, max_depth=self.max_depth or depth, learning_rate=self.learning_rate or rate)
+
     def leafing(self, k: int, crossed: bool) -> Leafing:
         """Spreads are harder to see than centres: their trees are one level lower."""
-        depth = max(1, self.max_depth - 1) if crossed and k > 0 else self.max_depth
+        depth = self.max_depth or 3
+        depth = max(1, depth - 1) if crossed and k > 0 else depth
         return Leafing(depth, self.min_samples_leaf, self.pseudo_rows)
 
 
@@ -135,7 +142,7 @@ class _Team:
             self.binned, slopes, information, weights, rounds.leafing(k, law.crossed), columns,
             compiled=self.compiled, num_threads=rounds.num_threads,
         )  # fmt: skip
-        limit, rate = law.limits[k], rounds.learning_rate
+        limit, rate = law.limits[k], rounds.learning_rate or 0.05
         self.theta[:, :, k] += rate * np.clip(grove.values, -limit, limit)
         for each, branch in zip(self.branches, grove.branches):
             each[-1].append(branch._replace(value=rate * np.clip(branch.value, -limit, limit)))
