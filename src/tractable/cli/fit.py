@@ -77,7 +77,7 @@ def _placed(file: Path, error: ValueError) -> str:
 
 def _report(request: Request, found: Any) -> Path:
     path = request.out / "report.html"
-    found.report(path, request.file.name)
+    found.report(path)
     return path
 
 

@@ -68,7 +68,7 @@ def run_report(model: Path, out: Path, as_json: bool) -> None:
         fit = TableFit.load(model)
     except (StorageError, ValueError) as error:
         stop("report", " ".join(str(error).split()), 2)
-    fit.report(out, model.name)
+    fit.report(out)
     if as_json:
         print(
             json.dumps(fit.as_dict() | {"report": str(out), "model": str(model)}, indent=2, allow_nan=False)

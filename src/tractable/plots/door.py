@@ -182,6 +182,17 @@ KINDS: dict[str, dict[str, str]] = {
         "fan": "forecast:plot_fan",
         "decomposition": "forecast:plot_decomposition",
     },
+    "race.result:TableFit": {
+        "leaderboard": "race:plot_leaderboard",
+        "coverage": "race:plot_levels",
+        "groups": "race:plot_groups",
+        "calibration": "race:plot_calibration",
+        "risk": "race:plot_risk",
+        "importance": "race:plot_importance",
+        "effects": "race:plot_effects",
+        "outcomes": "race:plot_outcomes",
+        "residuals": "race:plot_residuals",
+    },
     "estimators.gaussian_process:GaussianProcessRegressor": {
         "process": "gaussian_process:ProcessDisplay.from_model"
     },

@@ -26,7 +26,7 @@ def content_of(fit: TableFit) -> dict[str, Any]:
         "ranks": model.ranks, "metrics": {k: float(v) for k, v in fit.metrics.items()},
         "description": fit.description, "left_out": fit.left_out, "untouched": fit.untouched,
         "provenance": fit.provenance, "winner": fit.winner, "shares": fit.weights, "verdict": fit.verdict,
-        "examination": fit.examination,
+        "study": fit.study,
         "standings": [list(each._replace(seconds=0.0)) for each in fit.standings],
     }  # fmt: skip
 
@@ -55,7 +55,7 @@ def fit_of(content: dict[str, Any]) -> TableFit:
     metrics = {**content["metrics"], "rows": int(content["metrics"]["rows"])}
     found = TableFit(
         model, choice, metrics, content["description"], content["left_out"], content["untouched"],
-        content["provenance"], float(np.nan), content["examination"],
+        content["provenance"], float(np.nan), content["study"],
     )  # fmt: skip
     found.verdict = content["verdict"]
     return found

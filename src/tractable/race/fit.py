@@ -17,13 +17,13 @@ from tractable.core.checks import check, check_count, check_option
 from tractable.race.base_rate import BASE, BaseRate
 from tractable.race.candidates import Candidate, Size, candidates_for
 from tractable.race.cross_fit import Clock, cross_fit, within_budget
-from tractable.race.examination import examine as examine_rows
 from tractable.race.folds import fold_pairs, put_aside
 from tractable.race.measures import averaged, measures
 from tractable.race.members import Refused, fit_member
 from tractable.race.model import TableModel
 from tractable.race.question import Question, question_of
 from tractable.race.result import TableFit, provenance
+from tractable.race.study import answers, study
 from tractable.race.weighing import Choice, choose, turned
 from tractable.tables.description import TableDescription, describe_table
 from tractable.tables.encoder import TableEncoder
@@ -33,7 +33,7 @@ from tractable.tables.target import target_task
 
 __all__ = ["EFFORTS", "fit_table"]
 
-EFFORTS = {"low": 15.0, "normal": 60.0, "high": 360.0}
+EFFORTS = {"low": 20.0, "normal": 60.0, "high": 360.0}
 
 
 def fit_table(
@@ -71,7 +71,8 @@ def _asked(
     table: Any, described: TableDescription, target: str, task: str | None, beside: tuple[str | None, ...]
 ) -> tuple[Any, Question]:
     """The rows that have a target, and the question about them."""
-    table = table[table[target].notna()].reset_index(drop=True)
+    known = np.flatnonzero(table[target].notna())
+    table = table.iloc[known].reset_index(drop=True)
     if not len(table):
         raise WrongTable(f"the target {target!r} must have values; got none.")
     columns = [None if name is None else table[name].to_numpy() for name in beside]
@@ -84,7 +85,7 @@ def _asked(
     return table, question_of(
         values.to_numpy(), task, target, levels=levels, weights=columns[0], groups=columns[1],
         times=columns[2], events=events,
-    )  # fmt: skip
+    )._replace(places=known + 1)  # fmt: skip
 
 
 def _leans(y: np.ndarray) -> bool:
@@ -121,15 +122,15 @@ def _raced(
     allowed = allowed if described.features else []
     entries, judged = cross_fit(allowed, part, folds, encoded, seed, clock, tell)
     choice = choose(entries, judged, part)
-    fitted, seen = _model(table, described, question, choice, allowed, seed), {}
+    fitted = first = _model(table, described, question, choice, allowed, seed)
     if len(last):
-        first = _model(rows, described, part, choice, allowed, seed)
-        numbers = measures(first.predict_dist(table.iloc[last]), question.take(last))
-        if examined:
-            seen = examine_rows(first, table.iloc[last], question.take(last), described.kinds, seed)
+        first, asked = _model(rows, described, part, choice, allowed, seed), table.iloc[last]
+        pairs = [(first.predict_dist(asked), question.take(last))]
     else:  # too few rows for a last part: those held out stand in for it
-        turnings = [turned(each, choice.ranks) for each in choice.laws]
-        numbers = averaged([measures(*pair) for pair in zip(turnings, choice.parts)])
+        pairs = [(turned(each, choice.ranks), own) for each, own in zip(choice.laws, choice.parts)]
+        asked = rows.iloc[np.concatenate(judged)]
+    numbers = averaged([measures(*pair) for pair in pairs]) if len(pairs) > 1 else measures(*pairs[0])
+    seen = study(first, asked, answers(pairs), described, seed, rows) if examined else {}
     return TableFit(
         fitted, choice, numbers, described, left_out, len(last) > 0,
         provenance(table, question, seed, clock), clock.seconds(), seen,

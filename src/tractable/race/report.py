@@ -1,10 +1,11 @@
 """The report of a raced table: one page that a manager can read, with its pictures inside.
 
-Order.       The verdict; the question and the data; the models; what rows never used say (coverage overall,
-             by group and by level of the prediction); pictures; what matters; the worst rows; warnings; how
-             to use the model. A model from a file has the same report as the fit that wrote it, without the
-             seconds.
-Cost.        Some seven pictures, each once.
+Order.       The verdict; the question; what to know; the models; promises kept (coverage overall, by level of
+             the prediction, by group); calibration; deferral; what matters; effects; residuals; the worst
+             rows; the data and what was done to them; how to use the model.
+Bytes.       Nothing of the clock is in it, and nothing that a file does not keep: the report of a model from
+             its file is the report of the fit that wrote it, byte for byte.
+Cost.        Some nine pictures, each once.
 """
 
 import html
@@ -14,103 +15,82 @@ from typing import Any
 import numpy as np
 
 from tractable.plots.page import html_table, verdict_box, write_page
-from tractable.race.measures import LEVELS
-from tractable.race.report_pictures import pictures
+from tractable.race.report_pictures import pictures_of
 from tractable.race.result import TableFit
+from tractable.race.study_words import warnings_of
 
-__all__ = ["warnings_of", "write_report"]
+__all__ = ["write_report"]
 
 _MOST_COLUMNS = 80
-_RARE = 20  # rows of a class
-_OFF = 0.01  # of the probability of such a departure where the promise is kept
+_MANY = 12  # lines of a table above which it is folded away
+_TASKS = {
+    "binary": "one of two classes", "classes": "one of several classes", "ordered": "one of ordered classes",
+    "count": "a count", "positive": "a positive number", "proportion": "a proportion", "number": "a number",
+    "censored": "a time, of which some ends were not seen",
+}  # fmt: skip
+_DONE = {
+    "number": "used as it is; standardised for linear models",
+    "count": "used as it is; standardised for linear models",
+    "category": "one column for each level, rare ones together; levels never seen are handled",
+    "ordered": "its levels in their order", "boolean": "0 and 1",
+    "datetime": "calendar features", "text": "features of its words",
+    "identifier": "left out: it names rows", "constant": "left out: it never changes",
+}  # fmt: skip
 
 
-def write_report(path: Path, source: str, fit: TableFit) -> None:
-    """Write the page about `fit` of the table called `source`."""
+def write_report(path: Path, fit: TableFit) -> None:
+    """Write the page about `fit`."""
+    drawn, seen = pictures_of(fit), bool(fit.study)
+    rows = f"{fit.metrics['rows']} rows {'never used' if fit.untouched else 'held out in turn'}"
     parts = [
-        verdict_box(fit.verdict),
-        _question(source, fit),
-        _warnings(fit),
-        "<h2>The models</h2>",
-        _models(fit),
-        f"<h2>On {'rows never used' if fit.untouched else 'rows held out in turn'}</h2>",
-        _measures(fit),
-        _groups(fit),
-        *pictures(fit),
-        _worst(fit),
-        _data(fit),
-        _use(fit),
-    ]
-    write_page(Path(path), f"{fit.target} of {source}", parts)
+        verdict_box(fit.verdict), _question(fit), _list("Before you use it", warnings_of(fit)),
+        "<h2>The models</h2>", _models(fit), drawn["leaderboard"],
+        f"<h2>Promises kept: {rows}</h2>", _measures(fit), drawn.get("levels", ""),
+        _coverage(fit) if seen else "", drawn.get("groups", ""),
+        "<h2>Calibration</h2>" if seen else "", drawn.get("calibration", ""), drawn.get("outcomes", ""),
+        _confusion(fit),
+        "<h2>Leaving rows to a person</h2>" if "risk" in drawn else "", drawn.get("risk", ""),
+        _doubt(fit),
+        "<h2>What matters</h2>" if "importance" in drawn else "", drawn.get("importance", ""), _asked(fit),
+        "<h2>Effects</h2>" if "effects" in drawn else "", drawn.get("effects", ""), _careful(drawn),
+        "<h2>Residuals</h2>" if "residuals" in drawn else "", drawn.get("residuals", ""), _checks(fit),
+        _worst(fit), _data(fit), _use(fit),
+    ]  # fmt: skip
+    write_page(Path(path), f"Predicting {fit.target}", parts)
 
 
 def _text(value: Any) -> str:
     return html.escape(str(value))
 
 
-def _question(source: str, fit: TableFit) -> str:
-    said = {
-        "binary": "two classes", "classes": f"{len(fit.model.classes)} classes", "ordered": "ordered classes",
-        "count": "counts", "positive": "positive numbers", "proportion": "proportions",
-        "censored": "times, of which some are censored",
-    }.get(fit.task, "numbers")  # fmt: skip
-    rows, used = fit.provenance["rows"], len(fit.model.columns) or len(fit.description.features)
-    return (
-        f"<p>The question: what is <b>{_text(fit.target)}</b> ({said}) in a row of {_text(source)}? "
-        f"{rows} rows have an answer, {used} columns are used. Every model was judged on rows that it had "
-        "not seen; the winner was measured once on rows that nothing was chosen by, then fitted to all.</p>"
-    )
-
-
-def warnings_of(fit: TableFit) -> list[str]:
-    """What should be known before the model is used, in plain words."""
-    found = [note.sentence for note in fit.notes]
-    seen, metrics = fit.examination, fit.metrics
-    if fit.provenance["cut_short"]:
-        found.append("The race was ended early: some models were judged on fewer folds, or not at all.")
-    for name, reason in fit.left_out.items():
-        found.append(f"Not tried: {name} ({reason}).")
-    if metrics["rows"] < 100:
-        found.append(
-            f"Only {metrics['rows']} rows measured the winner: shares are known to some points only."
-        )
-    for label, count in fit.provenance.get("class_rows", {}).items():
-        if count < _RARE:
-            found.append(f"Only {count} rows of the class {label!r}: its probabilities are uncertain.")
-    if seen and seen["unlike"] > 0.05:
-        found.append(f"{seen['unlike']:.0%} of the unused rows are unlike the others: it extrapolates there.")
-    for column, level, rows, share, promised in _failures(fit):
-        where = f"{column} is {level}" if column != "prediction" else f"the prediction is {level}"
-        found.append(f"Where {where}, {share:.0%} of {rows} rows held, and {promised:.0%} were promised.")
-    if seen and (seen.get("disagreement") or 0) > 0.3:
-        found.append(
-            f"{seen['disagreement']:.0%} of the variance is doubt about the model: more rows would help."
-        )
-    return found
-
-
-def _failures(fit: TableFit) -> list[list[Any]]:
-    """Groups whose share is improbably far below the promise."""
-    from scipy.special import bdtr
-
-    groups = (fit.examination or {}).get("groups", [])
-    limit = _OFF / max(len(groups), 1)
-    return [
-        line
-        for line in groups
-        if line[3] < line[4] and bdtr(round(line[2] * line[3]), line[2], line[4]) < limit
-    ]
-
-
-def _warnings(fit: TableFit) -> str:
-    found = warnings_of(fit)
-    if not found:
-        return ""
-    return "<h2>To know</h2><ul>" + "".join(f"<li>{_text(line)}</li>" for line in found) + "</ul>"
-
-
 def _number(value: float, digits: int = 4) -> str:
     return f"{value:.{digits}g}" if np.isfinite(value) else ""
+
+
+def _list(title: str, lines: list[str]) -> str:
+    if not lines:
+        return ""
+    return f"<h2>{title}</h2><ul>" + "".join(f"<li>{_text(line)}</li>" for line in lines) + "</ul>"
+
+
+def _folded(title: str, inside: str, folded: bool) -> str:
+    return f"<details{'' if folded else ' open'}><summary>{title}</summary>{inside}</details>"
+
+
+def _question(fit: TableFit) -> str:
+    kind, rows = _TASKS.get(fit.task, "a number"), fit.provenance["rows"]
+    used = len(fit.model.columns) or len(fit.description.features)
+    how = (
+        "the winner was measured once on rows that nothing was chosen by, and then fitted to all rows."
+        if fit.untouched
+        else "there are too few rows to put a last part aside, so the same rows measured the winner."
+    )
+    return (
+        f"<h2>The question</h2><p>What is <b>{_text(fit.target)}</b>, {kind}, where the other columns are "
+        f"known? {rows} "
+        f"rows have an answer; {used} columns are used. Every model was judged on rows that it had not "
+        f"seen; {how}</p>"
+    )
 
 
 def _models(fit: TableFit) -> str:
@@ -129,75 +109,139 @@ def _models(fit: TableFit) -> str:
 
 
 def _measures(fit: TableFit) -> str:
-    metrics, parts = fit.metrics, []
-    names = ("log_score", "crps", "rmse", "accuracy", "ece", "brier", "rank_distance")
     said = {
         "log_score": "log-score", "crps": "CRPS", "rmse": "root mean squared error", "accuracy": "accuracy",
-        "ece": "calibration error", "brier": "Brier score", "rank_distance": "ranks: distance from uniform",
+        "ece": "calibration error", "brier": "Brier score", "width_90": "mean width of 90 % intervals",
     }  # fmt: skip
-    rows = [(said[name], _number(metrics[name])) for name in names if name in metrics]
-    parts.append(html_table(("measure", "value"), [("rows", metrics["rows"]), *rows]))
-    if "coverage_90" in metrics:
-        lines = []
-        for level in LEVELS:
-            name = f"{100 * level:.0f}"
-            error = np.sqrt(level * (1 - level) / metrics["rows"])
-            share, width = metrics[f"coverage_{name}"], metrics[f"width_{name}"]
-            lines.append((f"{level:.0%}", f"{share:.1%}", f"{2 * error:.1%}", _number(width)))
-        parts.append(html_table(("interval", "holds", "give or take", "mean width"), lines))
-    return "".join(parts)
+    metrics = fit.metrics
+    rows = [(said[name], _number(metrics[name])) for name in said if name in metrics]
+    return html_table(("measure", "value"), [("rows", metrics["rows"]), *rows])
 
 
-def _groups(fit: TableFit) -> str:
-    groups = (fit.examination or {}).get("groups", [])
-    if not groups:
+def _coverage(fit: TableFit) -> str:
+    found = fit.study["coverage"]
+    lines, odd = [], []
+    for k, (column, level) in enumerate(zip(found["column"], found["level"])):
+        cells = [f"{held:.0%} ± {2 * error:.0%}" for held, error in zip(found["held"][k], found["error"][k])]
+        name = f"{column}: {level}" if column else "all rows"
+        mark = {-1: "too few", 1: "too many"}.get(int(found["off"][k]), "")
+        lines.append((_text(name), found["rows"][k], *cells, mark))
+        odd.append(bool(mark))
+    promised = ["promised", "", *(f"{share:.0%}" for share in found["promised"][0]), ""]
+    head = ("rows where", "rows", *found["promises"], "")
+    bad = [line for line, marked in zip(lines[1:], odd[1:]) if marked]
+    first = html_table(head, [promised, lines[0], *bad])
+    said = fit.study["words"]["coverage"] or ["No group of rows is further off than chance allows."]
+    return (
+        first + "".join(f"<p>{_text(line)}</p>" for line in said)
+        + _folded(f"All {len(lines) - 1} groups", html_table(head, lines[1:]), len(lines) > _MANY)
+    )  # fmt: skip
+
+
+def _confusion(fit: TableFit) -> str:
+    table = fit.study.get("confusion")
+    if table is None:
         return ""
-    bad = {(line[0], line[1]) for line in _failures(fit)}
-    rows = [
-        (_text(f"{column}: {level}"), count, f"{share:.1%}", f"{promised:.1%}",
-         "too few" if (column, level) in bad else "")
-        for column, level, count, share, promised in groups
-    ]  # fmt: skip
-    what = "right" if "shares" in fit.examination else "inside"
-    return "<h3>By group</h3>" + html_table(("rows where", "rows", what, "promised", ""), rows)
+    names = [_text(name) for name in fit.study["classes"]]
+    rows = [(name, *(int(v) for v in line), int(line.sum())) for name, line in zip(names, table)]
+    return "<h3>What was taken for what</h3>" + html_table(("it was (down), taken for", *names, "rows"), rows)
 
 
-def _worst(fit: TableFit) -> str:
-    seen = fit.examination
-    if not seen or not len(seen["worst"]):
+def _doubt(fit: TableFit) -> str:
+    share = fit.study.get("doubt", np.nan)
+    if not np.isfinite(share):
         return ""
-    rows = []
-    for row in seen["worst"]:
-        if "shares" in seen:
-            said = seen["shares"][row]
-            actual, guess = fit.model.classes[int(seen["actual"][row])], fit.model.classes[int(said.argmax())]
-            rows.append((_text(actual), _text(guess), _number(said.max(), 3), _number(seen["logs"][row], 3)))
-        else:
-            ends = f"{_number(seen['lower'][row])} to {_number(seen['upper'][row])}"
-            actual, mean = _number(seen["actual"][row]), _number(seen["mean"][row])
-            rows.append((actual, mean, ends, _number(seen["logs"][row], 3)))
-    third = "its probability" if "shares" in seen else "90 % interval"
-    return "<h2>The worst-predicted rows</h2>" + html_table(
-        ("what happened", "prediction", third, "log-score"), rows
+    part = "entropy" if fit.model.classes else "variance"
+    return (
+        f"<p>Of the predictive {part} {share:.0%} is doubt about the model (epistemic: more rows would "
+        "lessen it), as far "
+        f"as its members say; {1 - share:.0%} is noise that these columns do not explain (aleatoric).</p>"
     )
 
 
+def _asked(fit: TableFit) -> str:
+    found = fit.study.get("importance")
+    if not found or not found["column"]:
+        return ""
+    some = (
+        f"; {len(found['column'])} of {found['asked']} columns"
+        if found["asked"] > len(found["column"])
+        else ""
+    )
+    where = "" if fit.untouched else " These rows were learnt from: the numbers are too large."
+    return (
+        f"<p>Of {found['rows']} rows, shuffled {found['repeats']} times{some}. Columns that say the same "
+        "stand in for "
+        f"each other: each alone then looks worth little.{where}</p>"
+    )
+
+
+def _careful(drawn: dict[str, str]) -> str:
+    if "effects" not in drawn:
+        return ""
+    return (
+        "<p>Effects are those of the prediction, not of an intervention: what goes together need not "
+        "cause.</p>"
+    )
+
+
+def _checks(fit: TableFit) -> str:
+    if not fit.study:
+        return ""
+    said = fit.study["words"]["residuals"] or ["Nothing in the residuals is more than chance allows."]
+    found, table = fit.study.get("residuals"), ""
+    if found:
+        rows = [
+            ("above the middle (lean)", found["lean"]), ("too far out (narrow laws)", found["narrow"]),
+            ("grow with the prediction", found["slope"]), ("spread grows with the prediction", found["fan"]),
+        ]  # fmt: skip
+        table = html_table(("residuals are", "standard errors from none"), [(a, f"{b:.1f}") for a, b in rows])
+    return table + "".join(f"<p>{_text(line)}</p>" for line in said)
+
+
+def _worst(fit: TableFit) -> str:
+    found = fit.study.get("worst")
+    if not found or not found["lines"]:
+        return ""
+    rows = [[_text(cell) for cell in line] for line in found["lines"]]
+    return "<h2>The worst-predicted rows</h2>" + html_table([_text(name) for name in found["head"]], rows)
+
+
 def _data(fit: TableFit) -> str:
-    columns = fit.description.columns
-    rows = [
-        (_text(each.name), each.kind, each.missing, each.distinct, _text(each.note or ""))
-        for each in columns[:_MOST_COLUMNS]
-    ]
+    columns, dropped = fit.description.columns, set(fit.description.dropped)
+    rows = []
+    for each in columns[:_MOST_COLUMNS]:
+        done = (
+            "the target"
+            if each.name == fit.target
+            else "put aside"
+            if each.name in dropped
+            else _DONE.get(each.kind, "")
+        )
+        gaps = "; gaps kept as information" if each.missing and each.name in fit.model.columns else ""
+        note = f" ({each.note})" if each.note else ""
+        rows.append((_text(each.name), each.kind, each.missing, each.distinct, _text(done + gaps + note)))
     more = f"<p>And {len(columns) - _MOST_COLUMNS} more.</p>" if len(columns) > _MOST_COLUMNS else ""
-    return "<h2>The columns</h2>" + html_table(("column", "kind", "missing", "distinct", ""), rows) + more
+    table = html_table(("column", "kind", "missing", "distinct", "what was done"), rows) + more
+    return "<h2>The data</h2>" + _folded(f"{len(columns)} columns", table, len(columns) > 2 * _MANY)
 
 
 def _use(fit: TableFit) -> str:
-    origin = fit.provenance
+    origin, ranges = fit.provenance, fit.study.get("ranges", {"column": []})
     versions = ", ".join(f"{name} {number}" for name, number in origin["versions"].items())
+    ends = [
+        f"{name} {low:.4g} to {high:.4g}"
+        for name, low, high in zip(ranges["column"][:10], ranges.get("low", []), ranges.get("high", []))
+    ]
+    learnt = f"<p>It extrapolates beyond what it learnt from: {_text('; '.join(ends))}.</p>" if ends else ""
     return (
-        "<h2>How to use the model</h2><pre>tractable predict model.tractable NEW.csv --defer 0.1 --out p.csv"
+        "<h2>How to use the model</h2><pre>tractable predict model.tractable NEW.csv --defer 0.1 --out "
+        "predictions.csv"
         "\n\nimport tractable as tr\nmodel = tr.race.TableFit.load('model.tractable')\n"
-        "laws = model.predict_dist('NEW.csv')</pre>"
-        f"<p>Seed {origin['seed']}; rows {origin['digest'][:16]}; {_text(versions)}.</p>"
+        "laws = model.predict_dist('NEW.csv')   # .mean, .interval(0.9), .log_density(y), .shares of "
+        "classes</pre>"
+        "<p>Rows unlike those of training are marked in the column <code>unlike</code>; <code>--defer "
+        "0.1</code> marks "
+        f"the tenth that is best left to a person.</p>{learnt}"
+        f"<p>Seed {origin['seed']}; digest of the rows {origin['digest'][:16]}; {_text(versions)}.</p>"
     )

@@ -1,29 +1,33 @@
-"""The pictures of a report, with captions and words for those who cannot see them."""
+"""The pictures of a report, each with a caption and with words for those who cannot see it."""
 
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from tractable.plots import table_fit as draw
+from tractable.plots import race as draw
 from tractable.plots.page import picture
 from tractable.race.result import TableFit
 
-__all__ = ["pictures"]
+__all__ = ["pictures_of"]
 
 
-def pictures(fit: TableFit) -> list[str]:
-    """As parts of the page; none where there was no last part."""
-    seen = fit.examination
+def pictures_of(fit: TableFit) -> dict[str, str]:
+    """Parts of the page by name; those that the study has material for."""
+    seen = fit.study
+    found = {"leaderboard": _leaderboard(fit)}
     if not seen:
-        return []
-    parts = ["<h2>Pictures</h2>"]
-    parts += _of_classes(seen) if "shares" in seen else _of_numbers(seen) if "mean" in seen else []
-    if seen["importance"]:
-        parts += ["<h2>What matters</h2>", _importance(seen)]
+        return found
+    found |= {"levels": _levels(fit), "groups": _groups(fit), "calibration": _calibration(fit)}
+    if seen["risk"]:
+        found["risk"] = _risk(fit)
+    if seen.get("points"):
+        found |= {"outcomes": _outcomes(fit), "residuals": _residuals(fit)}
+    if seen["importance"]["column"]:
+        found["importance"] = _importance(fit)
     if seen["effects"]:
-        parts.append(_effects(fit, seen))
-    return parts
+        found["effects"] = _effects(fit)
+    return found
 
 
 def _drawn(size: tuple[float, float], paint: Callable[[Any], Any], said: str, caption: str) -> str:
@@ -34,64 +38,124 @@ def _drawn(size: tuple[float, float], paint: Callable[[Any], Any], said: str, ca
     return picture(figure, said, caption=caption)
 
 
-def _of_numbers(seen: dict[str, Any]) -> list[str]:
-    inside = np.mean((seen["lower"] <= seen["actual"]) & (seen["actual"] <= seen["upper"]))
-    errors = np.abs(seen["actual"] - seen["mean"])
-    best = errors[np.argsort(seen["sd"], kind="stable")[: max(1, len(errors) // 2)]].mean()
-    return [
-        _drawn((6, 4), lambda ax: draw.plot_outcomes(
-            seen["mean"], seen["lower"], seen["upper"], seen["actual"], ax=ax),
-            f"Points of what happened over predicted means with 90 % intervals; {inside:.0%} are inside.",
-            "What happened over what was predicted, with 90 % intervals."),
-        _drawn((6, 3), lambda ax: draw.plot_ranks(seen["rank"], ax=ax),
-            "A histogram of ranks of what happened in the predicted laws, with the band of uniform ones.",
-            "Ranks of what happened: flat where the laws are right, heaped at the ends where too narrow."),
-        _drawn((6, 3), lambda ax: draw.plot_risk(seen["sd"], errors, ax=ax, name="mean absolute error"),
-            f"Mean absolute error: {errors.mean():.3g} on all rows, {best:.3g} on the surer half.",
-            "The error of the rows that are answered, where the least sure are left to a person."),
-    ]  # fmt: skip
-
-
-def _of_classes(seen: dict[str, Any]) -> list[str]:
-    shares = seen["shares"]
-    sure, right = shares.max(1), (shares.argmax(1) == seen["actual"]).astype(float)
-    return [
-        _drawn((5, 4), lambda ax: draw.plot_reliability(sure, right, ax=ax),
-            f"Share that was right against the probability promised; overall {right.mean():.0%} against "
-            f"{sure.mean():.0%}.",
-            "Promised probabilities and how often they came true: on the line where calibrated."),
-        _drawn((6, 3), lambda ax: draw.plot_risk(1 - sure, 1 - right, ax=ax, name="share of errors"),
-            f"The share of errors of the rows that are answered; {1 - right.mean():.1%} where all are.",
-            "The share of errors where the least sure rows are left to a person."),
-    ]  # fmt: skip
-
-
-def _importance(seen: dict[str, Any]) -> str:
-    lines = seen["importance"][:15]
-    names, lost, errors = (list(part) for part in zip(*lines))
-    said = "; ".join(f"{name} {value:.3g}" for name, value, _ in lines[:5])
-    height = 1.2 + 0.28 * len(lines)
+def _leaderboard(fit: TableFit) -> str:
+    lines = [each for each in fit.standings if np.isfinite(each.difference)][:15]
+    said = "; ".join(f"{each.name} {each.difference:.3g}" for each in lines[:6])
     return _drawn(
-        (6, height), lambda ax: draw.plot_importance(names, lost, errors, ax=ax),
-        f"Log-score lost where a column is shuffled: {said}.",
-        "What each column is worth: the log-score lost where its values are shuffled, with two errors.",
+        (6, 1 + 0.33 * len(lines)), lambda ax: draw.plot_leaderboard(fit, ax=ax),
+        f"Log-scores of the models beside the best, larger is better: {said}.",
+        "How far each model is behind the best on rows held out, with two paired standard errors; blue "
+        "models are "
+        "in the winner.",
     )  # fmt: skip
 
 
-def _effects(fit: TableFit, seen: dict[str, Any]) -> str:
+def _levels(fit: TableFit) -> str:
+    found = fit.study["coverage"]
+    kept = ", ".join(
+        f"{name}: {held:.1%} kept where {promised:.1%} were promised"
+        for name, held, promised in zip(found["promises"], found["held"][0], found["promised"][0])
+    )
+    what = "sets of classes" if fit.model.classes else "intervals"
+    return _drawn(
+        (5.5, 4), lambda ax: draw.plot_levels(fit, ax=ax), f"Shares of promises that were kept: {kept}.",
+        f"How often {what} held what happened, over what they promised, for all rows and for thirds of the "
+        "prediction, with two errors: on the line where honest.",
+    )  # fmt: skip
+
+
+def _groups(fit: TableFit) -> str:
+    found = fit.study["coverage"]
+    bad = int((found["off"] < 0).sum())
+    count = min(len(found["rows"]), 24)
+    return _drawn(
+        (6.5, 1 + 0.24 * count), lambda ax: draw.plot_groups(fit, ax=ax),
+        f"Shares of promises kept in {count} groups of rows; {bad} are lower than chance allows.",
+        "Promises kept by group of rows, the lowest first; grey bars are what chance allows, red points "
+        "are failures.",
+    )  # fmt: skip
+
+
+def _calibration(fit: TableFit) -> str:
+    if fit.study.get("ranks"):
+        counts = fit.study["ranks"]["counts"]
+        said = ", ".join(f"{count:.0f}" for count in counts)
+        return _drawn(
+            (6, 3.2), lambda ax: draw.plot_calibration(fit, ax=ax),
+            f"A histogram of the ranks of what happened in the predicted laws; rows in each part: {said}.",
+            "Ranks of what happened (PIT): flat within the grey band where the laws are right, heaped at "
+            "both ends where "
+            "they are too narrow, in the middle where too wide, to one side where they lean.",
+        )  # fmt: skip
+    bins = fit.study["reliability"]
+    said = ", ".join(f"{a:.0%} stated and {b:.0%} true" for a, b in zip(bins["said"], bins["seen"]))
+    return _drawn(
+        (5, 4), lambda ax: draw.plot_calibration(fit, ax=ax),
+        f"Stated probabilities and shares that came true: {said}.",
+        "Probabilities that were stated and how often they came true, with two errors: on the line where "
+        "calibrated.",
+    )  # fmt: skip
+
+
+def _risk(fit: TableFit) -> str:
+    found = fit.study["risk"]
+    half = float(np.interp(0.5, found["share"], found["risk"]))
+    return _drawn(
+        (6, 3.2), lambda ax: draw.plot_risk(fit, ax=ax),
+        f"The {found['name']} is {found['risk'][-1]:.3g} where all rows are answered and {half:.3g} where "
+        "the surer "
+        "half is.",
+        "What leaving the least sure rows to a person buys (risk and coverage); dashed, an oracle that "
+        "knows the errors.",
+    )  # fmt: skip
+
+
+def _outcomes(fit: TableFit) -> str:
+    found = fit.study["points"]
+    inside = np.mean((found["low"] <= found["actual"]) & (found["actual"] <= found["high"]))
+    return _drawn(
+        (6, 4), lambda ax: draw.plot_outcomes(fit, ax=ax),
+        f"What happened over predicted means with 90 % intervals of {len(found['mean'])} rows; "
+        f"{inside:.0%} are inside.",
+        "What happened over what was predicted, with 90 % intervals; red where the interval missed.",
+    )  # fmt: skip
+
+
+def _residuals(fit: TableFit) -> str:
+    found = fit.study["residuals"]
+    return _drawn(
+        (6, 3.2), lambda ax: draw.plot_residuals(fit, ax=ax),
+        f"Residuals over predictions; their lean is {found['lean']:.1f} and their slope "
+        f"{found['slope']:.1f} standard "
+        "errors from none.",
+        "Residuals as normal scores over the prediction: a shapeless cloud around zero where the model has "
+        "the law right.",
+    )  # fmt: skip
+
+
+def _importance(fit: TableFit) -> str:
+    found = fit.study["importance"]
+    said = "; ".join(f"{name} {lost:.3g}" for name, lost in zip(found["column"][:6], found["lost"]))
+    return _drawn(
+        (6, 1 + 0.27 * min(15, len(found["column"]))), lambda ax: draw.plot_importance(fit, ax=ax),
+        f"Log-score lost where a column is shuffled: {said}.",
+        "What each column is worth: the log-score lost where its values are shuffled among the rows, with "
+        "two errors.",
+    )  # fmt: skip
+
+
+def _effects(fit: TableFit) -> str:
     from matplotlib.figure import Figure
 
-    effects = seen["effects"]
-    classes = fit.model.classes
-    axis = f"P({classes[-1]})" if classes else f"mean of {fit.target}"
-    figure = Figure(figsize=(6.5, 2.8 * -(-len(effects) // 2)), layout="constrained")
-    spaces = np.ravel(figure.subplots(-(-len(effects) // 2), min(2, len(effects)), squeeze=False))
-    for space, each in zip(spaces, effects):
-        draw.plot_effect(
-            each["values"], each["mean"], each["low"], each["high"], ax=space, name=each["column"], said=axis
-        )
-    for space in spaces[len(effects) :]:
-        space.set_visible(False)
-    names = ", ".join(each["column"] for each in effects)
-    caption = "The mean prediction with one column set to a value, and the middle 80 % of the rows."
-    return picture(figure, f"Effects of {names} on the prediction.", caption=caption)
+    found = fit.study["effects"]
+    figure = Figure(figsize=(7, 2.6 * -(-len(found) // 2)), layout="constrained")
+    draw.plot_effects(fit, figure=figure)
+    said = "; ".join(
+        f"{each['column']}: {each['said']} from {each['mean'].min():.4g} to {each['mean'].max():.4g}"
+        for each in found
+    )
+    caption = (
+        "The mean prediction with one column set to a value, other columns as they are; the band holds the "
+        "middle 80 % of the rows."
+    )
+    return picture(figure, f"Effects on the prediction. {said}.", caption=caption)

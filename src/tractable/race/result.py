@@ -34,12 +34,12 @@ class TableFit(Described):
     def __init__(
         self, model: TableModel, choice: Choice, metrics: dict[str, Any], description: Any,
         left_out: dict[str, str], untouched: bool, origin: dict[str, Any], seconds: float,
-        examination: dict[str, Any] | None = None,
+        study: dict[str, Any] | None = None,
     ):  # fmt: skip
         self.model, self.metrics, self.description = model, metrics, description
         self.winner, self.standings, self.weights = choice.winner, choice.standings, choice.weights
         self.left_out, self.untouched, self.provenance, self.seconds = left_out, untouched, origin, seconds
-        self.examination = examination or {}
+        self.study = study or {}
         self.verdict = _judged(choice.verdict, metrics, untouched)
 
     @property
@@ -108,11 +108,11 @@ class TableFit(Described):
             "provenance": self.provenance,
         }  # fmt: skip
 
-    def report(self, path: str | os.PathLike, name: str = "the table") -> None:
-        """Write the report, one page of HTML with its pictures inside."""
+    def report(self, path: str | os.PathLike) -> None:
+        """Write the report, one page of HTML with its pictures inside; the same bytes from a file."""
         from tractable.race.report import write_report
 
-        write_report(Path(path), name, self)
+        write_report(Path(path), self)
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the model and what is known of it to one file."""
