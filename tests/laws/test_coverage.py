@@ -24,6 +24,8 @@ REFUSING = {
 OF_COUNTS = {f"{name}Classifier" for name in COUNTS}
 SLACK = 0.04  # what approximations may cost
 SIZES = {(10, 3): 3, (60, 3): 3, (400, 3): 2}  # with the number of seeds
+GENERALISED = {"BetaRegressor", "GammaRegressor", "HeteroscedasticRegressor", "NegativeBinomialRegressor",
+               "SurvivalRegressor"}  # fmt: skip
 SMALLER = {
     "AdaBoostClassifier": {"n_estimators": 10}, "BaggingRegressor": {"n_estimators": 5},
     "ForestRegressor": {"n_estimators": 20}, "RotationForestClassifier": {"n_estimators": 5},
@@ -37,7 +39,9 @@ def seeded(name: str):
 
 
 def sizes(name: str) -> dict:
-    """Sizes of tables with their numbers of seeds; fewer where a fit takes seconds."""
+    """Sizes of tables with their numbers of seeds; fewer where a fit takes seconds, or is one of many."""
+    if name in GENERALISED:
+        return {(10, 3): 2, (60, 3): 1, (400, 3): 1}
     return {(10, 3): 2, (60, 3): 2, (400, 3): 1} if "ProcessRegressor" in name else SIZES
 
 

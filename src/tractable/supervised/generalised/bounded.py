@@ -34,6 +34,7 @@ class Beta(Family):
     name = "beta"
     shape_mean = (2.0,)
     shape_spread = (2.5,)
+    fall = 1e-10  # steps by the expected curvature close in by a factor each
     support = unit_interval
     line = (logit, expit, lambda v: log_expit(v) + log_expit(-v))
 

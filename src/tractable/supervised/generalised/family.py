@@ -36,6 +36,7 @@ class Family:
     shape_mean: ClassVar[tuple[float, ...]] = ()  # of the normal prior of each shape number
     shape_spread: ClassVar[tuple[float, ...]] = ()
     intercept_spread: ClassVar[float] = 3.0  # prior deviation of the intercept from `start`
+    fall: ClassVar[float] = 1e-14  # of the objective per row, below which Newton steps end
     support: ClassVar[Support]
     line: ClassVar[tuple] = (
         np.log,

@@ -149,7 +149,7 @@ class _Problem:
         def sweep(beta: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
             return row_pass(rows, beta, terms)
 
-        found = mode_of(sweep, self.last, prior, self.total)
+        found = mode_of(sweep, self.last, prior, self.total, tol=family.fall)
         self.last, self.num_steps = found.beta, self.num_steps + found.num_steps
         self.status = found.status
         evidence, cov = laplace_evidence(found, prior)
@@ -224,8 +224,16 @@ def _fitted(
         nodes.weights, np.stack([mode.beta for mode, _, _ in found]), np.stack([cov for *_, cov in found]),
         shapes, np.array([a for a, _ in parts]), nodes.log_total + extra, float(base), columns.centre,
         columns.scale, columns.turn, problem.num_steps, int(problem.status), float(low), float(size),
-        family, intercept, 7 if len(rows.x) < 200 else 5 if len(rows.x) <= _FEW_ROWS else 3,
+        family, intercept, _num_points(rows, found),
     )  # fmt: skip
+
+
+def _num_points(rows: StandardRows, found: list) -> int:
+    """How many points the linear predictor needs: three where it is known to a tenth in all fitted rows."""
+    if len(rows.x) > _FEW_ROWS:
+        return 3
+    z = rows.design()
+    return 3 if max(((z @ cov) * z).sum(1).max() for *_, cov in found) < 0.01 else 5
 
 
 def _searched(problem: _Problem, hyper: Hyper) -> Nodes:
