@@ -9,7 +9,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import tractable as tr
-from tractable.tables import TableEncoder, WrongTable, describe_table
+from tractable.tables import TableEncoder, WrongTable, describe_table, read_table
 from tractable.tables.impact import FOLDS, Impact, variance_ratio
 
 N = 200
@@ -114,7 +114,14 @@ def test_new_rows_in_any_order_with_levels_never_seen(fitted, form):
 def test_levels_are_the_same_whatever_type_they_come_in():
     encoder = TableEncoder({"c": "category"}).fit(pd.DataFrame({"c": [1, 2, 3, 1]}))
     wanted = encoder.transform(pd.DataFrame({"c": [1, 2]}))
-    for cells in ([1.0, 2.0], ["1", "2"], [" 1 ", "2"], pd.Categorical([1, 2]), pd.array([1, 2], "Int64")):
+    for cells in (
+        [1.0, 2.0],
+        ["1", "2"],
+        ["1.0", "2.0"],
+        [" 1 ", "2"],
+        pd.Categorical([1, 2]),
+        pd.array([1, 2], "Int64"),
+    ):
         np.testing.assert_array_equal(encoder.transform(pd.DataFrame({"c": cells})), wanted)
 
 
@@ -207,6 +214,28 @@ def test_state_is_plain_and_gives_the_same_bits(fitted, form, tmp_path):
     assert again.transform(new).tobytes() == encoders[form].transform(new).tobytes()
     assert again.unlike(new).tolist() == encoders[form].unlike(new).tolist()
     assert (again.feature_names_, again.groups_) == (encoders[form].feature_names_, encoders[form].groups_)
+
+
+def test_rows_that_went_through_files_are_the_same_rows(tmp_path):
+    rng = np.random.default_rng(8)
+    frame = pd.DataFrame({
+        "two": rng.choice([1.0, 2.0, np.nan], N), "zip": rng.integers(10_000, 10_060, N),
+        "flag": rng.choice([True, False], N), "bit": rng.integers(0, 2, N), "x": rng.normal(size=N),
+        "when": pd.date_range("2020-01-01", periods=N),
+    })  # fmt: skip
+    frame["flag"] = frame["flag"].astype(object).where(frame["bit"] == 0)
+    path = tmp_path / "rows.csv"
+    frame.to_csv(path, index=False)
+    table = read_table(path)
+    encoder = TableEncoder(form="trees").fit(table, frame["x"])
+    wanted = encoder.transform(table)
+    assert {"two": "category", "zip": "category", "flag": "boolean"}.items() <= encoder.kinds_.items()
+    np.testing.assert_array_equal(encoder.transform(frame), wanted)
+    for rows in (1, 20):
+        table.iloc[:rows].to_csv(path, index=False)
+        np.testing.assert_array_equal(
+            encoder.transform(read_table(path, kinds=encoder.kinds_)), wanted[:rows]
+        )
 
 
 def test_in_pipelines_of_scikit_learn():

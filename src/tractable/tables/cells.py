@@ -33,6 +33,7 @@ _PLAIN = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _DATE = re.compile(
     r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}|\d{4}-?Q[1-4]|\d{4}-\d{2}|[A-Za-z]{3,9}\.?,? \d{1,4}|\d{8}T"
 )
+_WHOLE = re.compile(r"-?\d+\.0+")
 _SAMPLE = 200
 _FEW = 5_000
 _PEEK = 20
@@ -48,12 +49,15 @@ def is_words(column: "pd.Series") -> bool:
 def level_text(value: Any) -> str:
     """One cell as the name of a level.
 
-    >>> level_text(3.0), level_text(" a "), level_text(True)
-    ('3', 'a', 'True')
+    >>> level_text(3.0), level_text("3.0"), level_text(" a "), level_text(True)
+    ('3', '3', 'a', 'True')
     """
     if isinstance(value, float | np.floating) and float(value).is_integer():
         return str(int(value))
-    return str(value).strip()
+    text = str(value).strip()
+    if text.endswith("0") and _WHOLE.fullmatch(text):
+        return text[: text.index(".")]  # a file that was written from numbers
+    return text
 
 
 def factorised(column: "pd.Series") -> tuple[np.ndarray, list[str]]:
