@@ -58,6 +58,7 @@ NUMBERS = ("number", "positive", "proportion", "count")
 _REAL = ("number", "proportion", "positive", "count")
 _PLAIN = ("number", "positive", "proportion")
 _SKEWED = ("positive",)
+_MANY_CELLS = 100_000  # above, boosting takes larger steps
 _LABELS = ("binary", "classes", "ordered")
 
 
@@ -76,8 +77,13 @@ def _estimator(name: str, **fixed: Any) -> Callable[[int, Size], Any]:
     return build
 
 
+def _algebra(n: int, d: int) -> float:
+    """Normal equations and their solution."""
+    return 2e-9 * n * d**2 + 3e-8 * n * d + 2e-8 * d**3
+
+
 def _linear(n: int, d: int, k: int) -> float:
-    return 0.03 + 2e-9 * n * d**2 + 3e-8 * n * d + 2e-8 * d**3
+    return 0.03 + _algebra(n, d)
 
 
 def _logistic(n: int, d: int, k: int) -> float:
@@ -86,7 +92,7 @@ def _logistic(n: int, d: int, k: int) -> float:
 
 def _forest(n: int, d: int, k: int) -> float:
     tried = max(1.0, d / 3)
-    return 0.3 + 100 * n * np.log2(n + 2) * tried * 1.2e-8 * (1 + 0.1 * k)
+    return 0.2 + 100 * n * np.log2(n + 2) * tried * 4.5e-8 * (1 + 0.1 * k)
 
 
 def _discriminant(n: int, d: int, k: int) -> float:
@@ -95,7 +101,8 @@ def _discriminant(n: int, d: int, k: int) -> float:
 
 def _boosted(n: int, d: int, k: int) -> float:
     cells = n * d
-    return (0.4 + min(1.5e-4 * cells, 6 + 2e-5 * cells)) * max(1, k - 1) ** 0.5
+    each = 0.3 + min(1.5e-4 * cells, 6 + 2e-5 * cells)
+    return (each if cells <= _MANY_CELLS else 0.5 * each) * max(1, k - 1) ** 0.5
 
 
 def _process(n: int, d: int, k: int) -> float:
@@ -103,11 +110,11 @@ def _process(n: int, d: int, k: int) -> float:
 
 
 def _generalised(n: int, d: int, k: int) -> float:
-    return 0.3 + 10 * _linear(n, d, k)
+    return 0.1 + 20 * _algebra(n, d)
 
 
 def _robust(n: int, d: int, k: int) -> float:
-    return 0.1 + 20 * _linear(n, d, k)
+    return 0.05 + 12 * _algebra(n, d)
 
 
 def _few_cells(most: int) -> Callable[[Size], str]:
@@ -119,11 +126,17 @@ def _linear_model(seed: int, size: Size) -> Any:
     return _estimator("BayesianLinearRegressor", method=_few_cells(2_000_000))(seed, size)
 
 
-def _boosting(law: str, **fixed: Any) -> Callable[[int, Size], Any]:
-    return _estimator("DistributionBoostingRegressor", law=law, **fixed)
+def _boosting(law: str) -> Callable[[int, Size], Any]:
+    """Large steps where the table is large or the law costs more."""
+    options = {name: _quicker(law, quick, slow) for name, quick, slow in _STEPS}
+    return _estimator("DistributionBoostingRegressor", law=law, **options)
 
 
-_QUICK: dict[str, Any] = {"learning_rate": 0.1, "n_estimators": 300, "patience": 15}
+def _quicker(law: str, quick: Any, slow: Any) -> Callable[[Size], Any]:
+    return lambda size: quick if law != "student" or size.rows * size.columns > _MANY_CELLS else slow
+
+
+_STEPS = (("learning_rate", 0.1, 0.05), ("n_estimators", 300, 500), ("patience", 15, 30))
 _forest_of_numbers = _estimator("ForestRegressor", min_samples_leaf=3)
 _forest_of_classes = _estimator("ForestClassifier", min_samples_leaf=2)
 _process_model = _estimator("GaussianProcessRegressor", method="evidence")
@@ -133,10 +146,11 @@ CANDIDATES: tuple[Candidate, ...] = (
     Candidate("Bayesian linear", _linear_model, _REAL, "linear", _linear, 1.0, most_columns=3000),
     Candidate("Bayesian linear of the logarithm", _linear_model, _SKEWED, "linear", _linear, 0.2, log=True,
               most_columns=3000),
+    Candidate("boosted trees", _boosting("student"), _PLAIN, "trees", _boosted, 1.0, enough_rows=50_000),
     Candidate("robust linear", _estimator("RobustRegressor"), _PLAIN, "linear", _robust, 1.5,
-              most_columns=1000, enough_rows=50_000),
+              most_columns=1000, enough_rows=20_000),
     Candidate("heteroscedastic linear", _estimator("HeteroscedasticRegressor"), _PLAIN, "linear",
-              _generalised, 0.5, most_columns=300, enough_rows=20_000),
+              lambda n, d, k: 0.5 + 100 * _algebra(n, d), 0.5, most_columns=300, enough_rows=5_000),
     Candidate("gamma regression", _estimator("GammaRegressor"), _SKEWED, "linear", _generalised, 0.2,
               most_columns=1000, enough_rows=50_000),
     Candidate("beta regression", _estimator("BetaRegressor"), ("proportion",), "linear", _generalised, 0.2,
@@ -146,10 +160,9 @@ CANDIDATES: tuple[Candidate, ...] = (
     Candidate("negative binomial regression", _estimator("NegativeBinomialRegressor"), ("count",), "linear",
               _generalised, 0.2, most_columns=1000, enough_rows=50_000),
     Candidate("forest", _forest_of_numbers, _REAL, "trees", _forest, 1.5, enough_rows=20_000),
-    Candidate("boosted trees", _boosting("student"), _PLAIN, "trees", _boosted, 1.0, enough_rows=50_000),
-    Candidate("boosted trees, log-normal", _boosting("lognormal", **_QUICK), _SKEWED, "trees", _boosted, 0.2,
+    Candidate("boosted trees, log-normal", _boosting("lognormal"), _SKEWED, "trees", _boosted, 0.2,
               enough_rows=20_000),
-    Candidate("boosted counts", _boosting("negative_binomial", **_QUICK), ("count",), "trees", _boosted, 1.0,
+    Candidate("boosted counts", _boosting("negative_binomial"), ("count",), "trees", _boosted, 1.0,
               enough_rows=20_000),
     Candidate("Gaussian process", _process_model, _REAL, "linear", _process, 9.0, most_rows=2500,
               most_columns=60, shrinks=False),
@@ -162,6 +175,8 @@ CANDIDATES: tuple[Candidate, ...] = (
               most_columns=3000, enough_rows=50_000),
     Candidate("ordered logistic", _estimator("OrdinalClassifier"), ("ordered",), "linear", _generalised, 0.2,
               most_columns=1000, enough_rows=50_000),
+    Candidate("boosted trees", _estimator("BoostingClassifier"), _LABELS, "trees", _boosted, 1.0,
+              enough_rows=50_000),
     Candidate("linear discriminant", _estimator("LinearDiscriminantClassifier"), _LABELS, "linear",
               _discriminant, 1.0, most_columns=1000, enough_rows=100_000),
     Candidate("quadratic discriminant", _estimator("QuadraticDiscriminantClassifier"), _LABELS, "linear",
@@ -169,8 +184,6 @@ CANDIDATES: tuple[Candidate, ...] = (
     Candidate("naive Bayes", _estimator("GaussianNaiveBayesClassifier"), _LABELS, "linear",
               lambda n, d, k: 0.1 + 2e-7 * n * d, 1.0, enough_rows=100_000),
     Candidate("forest", _forest_of_classes, _LABELS, "trees", _forest, 1.5, enough_rows=20_000),
-    Candidate("boosted trees", _estimator("BoostingClassifier"), _LABELS, "trees", _boosted, 1.0,
-              enough_rows=50_000),
     # times of which some are censored
     Candidate("Weibull survival", _estimator("SurvivalRegressor", distribution="weibull"), ("censored",),
               "linear", _generalised, 0.3, most_columns=1000, enough_rows=50_000),

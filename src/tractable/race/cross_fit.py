@@ -30,11 +30,16 @@ _CLEAR = 4.0
 _NO_USE = 0.02  # the share of a mixture below which a loser is dropped
 _MOST_JUDGED = 4000  # rows of a fold that are looked at
 _LAST_FITS = 2
+_SHARE_OF_RACE = 0.5  # of a limit in seconds
+_MOST_OF_BUDGET = 0.5  # for one candidate that may learn from fewer rows
 _LEAST_ROWS = 4000  # of a table of which a model learns from a part
 
 
 class Clock:
-    """Seconds since the start, and whether another piece of work would pass the limit."""
+    """Seconds since the start, and whether another piece of work would pass the limit.
+
+    The race itself may have half of the limit: what follows is fitted to more rows, and measured.
+    """
 
     def __init__(self, limit: float | None):
         self.start, self.limit, self.cut, self.interrupted = time.monotonic(), limit, False, False
@@ -42,9 +47,13 @@ class Clock:
     def seconds(self) -> float:
         return time.monotonic() - self.start
 
-    def allows(self, predicted: float) -> bool:
-        if self.limit is not None and self.seconds() + predicted > self.limit:
-            self.cut = True
+    def has(self, predicted: float, share: float = 1.0) -> bool:
+        """Whether so many seconds more end within a share of the limit."""
+        return self.limit is None or self.seconds() + predicted <= share * self.limit
+
+    def allows(self, predicted: float, share: float = _SHARE_OF_RACE) -> bool:
+        """Whether there is time for so many seconds more; once there is not, there is none for anything."""
+        self.cut = self.cut or not self.has(predicted, share)
         return not self.cut
 
 
@@ -78,7 +87,8 @@ def within_budget(
             left_out[each.name] = "too many rows or columns for it"
             continue
         needed = _needed(each, size, num_folds)
-        while spent + needed > budget and each.shrinks and min(each.enough_rows, size.rows) > _LEAST_ROWS:
+        room = min(budget - spent, _MOST_OF_BUDGET * budget)
+        while needed > room and each.shrinks and min(each.enough_rows, size.rows) > _LEAST_ROWS:
             each = each._replace(enough_rows=min(each.enough_rows, size.rows) // 2)
             needed = _needed(each, size, num_folds)
         if spent + needed > budget:
@@ -131,7 +141,9 @@ def _one_fold(
         if entry.out or entry.candidate is None:
             continue
         started, candidate = time.monotonic(), entry.candidate
-        if not clock.allows(0.0):
+        size = Size(len(seen), tables[candidate.form][0].shape[1] if candidate.form in tables else 10)
+        known = len(entry.scores)
+        if not clock.allows(entry.seconds / known if known else candidate.seconds(size)):
             return False
         try:
             if candidate.form not in tables:

@@ -122,15 +122,21 @@ def _raced(
     allowed = allowed if described.features else []
     entries, judged = cross_fit(allowed, part, folds, encoded, seed, clock, tell)
     choice = choose(entries, judged, part)
-    fitted = first = _model(table, described, question, choice, allowed, seed)
+    begun = clock.seconds()
+    fitted = first = _model(rows, described, part, choice, allowed, seed)
+    again = clock.seconds() - begun
     if len(last):
-        first, asked = _model(rows, described, part, choice, allowed, seed), table.iloc[last]
+        asked = table.iloc[last]
         pairs = [(first.predict_dist(asked), question.take(last))]
     else:  # too few rows for a last part: those held out stand in for it
         pairs = [(turned(each, choice.ranks), own) for each, own in zip(choice.laws, choice.parts)]
         asked = rows.iloc[np.concatenate(judged)]
     numbers = averaged([measures(*pair) for pair in pairs]) if len(pairs) > 1 else measures(*pairs[0])
-    seen = study(first, asked, answers(pairs), described, seed, rows) if examined else {}
+    seen = {}
+    if examined and clock.has(again, 0.9):
+        seen = study(first, asked, answers(pairs), described, seed, rows)
+    if len(last) and clock.has(again):
+        fitted = _model(table, described, question, choice, allowed, seed)
     return TableFit(
         fitted, choice, numbers, described, left_out, len(last) > 0,
         provenance(table, question, seed, clock), clock.seconds(), seen,

@@ -18,6 +18,7 @@ __all__ = ["CLASSES", "Question", "log_scores", "question_of"]
 CLASSES = ("binary", "classes", "ordered")
 _LEAST = 10  # rows
 _MOST_CLASSES = 200
+_MOST_OWN = 0.5  # classes for each row
 
 
 class Question(NamedTuple):
@@ -78,7 +79,7 @@ def question_of(
         check(fine, "weights", "numbers from zero, one of them positive", "others", error=WrongTable)
     if task in CLASSES:
         classes, codes = _coded(column, levels)
-        _check_classes(target, classes)
+        _check_classes(target, classes, count)
         return Question(task, target, codes, classes, **known)
     numbers = column.astype(float)
     if not np.isfinite(numbers).all():
@@ -103,10 +104,14 @@ def _coded(column: np.ndarray, levels: tuple[str, ...]) -> tuple[tuple[Any, ...]
     return tuple(classes.tolist()), codes.reshape(-1)
 
 
-def _check_classes(target: str, classes: Any) -> None:
+def _check_classes(target: str, classes: Any, count: int) -> None:
     if len(classes) < 2:
         raise WrongTable(
             f"the target {target!r} must take at least two values; got {classes[0]!r} in every row."
+        )
+    if len(classes) > max(_MOST_OWN * count, 2):
+        raise WrongTable(
+            f"the target {target!r} must repeat its classes to be learnt; got {len(classes)} in {count} rows."
         )
     if len(classes) > _MOST_CLASSES:
         raise WrongTable(
