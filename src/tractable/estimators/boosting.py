@@ -70,8 +70,9 @@ class DistributionBoostingRegressor(_Boosted, Regressor):
     `law` is "student" (degrees of freedom by held-out rows), "normal", "lognormal" or "gamma" for positive
     numbers, "poisson" or "negative_binomial" for counts. Steps are natural gradients; the spread is fitted to
     residuals of rows that the fit of the centre has not seen, and held-out rows choose the number of rounds
-    (at most `n_estimators`); depth and learning rate go by the number of rows unless given. `start="linear"` begins at a Bayesian linear regression, which goes on beyond
-    the data; "auto" does so for "normal" and "student".
+    (at most `n_estimators`); depth and learning rate go by the number of rows unless given. `start="linear"`
+    begins at a Bayesian linear regression, which goes on beyond the data; "auto" does so for "normal" and
+    "student".
 
     >>> X = np.linspace(0.0, 1.0, 200)[:, None]
     >>> noise = np.random.default_rng(0).normal(size=200)

@@ -17,6 +17,7 @@ from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.special import log_expit, log_ndtr, ndtri, ndtri_exp, stdtr, stdtrit
 from sklearn.base import clone
 from sklearn.utils import get_tags
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
@@ -29,7 +30,9 @@ from tractable.core.host_random import generator
 from tractable.core.progress import track
 from tractable.core.rows import Rows
 from tractable.distributions.base import Univariate
+from tractable.distributions.continuous import Normal
 from tractable.distributions.leading_axes import unit_log_probs
+from tractable.distributions.student import StudentT
 from tractable.estimators.base import Classifier, Regressor
 from tractable.estimators.bayes_linear import BayesianLinearRegressor
 from tractable.estimators.logistic import LogisticClassifier
@@ -138,8 +141,29 @@ class CalibratedRegressor(_Layer, Regressor):
         rows = self._new_table(X)
         if self.map_.is_identity:
             return np.asarray(self.estimator_.predict(rows.X), float)
-        found = self.map_(_one(predict_dist(self.estimator_, _padded(rows.X))))
-        return np.asarray(found.mean)[: rows.num_rows]
+        law = _one(predict_dist(self.estimator_, _padded(rows.X)))
+        found = _moved_mean(law, self.map_)
+        return (np.asarray(self.map_(law).mean) if found is None else found)[: rows.num_rows]
+
+    def predict_interval(self, X, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
+        """The central interval of each row that holds the target with probability `level`."""
+        check(0 < level < 1, "level", "between 0 and 1", level)
+        rows = self._new_table(X)
+        law: Any = _one(predict_dist(self.estimator_, _padded(rows.X)))
+        ends = []
+        for p in ((1 - level) / 2, (1 + level) / 2):
+            u, rest = (p, 1 - p) if self.map_.is_identity else self.map_.back(p)
+            ends.append(_quantile(law, u, rest)[: rows.num_rows])
+        return ends[0], ends[1]
+
+    def log_score(self, X, y) -> float:
+        """The mean log predictive density of the targets: larger is better."""
+        law, targets = self.predict_dist(X), np.asarray(y, float)
+        if self.map_.is_identity or law.discrete:
+            return float(law.log_prob(targets)) / len(targets)
+        base = law.base  # pyright: ignore
+        slopes = self.map_.moved(*_tails(base, targets))[2]
+        return float(np.mean(np.asarray(unit_log_probs(base, targets)) + slopes))
 
     def conformal_interval(self, X, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
         r"""The cross-conformal interval of each row; infinite where there are too few rows for the level.
@@ -251,15 +275,49 @@ def _ranks(found: Any, held: Rows) -> tuple[np.ndarray, ...]:
     law, n = _one(found), held.num_rows
     y = np.concatenate([held.y, np.full(law.shape[0] - n, held.y[-1])])
     logs = np.asarray(unit_log_probs(law, y))
-    lower, upper = (np.asarray(part) for part in (law.log_cdf(y), law.log_survival(y)))
+    lower, upper = _tails(law, y)
     if law.discrete:
         share = generator(0).random(len(y))
-        until = np.exp(np.asarray(law.log_cdf(y)))
-        u = np.clip(until - share * np.exp(logs), 1e-300, 1 - 1e-16)
+        u = np.clip(np.exp(lower) - share * np.exp(logs), 1e-300, 1 - 1e-16)
         lower, upper = np.log(u), np.log1p(-u)
     must = "one under which every target is possible"
     check(bool(np.isfinite(logs[:n]).all()), "estimator", must, "a density of zero")
     return np.maximum(lower, _LEAST)[:n], np.maximum(upper, _LEAST)[:n], logs[:n], held.weights
+
+
+def _tails(law: Any, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Logarithms of both tails, by SciPy for the two commonest families: nothing is compiled."""
+    if type(law) not in (Normal, StudentT):
+        return np.asarray(law.log_cdf(y)), np.asarray(law.log_survival(y))
+    z = (y - np.asarray(law.loc)) / np.asarray(law.scale)
+    if type(law) is Normal:
+        return log_ndtr(z), log_ndtr(-z)
+    with np.errstate(divide="ignore"):
+        return np.log(stdtr(np.asarray(law.degrees), z)), np.log(stdtr(np.asarray(law.degrees), -z))
+
+
+def _quantile(law: Any, p: float, q: float) -> np.ndarray:
+    """The quantile with mass `p` up to it and `q` beyond, on the host where the tails are."""
+    if type(law) not in (Normal, StudentT):
+        return np.asarray(law.icdf(p) if p < q else law.inverse_survival(q))
+    least, sign = min(p, q), 1.0 if p < q else -1.0
+    z = ndtri(least) if type(law) is Normal else stdtrit(np.asarray(law.degrees), least)
+    return np.asarray(law.loc) + np.asarray(law.scale) * sign * z
+
+
+def _moved_mean(law: Any, moved: RankMap) -> np.ndarray | None:
+    """The mean of a moved law of the two commonest families, whose rows share one standard law; else None."""
+    odds = np.linspace(-36.0, 36.0, 145)
+    lower, upper = log_expit(odds), log_expit(-odds)
+    if type(law) is Normal:
+        z = ndtri_exp(lower)
+    elif type(law) is StudentT and np.ptp(np.asarray(law.degrees)) == 0:
+        degrees = float(np.asarray(law.degrees).flat[0])
+        z = np.where(odds < 0, 1, -1) * stdtrit(degrees, np.exp(np.minimum(lower, upper)))
+    else:
+        return None
+    weights = np.exp(moved.moved(lower, upper)[2] + lower + upper)
+    return np.asarray(law.loc) + np.asarray(law.scale) * (weights @ z / weights.sum())
 
 
 def _crossed(
@@ -267,13 +325,12 @@ def _crossed(
 ) -> np.ndarray:
     """The `rank`-th smallest of the quantiles of all held-out tails (of their mirror images the largest), by
     halving the weight of those beyond."""
-    inverse, share = ("inverse_survival", "survival") if upper else ("icdf", "cdf")
     pairs = [(copy, np.clip(t[k], 1e-300, 0.5)) for copy, (t, _) in zip(copies, tails) for k in (0, -1)]
-    ends = np.stack([np.asarray(getattr(copy, inverse)(t)) for copy, t in pairs])
+    ends = np.stack([_quantile(copy, *((1 - t, t) if upper else (t, 1 - t))) for copy, t in pairs])
     outer, inner = (ends.max(0), ends.min(0)) if upper else (ends.min(0), ends.max(0))
     for _ in range(_HALVINGS):
         middle = outer / 2 + inner / 2
-        said = [np.asarray(getattr(copy, share)(middle)) for copy in copies]
+        said = [np.exp(_tails(copy, middle)[int(upper)]) for copy in copies]
         count = sum(w[np.searchsorted(t, p, side="right")] for p, (t, w) in zip(said, tails))
         reached = count >= rank
         outer, inner = np.where(reached, outer, middle), np.where(reached, middle, inner)

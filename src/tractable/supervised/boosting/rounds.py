@@ -52,7 +52,7 @@ class Rounds:
     num_threads: int | None = None
 
     def sized(self, num_rows: int) -> "Rounds":
-        """With what is left open chosen by the number of rows: many of them allow deep trees and long steps."""
+        """With what is left open chosen by the number of rows: many allow deep trees and long steps."""
         depth = 3 if num_rows <= 5_000 else 4 if num_rows <= 20_000 else 5
         rate = 0.05 if num_rows <= 5_000 else 0.1
         return replace(self, max_depth=self.max_depth or depth, learning_rate=self.learning_rate or rate)

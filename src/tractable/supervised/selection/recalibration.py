@@ -15,16 +15,18 @@ References.  Dawid (1984); MacKay (1992); Kull, Silva Filho and Flach (2017); Ku
 
 from typing import Any
 
+import jax
 import numpy as np
 from scipy.special import betaln, log_expit, logsumexp
 
 from tractable.core.checks import check
+from tractable.core.chunks import pad_rows
 from tractable.core.module import Module, field
 from tractable.core.rows import row_weights
 from tractable.core.types import ArrayLike, Float, Values
 from tractable.core.verdict import Verdict
 from tractable.distributions.base import Univariate
-from tractable.distributions.recalibrated import Recalibrated
+from tractable.distributions.recalibrated import Recalibrated, moved_tails
 
 __all__ = ["RankMap", "fit_rank_map"]
 
@@ -53,6 +55,24 @@ class RankMap(Module):
         numbers: Any = (np.asarray(v) for v in (self.shift, self.lower, self.upper, self.weights))
         return Recalibrated(base, *numbers)
 
+    def moved(self, log_lower: ArrayLike, log_upper: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        r"""$\log G$, $\log(1 - G)$ and $\log g$ of ranks, one program for all numbers of them."""
+        low, up = (np.atleast_1d(np.asarray(v, float)) for v in (log_lower, log_upper))
+        (low_more, up_more), _ = pad_rows((low, up))
+        numbers: Any = (np.asarray(v, float) for v in (self.shift, self.lower, self.upper, self.weights))
+        found = _moved(np.asarray(low_more), np.asarray(up_more), *numbers)
+        return tuple(np.asarray(part)[: len(low)] for part in found)  # pyright: ignore
+
+    def back(self, p: float) -> tuple[float, float]:
+        """The rank that is moved to `p`, and one less it."""
+        low, high = -800.0, 800.0
+        for _ in range(80):
+            middle = (low + high) / 2
+            below, above, _ = self.moved(log_expit(middle), log_expit(-middle))
+            reached = below[0] >= np.log(p) if p < 0.5 else above[0] <= np.log1p(-p)
+            low, high = (low, middle) if reached else (middle, high)
+        return float(np.exp(log_expit(high))), float(np.exp(log_expit(-high)))
+
     @property
     def is_identity(self) -> bool:
         straight = (np.array([self.shift, self.lower, self.upper]) == [0.0, 1.0, 1.0]).all()
@@ -69,6 +89,9 @@ class RankMap(Module):
         moved = f"Ranks moved by {powers}, shift {float(self.shift):+.3g}{shape}"
         told = f"{moved}; {float(self.gain):.3g} nats gained."
         return Verdict(True, told, numbers)
+
+
+_moved = jax.jit(moved_tails)
 
 
 def fit_rank_map(log_lower: ArrayLike, log_upper: ArrayLike, weights: ArrayLike | None = None) -> RankMap:
