@@ -87,7 +87,8 @@ def plot_groups(fit: Any, *, ax: Axes | None = None) -> Axes:
     for place, k in zip(places, order):
         colour = {-1: _RED, 1: "tab:orange"}.get(int(found["off"][k]), _BLUE)
         held, promised, error = (float(found[name][k, t]) for name in ("held", "promised", "error"))
-        ax.plot([promised - 2 * error, promised + 2 * error], [place, place], color="0.8", lw=5, zorder=0)
+        ends = [max(promised - 2 * error, 0.0), min(promised + 2 * error, 1.0)]
+        ax.plot(ends, [place, place], color="0.8", lw=5, zorder=0)
         ax.plot(held, place, "o", color=colour, ms=4)
     names = [": ".join(word for word in (found["column"][k], found["level"][k]) if word) for k in order]
     names = [_short(name or "all rows", 38) for name in names]

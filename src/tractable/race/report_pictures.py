@@ -18,7 +18,9 @@ def pictures_of(fit: TableFit) -> dict[str, str]:
     found = {"leaderboard": _leaderboard(fit)}
     if not seen:
         return found
-    found |= {"levels": _levels(fit), "groups": _groups(fit), "calibration": _calibration(fit)}
+    found |= {"levels": _levels(fit), "calibration": _calibration(fit)}
+    if len(seen["coverage"]["rows"]) > 2:
+        found["groups"] = _groups(fit)
     if seen["risk"]:
         found["risk"] = _risk(fit)
     if seen.get("points"):

@@ -20,6 +20,7 @@ from tractable.core.host_random import generator
 from tractable.race.composed import ClassLaws
 from tractable.race.model import TableModel
 from tractable.race.question import Question, log_scores
+from tractable.race.study_coverage import level_words
 
 __all__ = ["effects", "importance", "ranges"]
 
@@ -163,11 +164,9 @@ def _values(column: Any, kind: str) -> tuple[np.ndarray, Any, bool]:
         return chosen[first], values[chosen[first]], True
     if kind not in ("category", "boolean", "ordered"):
         return np.zeros(0, int), [], False
-    words = column.astype(str).to_numpy(str)
-    words = np.where(column.isna().to_numpy(bool), "(empty)", words)
-    levels, first, counts = np.unique(words, return_index=True, return_counts=True)
+    levels, first, counts = np.unique(level_words(column), return_index=True, return_counts=True)
     kept = np.sort(np.argsort(-counts, kind="stable")[:_LEVELS])
-    return first[kept], [str(level)[:40] for level in levels[kept]], False
+    return first[kept], [str(level) for level in levels[kept]], False
 
 
 def ranges(learnt: Any, frame: Any, kinds: dict[str, str], columns: list[str]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from tractable.race.laws import Laws
 from tractable.race.measures import LEVELS
 from tractable.race.question import Question
 
-__all__ = ["DOUBT", "PREDICTION", "Hits", "coverage", "hits"]
+__all__ = ["DOUBT", "PREDICTION", "Hits", "coverage", "hits", "level_words"]
 
 PREDICTION, DOUBT = "the prediction", "the doubt"
 _LEVELS_OF_COLUMN = 8
@@ -148,10 +148,23 @@ def _by_number(name: str, column: Any) -> list[tuple[str, str, np.ndarray]]:
 
 
 def _by_level(name: str, column: Any) -> list[tuple[str, str, np.ndarray]]:
-    words = np.where(column.isna().to_numpy(bool), "(empty)", column.astype(str).to_numpy(str))
+    words = level_words(column)
     levels, counts = np.unique(words, return_counts=True)
     kept = levels[np.argsort(-counts, kind="stable")[:_LEVELS_OF_COLUMN]]
-    return [(name, str(level)[:40], np.flatnonzero(words == level)) for level in np.sort(kept)]
+    return [(name, str(level), np.flatnonzero(words == level)) for level in np.sort(kept)]
+
+
+def level_words(column: Any) -> np.ndarray:
+    """The cells of a column as short words; long decimals as few digits as tell them apart."""
+    import pandas as pd
+
+    words = column.astype(str).to_numpy(str)
+    levels, place = np.unique(words, return_inverse=True)
+    numbers: Any = pd.to_numeric(pd.Series(levels), errors="coerce")
+    short = np.array([w if np.isnan(x) else f"{x:.4g}" for w, x in zip(levels, numbers)])
+    kept = short if len(np.unique(short)) == len(levels) else levels
+    kept = np.array([word if len(word) <= 40 else f"{word[:38]}.." for word in kept.tolist()])
+    return np.where(column.isna().to_numpy(bool), "(empty)", kept[place])
 
 
 _SPLIT = {
