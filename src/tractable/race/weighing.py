@@ -7,7 +7,7 @@ Winner.      The base rate, unless the best beats it by more than one paired sta
              model, unless the mixture beats it with weights from other folds.
 Ranks.       A map that makes the held-out ranks uniform (`supervised.selection.recalibration`); classes are
              tempered (`supervised.selection.tempering`). Either is kept only where it helps on folds that it
-             was not fitted to.
+             was not fitted to, by more than two standard errors.
 Cost.        $O(nK)$ a step.
 References.  Yao, Vehtari, Simpson and Gelman (2018); Dawid (1984).
 """
@@ -217,7 +217,7 @@ def calibrated(laws: list[Laws], parts: list[Question], question: Question) -> A
         after = log_scores(turned(laws[fold], found), parts[fold])
         gains.append(after - before[fold])
     gain, error = _mean_and_error(np.concatenate(gains), np.concatenate([part.amounts for part in parts]))
-    return _turning(laws, parts) if gain > error else None
+    return _turning(laws, parts) if gain > 2 * error else None
 
 
 def turned(laws: Laws, ranks: Any) -> Laws:
