@@ -17,6 +17,7 @@ from tractable.race.composed import ClassLaws
 from tractable.race.families import FamilyLaws
 from tractable.race.fit import fit_table
 from tractable.race.laws import NormalLaws
+from tractable.race.model import TableModel
 from tractable.race.question import Question
 from tractable.race.result import TableFit
 from tractable.race.study import answers, study
@@ -33,14 +34,14 @@ def _close_figures():
     plt.close("all")
 
 
-class _Line:
+class _Line(TableModel):
     """A model of encoded columns that is known: $y = X b + N(0, 1)$."""
 
     def __init__(self, slopes, classes=()):
         self.slopes, self.classes, self.target = np.asarray(slopes, float), classes, "y"
-        self.columns = tuple(f"x{j}" for j in range(len(slopes)))
-        groups = {name: name for name in self.columns}
-        encoder = SimpleNamespace(feature_names_=self.columns, groups_=groups)
+        names = tuple(f"x{j}" for j in range(len(slopes)))
+        groups = {name: name for name in names}
+        encoder = SimpleNamespace(feature_names_=names, groups_=groups, columns_=names)
         self.encoders, self.weights, self.members = {"linear": encoder}, [1.0], [SimpleNamespace(log=True)]
 
     def encoded(self, frame):

@@ -32,7 +32,9 @@ def pictures_of(fit: TableFit) -> dict[str, str]:
     return found
 
 
-def _drawn(size: tuple[float, float], paint: Callable[[Any], Any], said: str, caption: str) -> str:
+def _drawn(
+    size: tuple[float | int, float | int], paint: Callable[[Any], Any], said: str, caption: str
+) -> str:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=size, layout="constrained")
