@@ -1,6 +1,7 @@
 """The study of a raced model: failures are named, shares and ranks agree with slow oracles, worth and effects
 with closed forms; the page of a file is that of the fit, byte for byte."""
 
+import copy
 import re
 import shutil
 import subprocess
@@ -204,20 +205,28 @@ def test_rows_beyond_what_was_learnt_and_columns_that_say_all_are_warned_of():
     assert "beyond x0" not in text
 
 
-@pytest.fixture(scope="module")
-def raced():
+def _table():
     rng = np.random.default_rng(1)
     x, count = rng.normal(size=200), 200
     frame = pd.DataFrame({"<i>x</i>": x, "colour": rng.choice(["red", "blue & green"], count)})
     frame["y"] = 2 * x + (frame["colour"] == "red") + rng.normal(size=count)
     frame["label"] = np.where(frame["y"] > 0.5, "high", "low")
-    kept = {"candidates": ("Bayesian linear", "linear discriminant"), "seed": 1}
     frame.loc[3, "y"] = np.nan
-    return fit_table(frame, "y", drop=["label"], **kept), fit_table(frame, "label", drop=["y"], **kept)
+    return frame
+
+
+@pytest.fixture(scope="module")
+def raced():
+    return fit_table(_table(), "y", drop=["label"], candidates=("Bayesian linear",), seed=1)
+
+
+@pytest.fixture(scope="module")
+def classed():
+    return fit_table(_table(), "label", drop=["y"], candidates=("linear discriminant",), seed=1)
 
 
 def test_the_page_is_whole_and_asks_no_network(raced, tmp_path):
-    raced[0].report(tmp_path / "page.html")
+    raced.report(tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     assert len(page) < 1_000_000
     images = re.findall(r"<img [^>]*>", page)
@@ -233,8 +242,8 @@ def test_the_page_is_whole_and_asks_no_network(raced, tmp_path):
 
 
 @pytest.mark.thorough
-def test_the_page_of_a_file_is_that_of_the_fit(raced, tmp_path):
-    for fit in raced:
+def test_the_page_of_a_file_is_that_of_the_fit(raced, classed, tmp_path):
+    for fit in (raced, classed):
         fit.save(tmp_path / "model")
         again = TableFit.load(tmp_path / "model")
         for each, name in ((fit, "one.html"), (again, "two.html")):
@@ -244,7 +253,7 @@ def test_the_page_of_a_file_is_that_of_the_fit(raced, tmp_path):
 
 
 def test_worst_rows_have_the_numbers_of_the_table(raced):
-    lines = raced[0].study["worst"]["lines"]
+    lines = raced.study["worst"]["lines"]
     assert len({line[0] for line in lines}) == len(lines)
     assert all(1 <= int(line[0]) <= 200 and line[0] != "4" for line in lines)
     scores = [float(line[4]) for line in lines]
@@ -252,36 +261,58 @@ def test_worst_rows_have_the_numbers_of_the_table(raced):
 
 
 def test_every_picture_of_a_raced_table_is_drawn(raced):
-    numbers, classes = raced
-    for fit in raced:
-        for kind in kinds_of(fit):
-            if fit is classes and kind in ("outcomes", "residuals"):
-                with pytest.raises(ValueError, match="study of numbers"):
-                    tr.plot(fit, kind=kind)
-                continue
-            drawn = tr.plot(fit, kind=kind)
-            assert (drawn[0] if isinstance(drawn, list) else drawn).get_figure() is not None
-    assert next(iter(kinds_of(numbers))) == "leaderboard"
+    for kind in kinds_of(raced):
+        drawn = tr.plot(raced, kind=kind)
+        assert (drawn[0] if isinstance(drawn, list) else drawn).get_figure() is not None
+    assert next(iter(kinds_of(raced))) == "leaderboard"
 
 
-def test_few_rows_are_studied_by_those_held_out_and_warned_of(tmp_path):
+@pytest.mark.thorough
+def test_pictures_of_classes_are_drawn_and_those_of_numbers_refused(classed):
+    for kind in kinds_of(classed):
+        if kind in ("outcomes", "residuals"):
+            with pytest.raises(ValueError, match="study of numbers"):
+                tr.plot(classed, kind=kind)
+        else:
+            tr.plot(classed, kind=kind)
+
+
+def test_a_fit_that_was_not_examined_has_a_page_without_a_study(raced, tmp_path):
+    bare = copy.copy(raced)
+    bare.study = {}
+    bare.report(tmp_path / "bare.html")
+    page = (tmp_path / "bare.html").read_text()
+    assert "The models" in page
+    assert "What matters" not in page
+    with pytest.raises(ValueError, match="examine"):
+        tr.plot(bare, kind="importance")
+
+
+def test_rows_of_several_folds_are_those_of_one():
+    X = RNG.normal(size=(60, 2))
+    frame, model, y = pd.DataFrame(X, columns=["x0", "x1"]), _Line([2.0, 1.0]), X @ [2.0, 1.0]
+    laws, question = model.laws_of({"linear": X}, 60), Question("number", "y", y, places=np.arange(60))
+    parts = [(laws.take(rows), question.take(rows)) for rows in (slice(0, 25), slice(25, 60))]
+    one, two = (study(model, frame, answers(p), _described(frame), 0) for p in ([(laws, question)], parts))
+    assert (one["ranks"]["counts"] == two["ranks"]["counts"]).all()
+    assert one["worst"] == two["worst"]
+    assert (one["coverage"]["held"] == two["coverage"]["held"]).all()
+
+
+@pytest.mark.thorough
+def test_few_rows_are_studied_by_those_held_out_and_warned_of():
     rng = np.random.default_rng(2)
     x = rng.normal(size=30)
     found = fit_table({"x": x, "y": x + 0.1 * rng.normal(size=30)}, "y", candidates=("Bayesian linear",))
     assert found.study["rows"] == 30
     assert found.study["ranks"]["counts"].sum() == pytest.approx(30)
     assert any("There are 30 rows" in line for line in warnings_of(found))
-    bare = fit_table({"x": x, "y": x}, "y", candidates=("Bayesian linear",), examine=False)
-    bare.report(tmp_path / "bare.html")
-    assert "The models" in (tmp_path / "bare.html").read_text()
-    with pytest.raises(ValueError, match="examine"):
-        tr.plot(bare, kind="importance")
 
 
 @pytest.mark.thorough
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="there is no chromium on the PATH")
 def test_the_page_opens_in_a_browser_at_the_width_of_a_phone(raced, tmp_path):
-    raced[0].report(tmp_path / "page.html")
+    raced.report(tmp_path / "page.html")
     ask = (
         "<script>window.onload = () => { document.title = ["
         "document.documentElement.scrollWidth <= innerWidth, "
