@@ -267,3 +267,17 @@ def test_the_faces_of_scikit_learn(table):
     classifier = AutoClassifier(candidates=["logistic"], random_state=0).fit(X, table["label"])
     assert classifier.score(X, table["label"]) > 0.75
     assert classifier.predict_proba(X).shape == (240, 2)
+
+
+def test_an_interrupt_ends_with_the_best_so_far(table):
+    told = []
+
+    def tell(said):
+        told.append(said)
+        if len(told) == 3:
+            raise KeyboardInterrupt
+
+    found = fit_table(table, "y", drop=["label", "group"], candidates=CHEAP, tell=tell)
+    assert found.interrupted
+    assert found.winner != "base rate"
+    assert len(told) == 3

@@ -56,7 +56,7 @@ def run_fit(request: Request) -> None:
     except ValueError as error:
         stop("fit", _placed(request.file, error), 2)
     except KeyboardInterrupt:
-        stop("fit", "interrupted before the first model was judged.", 130)
+        stop("fit", "interrupted; nothing was written.", 130)
     request.out.mkdir(exist_ok=True)
     model = request.out / "model.tractable"
     found.save(model)

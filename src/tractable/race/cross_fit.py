@@ -113,10 +113,10 @@ def cross_fit(
     `encoded(form, seen, held)` gives the rows as numbers, by an encoder of the rows seen.
     """
     entries = [Entry(None), *(Entry(each) for each in candidates)]
+    folds = [(seen, held[:: math.ceil(len(held) / _MOST_JUDGED)]) for seen, held in folds]
     judged: list[np.ndarray] = []
     try:
         for place, (seen, held) in enumerate(folds):
-            held = held[:: math.ceil(len(held) / _MOST_JUDGED)]
             if not _one_fold(entries, question, (seen, held), encoded, seed, clock, tell):
                 break
             judged.append(held)
@@ -126,7 +126,7 @@ def cross_fit(
         clock.cut = clock.interrupted = True
         if not judged and len(entries[0].scores) == 0:
             raise
-    return entries, judged or [folds[0][1][: len(entries[0].scores[0])]]
+    return entries, judged or [folds[0][1]]  # by those that were judged on the first
 
 
 def _one_fold(
