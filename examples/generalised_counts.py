@@ -25,12 +25,12 @@ def main() -> None:
         model.fit(columns[train], visits[train], exposure=hours[train])
         law = model.predict_dist(columns[test], exposure=hours[test])
         inside = np.mean((law.icdf(0.05) <= visits[test]) & (visits[test] <= law.icdf(0.95)))
-        scores[type(model).__name__] = law.log_probs(visits[test]).mean()
+        scores[type(model).__name__] = law.row_log_probs(visits[test]).mean()
         print(f"{type(model).__name__:28} evidence {model.log_evidence_:8.1f}  "
               f"log-score {scores[type(model).__name__]:.3f}  inside 90 %: {inside:.3f}")  # fmt: skip
     normal = HeteroscedasticRegressor().fit(np.column_stack([columns, hours])[train], visits[train])
     rows = np.column_stack([columns, hours])[test]
-    scores["normal"] = normal.predict_dist(rows).log_probs(visits[test]).mean()
+    scores["normal"] = normal.predict_dist(rows).row_log_probs(visits[test]).mean()
     print(f"{'HeteroscedasticRegressor':28} log-score {scores['normal']:.3f} (a density, not a mass)")
 
     model = NegativeBinomialRegressor().fit(columns[train], visits[train], exposure=hours[train])

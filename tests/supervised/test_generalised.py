@@ -53,7 +53,7 @@ def test_laws_of_rows_are_those_of_scipy(name):
     shapes = None if name == "poisson" else np.full((1, 1, 1), 0.4)
     law = MixedLaw.of(name, np.ones(1), ETA[:, None], shapes)
     log_mass = oracle.logpmf if law.discrete else oracle.logpdf
-    np.testing.assert_allclose(law.log_probs(y), log_mass(y), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(law.row_log_probs(y), log_mass(y), rtol=1e-9, atol=1e-9)
     assert law.log_prob(y) == pytest.approx(log_mass(y).sum())
     np.testing.assert_allclose(law.cdf(y), oracle.cdf(y), rtol=1e-9)
     np.testing.assert_allclose(law.survival(y), oracle.sf(y), rtol=1e-9)
@@ -81,7 +81,7 @@ def test_quantiles_of_mixtures_invert_their_distribution_functions(name):
             assert (law.cdf(q - 1) < p).all()
         else:
             np.testing.assert_allclose(law.cdf(q) if p < 0.5 else law.survival(q), min(p, 1 - p), rtol=1e-7)
-    outside = law.log_probs(np.full(60, -1.0 if name != "normal" else np.inf))
+    outside = law.row_log_probs(np.full(60, -1.0 if name != "normal" else np.inf))
     assert (outside == -np.inf).all()
 
 

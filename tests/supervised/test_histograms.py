@@ -1,4 +1,4 @@
-"""Trees by histograms: splits by enumeration, the compiled sums, bins, and what a tree says of raw entries."""
+"""Trees by histograms: splits by enumeration, the compiled sums, bins, what a tree says of raw entries."""
 
 import numpy as np
 import pytest

@@ -81,7 +81,7 @@ class _Generalised(Regressor):
 
     def log_scores(self, X, y) -> np.ndarray:
         """The log predictive density of each row's target."""
-        return self.predict_dist(X).log_probs(np.asarray(y, float))
+        return self.predict_dist(X).row_log_probs(np.asarray(y, float))
 
 
 class _Counts(_Generalised):

@@ -82,7 +82,7 @@ class MixedLaw(HostResult, Distribution):
         shapes = self.shapes[:, places] if self.shapes.shape[1] > 1 else self.shapes
         return MixedLaw(self.weights, self.eta[places], shapes, self.low, self.size, self.family)
 
-    def log_probs(self, x: Any) -> np.ndarray:
+    def row_log_probs(self, x: Any) -> np.ndarray:
         """The log-density of each row, of shape `x.shape`: `log_prob` before its sum."""
         x = self._broadcast("x", x)
         u = (x - self.low) / self.size
@@ -95,7 +95,7 @@ class MixedLaw(HostResult, Distribution):
 
     def log_prob(self, x: Any) -> Any:
         """Log-density at each point, the sum over rows."""
-        return self.log_probs(self._broadcast("x", x, whole=True)).sum(-1)
+        return self.row_log_probs(self._broadcast("x", x, whole=True)).sum(-1)
 
     def cdf(self, x: Any) -> np.ndarray:
         r"""$P(Y \le x)$ for each row."""
