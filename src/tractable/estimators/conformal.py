@@ -98,7 +98,7 @@ class CalibratedRegressor(_Layer, Regressor):
         self.n_folds = n_folds
 
     def _base(self):
-        return BayesianLinearRegressor()
+        return BayesianLinearRegressor("evidence")
 
     def fit(self, X, y, sample_weight=None):
         """Fit the estimator to all rows, and its copies without each fold."""

@@ -41,11 +41,11 @@ class BoostedLaw(Nodes):
     """
 
     roots: tuple[Int[Values, " t"], ...] = field(show=False)
-    constants: Float[Values, " k"] = field(about="the start of each coordinate, a mean over folds")
+    constants: Float[Values, " p"] = field(about="the start of each coordinate, a mean over folds")
     linear: LinearStart | None = field(show=False)
     units: Float[Values, "2"] = field(about="centre and size of the targets")
     scores: Float[Values, " r"] = field(show=False)
-    held_out: Float[Values, "n k"] = field(show=False)
+    held_out: Float[Values, "n p"] = field(show=False)
     num_rounds: int = field(static=True)
     num_folds: int = field(static=True)
     num_features: int = field(static=True)
