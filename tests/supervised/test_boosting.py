@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tractable.supervised.boosting.laws import LAWS, BernoulliLaw, ClassesLaw, StudentLaw
+from tractable.supervised.boosting.class_laws import BernoulliLaw, ClassesLaw
+from tractable.supervised.boosting.laws import LAWS, StudentLaw
 from tractable.supervised.boosting.model import fit_boosting
 from tractable.supervised.trees.tree import FEW_WALKS
 

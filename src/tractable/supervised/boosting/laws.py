@@ -10,105 +10,36 @@ Coordinates. Each law is written in real coordinates $\theta$ in which Fisher's 
 | log-normal | those of $\log y$ | as the normal |
 | gamma, mean $m$, shape $k$ | $\log m, \log k$ | $k,\; k^2\psi'(k) - k$ |
 | Poisson | $\log m$ | $m$ |
-| negative binomial, mean $m$, size $r$ | $\log m, \log r$ | $\frac{mr}{m + r}$, an integral |
+| negative binomial, mean $m$, size $r$ | $\log m, \log r$ | $\frac{mr}{m + r}$, an integral (`count_laws`) |
 | Bernoulli | log-odds | $p(1 - p)$ |
 | classes | logits | $p_k(1 - p_k)$ |
 
-Integral.    $r^2\bigl\{\int_0^\infty \frac{t e^{-rt}}{1 - e^{-t}}\bigl[1 - (1 + \tfrac mr(1 - e^{-t}))^{-r}
-             \bigr]dt - \frac{m}{r(r + m)}\bigr\}$, by the generating function of the counts; a trapezoid in
-             $\log t$.
 Limits.      A step of a logarithm is at most one before it is shrunk: an outlier may not overflow it.
-Cost.        Elementwise on the host; 64 points for the integral.
+Cost.        Elementwise on the host.
 References.  Amari (1998); Duan et al. (2020); Rigby and Stasinopoulos (2005).
 """
 
 import math
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from scipy.special import (
     digamma,
-    expit,
     gammaincinv,
     gammaln,
-    log_expit,
-    logsumexp,
     ndtri,
     polygamma,
     stdtrit,
 )
 
 from tractable.core.checks import check, check_option, to_device
-from tractable.distributions.base import Distribution
+from tractable.supervised.boosting.count_laws import NegativeBinomialLaw, PoissonLaw
+from tractable.supervised.boosting.law import Law
 
-__all__ = ["LAWS", "Law", "law_of"]
+__all__ = ["LAWS", "law_of"]
 
 _HALF_LOG_TAU = 0.5 * math.log(2 * math.pi)
-_GRID = np.linspace(-16.0, 4.5, 65)  # log t relative to -log r: beyond, the integrand is below rounding
 _DEGREES = (3.0, 4.0, 5.0, 7.0, 10.0, 15.0, 25.0, 50.0, 1e3)
-
-
-class Law:
-    """One family: `num_parameters` coordinates of each row, which trees add to."""
-
-    name: ClassVar[str] = ""
-    parameters: ClassVar[tuple[str, ...]] = ()
-    limits: ClassVar[tuple[float, ...]] = ()  # of one step of each coordinate
-    has_units: ClassVar[bool] = False  # whether targets may be centred and scaled
-    identity: ClassVar[bool] = False  # whether the first coordinate is the mean itself
-    target: ClassVar[str] = "numbers"
-
-    @property
-    def num_parameters(self) -> int:
-        return len(self.parameters)
-
-    @property
-    def crossed(self) -> bool:
-        """Whether later coordinates describe what the first leaves over: they are fitted to its out-of-fold
-        values, since what a fit has seen looks less noisy than it is."""
-        return self.num_parameters > 1
-
-    def check(self, y: np.ndarray) -> None:
-        """Refuse targets that the law cannot produce."""
-
-    def start(self, y: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """The coordinates that fit all rows alike."""
-        raise NotImplementedError
-
-    def slope(self, k: int, theta: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The derivative of each row's log-density in coordinate `k`, and its information."""
-        raise NotImplementedError
-
-    def log_prob(self, theta: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """The log-density (or mass) of each row's target."""
-        raise NotImplementedError
-
-    def log_density(self, theta: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """The same for targets as they came: `log_prob` of a log-normal is that of logarithms. An impossible
-        target has minus infinity."""
-        ok = self.possible(y)
-        return np.where(ok, self.log_prob(theta, np.where(ok, y, 1.0)), -np.inf)
-
-    def possible(self, y: np.ndarray) -> np.ndarray:
-        """Which targets the law can produce."""
-        return np.ones(len(y), bool)
-
-    def distribution(self, theta: np.ndarray) -> Distribution:
-        """The law of each row."""
-        raise NotImplementedError
-
-    def quantile(self, theta: np.ndarray, p: float) -> np.ndarray:
-        """The quantile of each row, on the host where SciPy has it: nothing is compiled."""
-        made: Any = self.distribution(theta)
-        return np.asarray(made.icdf(p))
-
-    def moments(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance of each row."""
-        raise NotImplementedError
-
-    def tuned(self, theta: np.ndarray, y: np.ndarray, weights: np.ndarray) -> "Law":
-        """The law with what is common to all rows fitted to held-out coordinates."""
-        return self
 
 
 class NormalLaw(Law):
@@ -263,130 +194,6 @@ def _gamma_information(shape: np.ndarray) -> np.ndarray:
     return np.where(large, 0.5 + 1 / (6 * shape), safe**2 * polygamma(1, safe) - safe)
 
 
-class PoissonLaw(Law):
-    name, parameters, limits = "poisson", ("log mean",), (1.0,)
-
-    def check(self, y):
-        _counts(y, self.name)
-
-    def possible(self, y):
-        return _is_count(y)
-
-    def start(self, y, weights):
-        return np.log([np.average(y, weights=weights)])
-
-    def slope(self, k, theta, y):
-        mean = np.exp(theta[:, 0])
-        return y - mean, mean
-
-    def log_prob(self, theta, y):
-        return y * theta[:, 0] - np.exp(theta[:, 0]) - gammaln(y + 1)
-
-    def distribution(self, theta):
-        from tractable.distributions.counts import Poisson
-
-        return Poisson(to_device(np.exp(theta[:, 0])))
-
-    def moments(self, theta):
-        return np.exp(theta[:, 0]), np.exp(theta[:, 0])
-
-
-class NegativeBinomialLaw(Law):
-    name, parameters, limits = "negative_binomial", ("log mean", "log size"), (1.0, 1.0)
-
-    def check(self, y):
-        _counts(y, self.name)
-
-    def possible(self, y):
-        return _is_count(y)
-
-    def start(self, y, weights):
-        mean = np.average(y, weights=weights)
-        excess = max(np.average((y - mean) ** 2, weights=weights) - mean, 0.01 * mean)
-        return np.log([mean, mean**2 / excess])
-
-    def slope(self, k, theta, y):
-        mean, size = np.exp(theta).T
-        if k == 0:
-            return size * (y - mean) / (mean + size), mean * size / (mean + size)
-        inner = digamma(y + size) - digamma(size) - np.log1p(mean / size) - (y - mean) / (mean + size)
-        return size * inner, _size_information(mean, size)
-
-    def log_prob(self, theta, y):
-        mean, size = np.exp(theta).T
-        among = gammaln(y + size) - gammaln(size) - gammaln(y + 1)
-        return among - size * np.log1p(mean / size) + y * (theta[:, 0] - np.log(mean + size))
-
-    def distribution(self, theta):
-        from tractable.distributions.counts import NegativeBinomial
-
-        return NegativeBinomial(to_device(np.exp(theta[:, 1])), to_device(expit(theta[:, 1] - theta[:, 0])))
-
-    def moments(self, theta):
-        mean, size = np.exp(theta).T
-        return mean, mean + mean**2 / size
-
-
-def _size_information(mean: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """The information of the logarithm of the size; by its limit where the difference has no digits."""
-    t = np.exp(_GRID)[None] / size[:, None]
-    whole = -np.expm1(-t)
-    share = -np.expm1(-size[:, None] * np.log1p(mean[:, None] / size[:, None] * whole))
-    inside = t * t * np.exp(-np.exp(_GRID))[None] / whole * share
-    integral = inside.sum(1) * (_GRID[1] - _GRID[0])
-    found = size**2 * integral - mean * size / (size + mean)
-    large = 0.5 * (mean / (mean + size)) ** 2  # the limit of large sizes
-    return np.where(found > 1e-8 * size**2 * integral, found, large)
-
-
-class BernoulliLaw(Law):
-    name, parameters, limits, target = "bernoulli", ("log-odds",), (4.0,), "classes"
-
-    def start(self, y, weights):
-        share = (weights @ y + 1) / (weights.sum() + 2)
-        return np.array([np.log(share / (1 - share))])
-
-    def slope(self, k, theta, y):
-        p = expit(theta[:, 0])
-        return y - p, np.maximum(p * (1 - p), 1e-16)
-
-    def log_prob(self, theta, y):
-        return log_expit(np.where(y == 1, theta[:, 0], -theta[:, 0]))
-
-    def probabilities(self, theta: np.ndarray) -> np.ndarray:
-        return np.stack([expit(-theta[:, 0]), expit(theta[:, 0])], axis=1)
-
-
-class ClassesLaw(Law):
-    """Any number of classes, with one logit each."""
-
-    name, target = "classes", "classes"
-
-    def __init__(self, num_classes: int):
-        self.num_classes = num_classes
-        self.parameters = tuple(f"logit {k}" for k in range(num_classes))  # pyright: ignore
-        self.limits = (4.0,) * num_classes  # pyright: ignore
-
-    @property
-    def crossed(self) -> bool:
-        return False
-
-    def start(self, y, weights):
-        counts = np.bincount(y.astype(int), weights, self.num_classes) + 1
-        return np.log(counts / counts.sum())
-
-    def slope(self, k, theta, y):
-        p = self.probabilities(theta)[:, k]
-        return (y == k) - p, np.maximum(p * (1 - p), 1e-16)
-
-    def log_prob(self, theta, y):
-        return theta[np.arange(len(y)), y.astype(int)] - logsumexp(theta, axis=1)
-
-    def probabilities(self, theta: np.ndarray) -> np.ndarray:
-        odds = np.exp(theta - theta.max(1, keepdims=True))
-        return odds / odds.sum(1, keepdims=True)
-
-
 LAWS: dict[str, Any] = {
     law.name: law for law in (NormalLaw, StudentLaw, LogNormalLaw, GammaLaw, PoissonLaw, NegativeBinomialLaw)
 }
@@ -401,14 +208,3 @@ def law_of(name: str) -> Law:
 def _positive(y: np.ndarray, name: str) -> None:
     low = float(y.min(initial=np.inf))
     check(low > 0, "y", f"positive for the law {name!r}", low, "Use `law='normal'` or 'student'.")
-
-
-def _is_count(y: np.ndarray) -> np.ndarray:
-    return (y >= 0) & (y == np.floor(y))
-
-
-def _counts(y: np.ndarray, name: str) -> None:
-    bad = ~_is_count(y)
-    got = y[bad][0] if bad.any() else None
-    fix = "Use `law='gamma'` for positive numbers, 'normal' for others."
-    check(not bad.any(), "y", f"counts 0, 1, 2, ... for the law {name!r}", got, fix)

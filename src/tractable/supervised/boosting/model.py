@@ -24,7 +24,9 @@ from tractable.core.module import field
 from tractable.core.rows import Rows, points
 from tractable.core.types import ArrayLike, Float, Int, Key, Values
 from tractable.core.verdict import Verdict
-from tractable.supervised.boosting.laws import BernoulliLaw, ClassesLaw, Law, StudentLaw, law_of
+from tractable.supervised.boosting.class_laws import BernoulliLaw, ClassesLaw
+from tractable.supervised.boosting.law import Law
+from tractable.supervised.boosting.laws import StudentLaw, law_of
 from tractable.supervised.boosting.rounds import Boosting, Rounds, boost
 from tractable.supervised.boosting.starts import LinearStart, column_means, linear_start
 from tractable.supervised.trees.columns import distinct_rows

@@ -23,7 +23,7 @@ import numpy as np
 
 from tractable.core.host_random import generator
 from tractable.core.progress import progress_bar
-from tractable.supervised.boosting.laws import Law
+from tractable.supervised.boosting.law import Law
 from tractable.supervised.trees.histograms import (
     MUCH_WORK,
     Binned,

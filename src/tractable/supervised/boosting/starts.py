@@ -15,7 +15,7 @@ import numpy as np
 from tractable.core.module import Module, field
 from tractable.core.rows import Rows
 from tractable.core.types import Float, Values
-from tractable.supervised.boosting.laws import Law
+from tractable.supervised.boosting.law import Law
 
 __all__ = ["LinearStart", "column_means", "linear_start"]
 
