@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from tractable.core.blas import one_blas_thread
-from tractable.core.checks import check
+from tractable.core.checks import check, to_device
 from tractable.core.rows import Rows
 from tractable.distributions.base import Distribution
 from tractable.estimators.base import Regressor, key_from
@@ -121,7 +121,7 @@ class DistributionBoostingRegressor(_Boosted, Regressor):
         """The predictive variance of each row in its parts: noise, and disagreement of boosters."""
         rows = self._new_table(X)
         noise = self.model_.law.moments(self._theta(rows))[1]
-        return UncertaintySplit(noise, self.model_.disagreement(rows))
+        return UncertaintySplit(to_device(noise), to_device(self.model_.disagreement(rows)))
 
     def predict_interval(self, X, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
         """The central interval of each row that holds the target with probability `level`."""
