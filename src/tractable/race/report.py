@@ -153,9 +153,9 @@ def _doubt(fit: TableFit) -> str:
         return ""
     part = "entropy" if fit.model.classes else "variance"
     return (
-        f"<p>Of the predictive {part} {share:.0%} is doubt about the model (epistemic: more rows would "
-        "lessen it), as far "
-        f"as its members say; {1 - share:.0%} is noise that these columns do not explain (aleatoric).</p>"
+        f"<p>Of the predictive {part} at least {share:.0%} is doubt about the model (epistemic: more rows "
+        "would lessen it), as far as its members disagree and say so themselves; the rest is noise that these "
+        "columns do not explain (aleatoric).</p>"
     )
 
 

@@ -97,7 +97,8 @@ def study(
     tables = model.encoded(frame)
     matters = importance(model, tables, said.question, seed)
     names = list(dict.fromkeys([*matters["column"], *described.features]))
-    kinds = {name: described.kinds[name] for name in names}
+    known = described.kinds
+    kinds = {name: known[name] for name in names}
     found: dict[str, Any] = {
         "rows": len(frame),
         "classes": [str(each) for each in model.classes],
@@ -218,11 +219,12 @@ def _risk(said: Answers) -> dict[str, Any]:
 
 
 def _doubt(model: TableModel, tables: dict[str, np.ndarray], count: int) -> float:
-    """The mean share of variance, or entropy, that is no noise as far as the members say; NaN if unknown."""
+    """The mean share of variance, or entropy, that is no noise as far as members say; NaN where none does."""
     rows = slice(0, count, max(1, -(-count // _DOUBTED)))
     tables = {form: X[rows] for form, X in tables.items()}
     size = len(range(count)[rows])
     members, weights = model.members_of(tables, size), np.array(model.weights)[:, None]
+    speak = len(members) > 1
     if isinstance(members[0], ClassLaws):
         each = np.stack([special.entr(member.shares).sum(1) for member in members])  # pyright: ignore
         whole = special.entr(mixed(model.weights, members).shares).sum(1)  # pyright: ignore
@@ -236,11 +238,11 @@ def _doubt(model: TableModel, tables: dict[str, np.ndarray], count: int) -> floa
                 continue
             if hasattr(member.estimator, "predict_uncertainty"):
                 own = member.estimator.predict_uncertainty(tables[member.form])
-                between = between + weight * np.asarray(own.epistemic, float)
+                between, speak = between + weight * np.asarray(own.epistemic, float), True
     with np.errstate(invalid="ignore", divide="ignore"):
         share = between / whole
     share = share[np.isfinite(share)]
-    return float(np.clip(share, 0, 1).mean()) if len(share) else float("nan")
+    return float(np.clip(share, 0, 1).mean()) if speak and len(share) else float("nan")
 
 
 def _worst(model: TableModel, said: Answers, frame: Any, columns: list[str]) -> dict[str, Any]:

@@ -142,7 +142,7 @@ def warnings_of(fit: Any) -> list[str]:
     found = [] if fit.verdict.ok else [fit.verdict.sentence]
     found += [*words.get("coverage", []), *words.get("residuals", []), *words.get("warnings", [])]
     for name, count in origin.get("class_rows", {}).items():
-        if count < _RARE_CLASS:
+        if count < _RARE_CLASS and not any(f"class {name!r}" in note.sentence for note in fit.notes):
             rows = "row" if count == 1 else "rows"
             found.append(f"Only {count} {rows} of class {name}: what is said of it is uncertain.")
     found += [note.sentence for note in fit.notes]
