@@ -154,7 +154,7 @@ def _doubt(fit: TableFit) -> str:
     part = "entropy" if fit.model.classes else "variance"
     return (
         f"<p>Of the predictive {part} at least {share:.0%} is doubt about the model (epistemic: more rows "
-        "would lessen it), as far as its members disagree and say so themselves; the rest is noise that these "
+        "would lessen it), as far as its members disagree and say so themselves; the rest is noise that the "
         "columns do not explain (aleatoric).</p>"
     )
 
