@@ -21,6 +21,7 @@ import numpy as np
 import scipy.linalg as sl
 
 from tractable.core.blas import one_blas_thread
+from tractable.core.checks import to_device
 from tractable.core.iterate import Ended, Status
 from tractable.core.module import HostResult, field
 from tractable.core.rows import Rows, level_and_size
@@ -117,7 +118,7 @@ class HeteroscedasticLinear(Ended, HostResult):
         level, spread = _moments(z, rest, self.scale_means, self.scale_covs, self.precisions[:, 1])
         between = (mean - (mean @ self.weights)[:, None]) ** 2
         noise, unsure = np.exp(2 * level + 2 * spread) @ self.weights, (variance + between) @ self.weights
-        return UncertaintySplit(noise * self.size**2, unsure * self.size**2)
+        return UncertaintySplit(*(to_device(part * self.size**2) for part in (noise, unsure)))
 
     def coefficients(self, which: str = "mean") -> tuple[np.ndarray, np.ndarray]:
         """Posterior means and deviations of the mean's or the log-scale's coefficients, intercept first."""
