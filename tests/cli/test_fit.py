@@ -43,6 +43,18 @@ def test_fit_prints_what_it_found_and_writes_the_model(answer, folder):
     assert sorted(path.name for path in (folder / "out").iterdir() if path.name.startswith(".")) == []
 
 
+def test_report_writes_the_page_of_the_fit_again(answer, folder):
+    page = folder / "again.html"
+    result = RUNNER.invoke(app, ["report", answer["model"], "--out", str(page)])
+    assert result.exit_code == 0, result.output
+    assert answer["report"] == str(folder / "out" / "report.html")
+    assert page.read_bytes() == (folder / "out" / "report.html").read_bytes()
+    assert isinstance(answer["warnings"], list)
+    broken = RUNNER.invoke(app, ["report", str(folder / "rows.csv"), "--out", str(page)])
+    assert broken.exit_code == 2
+    assert len(broken.stderr.strip().splitlines()) == 1
+
+
 def test_predict_writes_a_line_for_each_row(answer, folder):
     result = RUNNER.invoke(
         app, ["predict", answer["model"], str(folder / "rows.csv"), "--defer", "0.1", "--out",

@@ -24,7 +24,6 @@ from tractable.race.result import TableFit
 from tractable.race.study import answers, study
 from tractable.race.study_columns import _MOST_COLUMNS, effects, importance
 from tractable.race.study_coverage import coverage, hits
-from tractable.race.study_words import warnings_of
 
 RNG = np.random.default_rng(0)
 
@@ -306,7 +305,7 @@ def test_few_rows_are_studied_by_those_held_out_and_warned_of():
     found = fit_table({"x": x, "y": x + 0.1 * rng.normal(size=30)}, "y", candidates=("Bayesian linear",))
     assert found.study["rows"] == 30
     assert found.study["ranks"]["counts"].sum() == pytest.approx(30)
-    assert any("There are 30 rows" in line for line in warnings_of(found))
+    assert any("There are 30 rows" in line for line in found.warnings)
 
 
 @pytest.mark.thorough

@@ -99,6 +99,9 @@ def _print(found: Any, model: Path, report: Path) -> None:
     shown = [f"{name} {found.metrics[name]:.4g}" for name in _NUMBERS if name in found.metrics]
     say(f"On {found.metrics['rows']} rows {'never used' if found.untouched else 'held out'}: "
         + ", ".join(shown) + ".")  # fmt: skip
+    for sentences in found.study.get("words", {}).values():
+        for sentence in sentences:
+            say(f"- {sentence}")
     say(f"\n{'Verdict' if found.verdict.ok else 'Warning'}: {found.verdict.sentence}")
     say(f"Model: {model}")
     say(f"Report: {report}")

@@ -74,6 +74,13 @@ class TableFit(Described):
         """What should be known of the table."""
         return self.description.notes
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What should be known before the model is used, in plain words, the gravest first."""
+        from tractable.race.study_words import warnings_of
+
+        return tuple(warnings_of(self))
+
     def predict_dist(self, frame: Any) -> Laws:
         """One law per row of a table with the same columns."""
         return self.model.predict_dist(frame)
@@ -103,6 +110,7 @@ class TableFit(Described):
             "models": [{"name": each.pop("name"), **each} for each in models],
             "left_out": self.left_out,
             "notes": [{"code": n.code, "column": n.column, "sentence": n.sentence} for n in self.notes],
+            "warnings": list(self.warnings),
             "columns": {each.name: each.kind for each in self.description.columns},
             "verdict": {"ok": self.verdict.ok, "sentence": self.verdict.sentence},
             "provenance": self.provenance,
