@@ -40,7 +40,12 @@ class Hits(NamedTuple):
 
 
 def hits(laws: Laws, question: Question) -> Hits:
-    """Of the laws of rows."""
+    """Of the laws of rows.
+
+    >>> asked = Question("binary", "y", np.array([1]), ("a", "b"))
+    >>> hits(ClassLaws(np.array([[0.6, 0.4]])), asked).held.tolist()
+    [[0.0, 0.0, 1.0, 1.0, 1.0]]
+    """
     if isinstance(laws, ClassLaws):
         return _sets(laws.shares, question.y)
     high = np.clip(laws.cdf(question.y), 0.0, 1.0)
@@ -155,15 +160,22 @@ def _by_level(name: str, column: Any) -> list[tuple[str, str, np.ndarray]]:
 
 
 def level_words(column: Any) -> np.ndarray:
-    """The cells of a column as short words; long decimals as few digits as tell them apart."""
+    """The cells of a column as short words; long decimals as few digits as tell them apart.
+
+    >>> import pandas as pd
+    >>> level_words(pd.Series(["red", None, "blue"])).tolist()
+    ['red', '(empty)', 'blue']
+    """
     import pandas as pd
 
-    words = column.astype(str).to_numpy(str)
+    # not `to_numpy(str)`: it cuts words to one letter where some cells are empty
+    words = np.array([str(cell) for cell in column.tolist()])
     levels, place = np.unique(words, return_inverse=True)
     numbers: Any = pd.to_numeric(pd.Series(levels), errors="coerce")
     short = np.array([w if np.isnan(x) else f"{x:.4g}" for w, x in zip(levels, numbers)])
     kept = short if len(np.unique(short)) == len(levels) else levels
-    kept = np.array([word if len(word) <= 40 else f"{word[:38]}.." for word in kept.tolist()])
+    cut = np.array([word if len(word) <= 40 else f"{word[:38]}.." for word in kept.tolist()])
+    kept = cut if len(np.unique(cut)) == len(levels) else kept
     return np.where(column.isna().to_numpy(bool), "(empty)", kept[place])
 
 
