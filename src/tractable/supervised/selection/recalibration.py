@@ -155,7 +155,7 @@ def _shaped(log_lower: np.ndarray, log_upper: np.ndarray, w: np.ndarray) -> np.n
 def _is_more(gains: np.ndarray, w: np.ndarray) -> bool:
     """Whether the mean is above zero by more than its standard error."""
     mean = np.average(gains, weights=w)
-    return mean > np.sqrt(np.average((gains - mean) ** 2, weights=w) / len(w))
+    return bool(mean > np.sqrt(np.average((gains - mean) ** 2, weights=w) / len(w)))
 
 
 def _order_weights(orders: np.ndarray, w: np.ndarray, prior: float) -> np.ndarray:
