@@ -123,9 +123,7 @@ def test_moved_ranks_are_uniform_and_gain_on_new_rows(kind):
     }[kind]
     found = fit_rank_map(*logs_of(make(4000)))
     low, up = logs_of(make(20000))
-    below, _, slope = moved_tails(
-        low, up, *map(np.asarray, (found.shift, found.lower, found.upper)), jnp.asarray(found.weights)
-    )
+    below, _, slope = found.moved(low, up)
     assert float(slope.mean()) > 0.02
     ranks = np.exp(np.asarray(below))
     for level in (0.5, 0.8, 0.9, 0.95):

@@ -32,8 +32,8 @@ class MaskedMLP(Module):
     """A perceptron with tanh units whose output row i depends on the inputs before i alone, by masks on its
     weights."""
 
-    weights: tuple[Float[Array, "out in"], ...]
-    biases: tuple[Float[Array, " out"], ...]
+    weights: tuple[Float[Array, "_out _in"], ...]
+    biases: tuple[Float[Array, " _out"], ...]
     dim: int = field(static=True)
     num_parameters: int = field(static=True)
 

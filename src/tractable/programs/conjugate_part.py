@@ -28,7 +28,7 @@ class ConjugatePart(Module):
     """The latent `name`; `places` says for each of the `children` on which unit each of its units rests."""
 
     others: dict[str, Array]  # values of other eliminated latents, which no site here depends on
-    places: tuple[Int[Array, " units"], ...]
+    places: tuple[Int[Array, " _units"], ...]
     family: type = field(static=True)
     name: str = field(static=True)
     shape: Shape = field(static=True)

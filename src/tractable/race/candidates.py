@@ -90,6 +90,10 @@ def _logistic(n: int, d: int, k: int) -> float:
     return 0.15 + (4e-9 * n * d**2 + 4e-8 * n * d * max(1, k - 1)) * 5 + 5e-9 * (d * max(1, k - 1)) ** 3
 
 
+def _margins(n: int, d: int, k: int) -> float:
+    return (0.1 + 2e-8 * n**1.7 * d) * max(1, k - 1)
+
+
 def _forest(n: int, d: int, k: int) -> float:
     tried = max(1.0, d / 3)
     return 0.2 + 100 * n * np.log2(n + 2) * tried * 4.5e-8 * (1 + 0.1 * k)
@@ -169,14 +173,16 @@ CANDIDATES: tuple[Candidate, ...] = (
     Candidate("forest of the logarithm", _forest_of_numbers, _SKEWED, "trees", _forest, 0.2, log=True,
               enough_rows=20_000),
     # classes
-    Candidate("logistic", _estimator("BayesianLogisticClassifier"), ("binary",), "linear", _logistic, 1.0,
+    Candidate("logistic", _estimator("LogisticClassifier"), _LABELS, "linear", _logistic, 1.0,
               most_columns=3000, enough_rows=100_000),
-    Candidate("softmax", _estimator("LogisticClassifier"), ("classes", "ordered"), "linear", _logistic, 1.0,
-              most_columns=3000, enough_rows=50_000),
+    Candidate("support vectors", _estimator("SupportVectorClassifier"), _LABELS, "linear", _margins, 1.0,
+              most_columns=1000, enough_rows=10_000),
     Candidate("ordered logistic", _estimator("OrdinalClassifier"), ("ordered",), "linear", _generalised, 0.2,
               most_columns=1000, enough_rows=50_000),
     Candidate("boosted trees", _estimator("BoostingClassifier"), _LABELS, "trees", _boosted, 1.0,
               enough_rows=50_000),
+    Candidate("Bayesian logistic", _estimator("BayesianLogisticClassifier"), ("binary",), "linear",
+              lambda n, d, k: 3 * _logistic(n, d, k), 1.0, most_columns=3000, enough_rows=20_000),
     Candidate("linear discriminant", _estimator("LinearDiscriminantClassifier"), _LABELS, "linear",
               _discriminant, 1.0, most_columns=1000, enough_rows=100_000),
     Candidate("quadratic discriminant", _estimator("QuadraticDiscriminantClassifier"), _LABELS, "linear",

@@ -2,9 +2,9 @@ r"""What the race says: scores with errors, the mixture of models, the winner, a
 
 Scores.      Mean log-score over judged rows with its standard error; differences are paired over rows.
 Mixture.     $\max_w \sum_i \log\sum_k w_k p_{ik}$ (`inference.evidence.stacking`); its own score is that of
-             weights from the other folds. Shares below `_FAINT` are dropped.
-Winner.      The base rate, unless the best beats it by more than one paired standard error; the best single
-             model, unless the mixture beats it with weights from other folds.
+             weights from the other folds, and the mean of these is kept. Shares below `_FAINT` are dropped.
+Winner.      The base rate, unless the best beats it by more than one paired standard error; the mixture,
+             unless the best single model beats it by more than one.
 Ranks.       A map that makes the held-out ranks uniform (`supervised.selection.recalibration`); classes are
              tempered (`supervised.selection.tempering`). Either is kept only where it helps on folds that it
              was not fitted to, by more than two standard errors.
@@ -31,6 +31,7 @@ __all__ = ["MIXTURE", "Choice", "Standing", "calibrated", "choose", "paired", "s
 
 MIXTURE = "mixture"
 _FAINT = 0.05
+_PRIOR_ROWS = 2.0  # of each model: few rows do not choose one of several that are alike
 _MOST_MEMBERS = 6
 
 
@@ -64,7 +65,12 @@ def stacked(logs: np.ndarray, amounts: np.ndarray) -> np.ndarray:
     known = (logs > -np.inf).any(1)
     if logs.shape[1] == 1 or known.sum() < 2:
         return np.eye(1, logs.shape[1])[0]
-    return np.asarray(stack(logs[known], row_weights=amounts[known], tol=1e-6, max_steps=2000).weights)
+    count = logs.shape[1]
+    with np.errstate(divide="ignore"):
+        certain = np.log(np.eye(count))  # rows that say which model they are of: a Dirichlet prior
+    logs = np.concatenate([logs[known], certain])
+    amounts = np.r_[amounts[known], np.full(count, _PRIOR_ROWS)]
+    return np.asarray(stack(logs, row_weights=amounts, tol=1e-6, max_steps=2000).weights)
 
 
 def choose(entries: list[Entry], judged: list[np.ndarray], question: Question) -> Choice:
@@ -75,8 +81,7 @@ def choose(entries: list[Entry], judged: list[np.ndarray], question: Question) -
     amounts = np.concatenate([part.amounts for part in parts])
     folds = np.repeat(np.arange(count), [len(rows) for rows in judged])
     logs = np.stack([np.concatenate(each.scores[:count]) for each in whole], 1)
-    weights = _thinned(stacked(logs, amounts))
-    mixture = _honest_mixture(logs, amounts, folds)
+    mixture, weights = _honest_mixture(logs, amounts, folds)
     winner, best = _winner(logs, mixture, amounts)
     if winner == MIXTURE:
         shares = {each.name: float(w) for each, w in zip(whole, weights) if w > 0}
@@ -101,20 +106,23 @@ def _thinned(weights: np.ndarray) -> np.ndarray:
     return found / found.sum()
 
 
-def _honest_mixture(logs: np.ndarray, amounts: np.ndarray, folds: np.ndarray) -> np.ndarray:
-    """The log-scores of the mixture, its weights those of the other folds."""
-    found = np.empty(len(logs))
+def _honest_mixture(
+    logs: np.ndarray, amounts: np.ndarray, folds: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The log-scores of the mixture, its weights those of the other folds; and the mean of these weights,
+    which depends less on single rows than weights of all of them."""
+    found, weights = np.empty(len(logs)), []
     for fold in range(folds.max() + 1):
         own = folds == fold
         others = ~own if folds.max() > 0 else own
-        weights = _thinned(stacked(logs[others], amounts[others]))
+        weights.append(stacked(logs[others], amounts[others]))
         with np.errstate(divide="ignore"):
-            terms = logs[own] + np.log(weights)
+            terms = logs[own] + np.log(_thinned(weights[-1]))
         high = terms.max(1, keepdims=True)
         high = np.where(np.isfinite(high), high, 0.0)
         with np.errstate(divide="ignore"):
             found[own] = high[:, 0] + np.log(np.exp(terms - high).sum(1))
-    return found
+    return found, _thinned(np.mean(weights, axis=0))
 
 
 def _mean_and_error(values: np.ndarray, amounts: np.ndarray) -> tuple[float, float]:
@@ -154,8 +162,8 @@ def _winner(logs: np.ndarray, mixture: np.ndarray, amounts: np.ndarray) -> tuple
     means = np.array([_mean_and_error(column, amounts)[0] for column in logs.T])
     best = int(np.argmax(means))
     top, name = logs[:, best], ""
-    gain, _ = _gap(mixture, top, amounts)
-    if gain > 0:
+    gain, error = _gap(mixture, top, amounts)
+    if gain > -error:  # the best of many looks better than it is
         top, name = mixture, MIXTURE
     gain, error = _gap(top, logs[:, 0], amounts)
     return ("", 0) if not gain > error else (name, best)

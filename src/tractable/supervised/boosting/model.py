@@ -42,7 +42,7 @@ class BoostedLaw(Nodes):
     `roots[k]` are the places of the first nodes of the trees of coordinate `k`.
     """
 
-    roots: tuple[Int[Values, " t"], ...] = field(show=False)
+    roots: tuple[Int[Values, " _t"], ...] = field(show=False)
     constants: Float[Values, " p"] = field(about="the start of each coordinate, a mean over folds")
     linear: LinearStart | None = field(show=False)
     units: Float[Values, "2"] = field(about="centre and size of the targets")

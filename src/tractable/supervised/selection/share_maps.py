@@ -51,7 +51,7 @@ class VectorShares(Module):
 class IsotonicShares(Module):
     """Probabilities by steps that rise with those of the classifier; `steps[k]` are ends and heights."""
 
-    steps: tuple[Float[Values, "m 2"], ...] = field(show=False)
+    steps: tuple[Float[Values, "_m 2"], ...] = field(show=False)
     base: Float[Values, " k"]
 
     def __call__(self, probs: ArrayLike) -> Float[Values, "n k"]:
