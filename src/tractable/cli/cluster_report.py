@@ -48,7 +48,7 @@ def _numbers(found: Analysis) -> str:
     numbers = [each.num_clusters for each in found.candidates]
     heights = [each.log_evidence for each in found.candidates]
     errors = [each.standard_error for each in found.candidates]
-    drawn = plot_number_of_clusters(numbers, heights, errors, ax=_axes(6, 3.4))
+    drawn = plot_number_of_clusters(numbers, heights, errors, ax=_axes(6.0, 3.4))
     head = ("clusters", "shape", "log-evidence", "behind the best", "probability")
     image = picture(drawn, "log-evidence by the number of clusters")
     return f"<h2>How many?</h2>{html_table(head, rows)}{image}"
@@ -83,7 +83,7 @@ def _pictures(found: Analysis) -> str:
             plot_profiles(table, names, clusters, ax=_axes(*size)), "means of the columns in each cluster"
         )
         + "<h2>The rows</h2>"
-        + picture(plot_members(full, found.shares, ax=_axes(7, 5)), "the rows, coloured by their cluster")
+        + picture(plot_members(full, found.shares, ax=_axes(7.0, 5.0)), "the rows, coloured by their cluster")
     )
 
 
