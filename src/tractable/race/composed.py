@@ -41,7 +41,7 @@ class MixedLaws(Laws):
         return special.logsumexp(logs + np.log(self.weights), axis=1)
 
     def cdf(self, y):
-        return sum(w * member.cdf(y) for w, member in zip(self.weights, self.members))
+        return np.minimum(sum(w * member.cdf(y) for w, member in zip(self.weights, self.members)), 1.0)
 
     @property
     def mean(self):

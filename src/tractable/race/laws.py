@@ -142,7 +142,7 @@ class NormalLaws(Laws):
 
     def cdf(self, y):
         z = (np.asarray(y, float)[:, None] - self.loc) / self.scale
-        return (self.weights * special.ndtr(z)).sum(1)
+        return np.minimum((self.weights * special.ndtr(z)).sum(1), 1.0)  # weights add to one but for rounding
 
     @property
     def mean(self):

@@ -180,7 +180,8 @@ class MixedLaw(HostResult, Distribution):
 
     def _raw(self, which: str, u: np.ndarray) -> np.ndarray:
         with np.errstate(all="ignore"):
-            return getattr(FAMILIES[self.family], which)(u[..., None], self.eta, self.shapes) @ self.weights
+            shares = getattr(FAMILIES[self.family], which)(u[..., None], self.eta, self.shapes)
+        return np.minimum(shares @ self.weights, 1.0)  # weights add to one but for rounding
 
     def _excess(self, u: np.ndarray, p: np.ndarray) -> np.ndarray:
         """F(u) - p, from the smaller tail."""
