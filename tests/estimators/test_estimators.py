@@ -69,7 +69,7 @@ def test_there_is_one_per_family():
 # The contract is fifty fits: with less effort each, and one family of classifiers calibrates in all of them.
 SMALLER = {
     "AdaBoostClassifier": {"n_estimators": 5}, "BaggingClassifier": {"n_estimators": 3},
-    "BaggingRegressor": {"n_estimators": 3}, "BayesianGaussianMixture": {"max_iter": 20, "n_init": 1},
+    "BaggingRegressor": {"n_estimators": 3}, "BayesianGaussianMixture": {"n_components": 2, "n_init": 1},
     "ForestClassifier": {"n_estimators": 20}, "ForestRegressor": {"n_estimators": 20},
     "BoostingClassifier": {"n_estimators": 3}, "DistributionBoostingRegressor": {"n_estimators": 3},
     "CalibratedClassifier": {"method": "temperature"}, "CalibratedRegressor": {"n_folds": 2},
