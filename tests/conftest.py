@@ -64,6 +64,11 @@ hypothesis.settings.register_profile("suite", deadline=None, max_examples=25, de
 hypothesis.settings.load_profile("suite")
 
 
+def pytest_make_parametrize_id(config, val, argname):
+    """Bytes are named by their argument: two workers need not agree on them (a gzip file holds its time)."""
+    return argname if isinstance(val, bytes) else None
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
     """Mark all but the first member of each family of parameters, and the long tests, as `thorough`."""

@@ -153,7 +153,7 @@ def reduced_by(bound, facts, structure, start, sparse):
         return reduce(bound, facts, structure, start)
 
 
-def compare_draws(compared, key, count=4000):
+def assert_exact_draws(compared, key, count=4000):
     """Assert that means and products of exact draws are those of brute force, by their standard errors."""
     brute, names = compared.brute, compared.brute.structure.eliminated
     draw = jax.jit(jax.vmap(lambda key, reduced: reduced.restored(key, compared.remaining), (0, None)))

@@ -111,7 +111,7 @@ drawn = jax.jit(
 )
 
 
-def compare(model, theta=0.3, evidence_only=False):
+def assert_enumerated(model, theta=0.3, evidence_only=False):
     plan, arrays = model.plan(), model.arrays()
     total, slope, single, largest = model.enumerate(theta)
     value, derivative = evidence_and_slope(theta, plan, arrays)
@@ -182,7 +182,7 @@ NAMED = {
 @pytest.mark.cheap
 @pytest.mark.parametrize("name", NAMED)
 def test_answers_equal_those_of_enumeration(name):
-    compare(NAMED[name]())
+    assert_enumerated(NAMED[name]())
 
 
 @pytest.mark.parametrize("block", range(4))
@@ -190,7 +190,7 @@ def test_random_models_equal_enumeration(block):
     """Sixty models of twenty structures, each of which compiles once."""
     for seed in range(5 * block, 5 * (block + 1)):
         for model in random_models(seed):
-            compare(model, evidence_only=seed % 5 > 0)
+            assert_enumerated(model, evidence_only=seed % 5 > 0)
 
 
 # --- what cannot be enumerated: against the junction tree on the host ----------------------------------

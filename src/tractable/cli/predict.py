@@ -49,7 +49,7 @@ def run_predict(request: Request) -> None:
     for warning in found.warnings:
         typer.echo(f"Warning: {warning}", err=True)
     if request.out is not None:
-        from tractable.core.storage import write_atomically
+        from tractable.core.atomic import write_atomically
 
         write_atomically(request.out, found.table.to_csv(index=False).encode())
     if request.json:

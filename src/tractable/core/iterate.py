@@ -79,6 +79,11 @@ class Ended:
         check(shape == (), "status", "asked of one run", f"a stack of runs of shape {shape}", fix)
         return Status(int(self.code))
 
+    @property
+    def ending(self) -> str:
+        """How it ended, for the verdict of a fit: a user need not know what a tolerance was about."""
+        return "Converged." if self.status is Status.converged else self.status.sentence
+
 
 class Run(Ended, Module, Generic[State]):
     """What an iterative algorithm returns: the last state, what it recorded, and how it ended."""

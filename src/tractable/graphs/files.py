@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from tractable.core.atomic import write_atomically
 from tractable.core.checks import check
-from tractable.core.storage import write_atomically
 from tractable.graphs import uai
 from tractable.graphs.bayes_net import BayesNet
 from tractable.graphs.bif import parse_bif, render_bif

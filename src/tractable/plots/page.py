@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from tractable.core.storage import write_atomically
+from tractable.core.atomic import write_atomically
 from tractable.core.verdict import Verdict
 
 __all__ = ["html_table", "picture", "verdict_box", "write_page"]

@@ -25,6 +25,18 @@ __all__ = ["ClassLaws", "LogLaws", "MixedLaws", "RankedLaws", "WholeLaws", "log_
 _LEVELS = special.expit(np.linspace(-18, 18, 181))  # at which integrals have their nodes
 
 
+class _ByMass(Laws):
+    """Laws whose mean and variance are integrals of their own distribution function."""
+
+    @property
+    def mean(self) -> np.ndarray:
+        return _moments(self)[0]
+
+    @property
+    def variance(self) -> np.ndarray:
+        return _moments(self)[1]
+
+
 class MixedLaws(Laws):
     """One mixture per row of laws of several models."""
 
@@ -142,7 +154,7 @@ class LogLaws(Laws):
         return LogLaws(self.inner.take(rows))
 
 
-class WholeLaws(Laws):
+class WholeLaws(_ByMass):
     """Counts by the mass of an inner law of numbers in cells of one."""
 
     discrete = True
@@ -176,65 +188,34 @@ class WholeLaws(Laws):
     def quantile(self, level):
         return np.maximum(np.ceil(self.inner.quantile(level) - 0.5), 0.0)
 
-    @property
-    def mean(self):
-        return _moments(self)[0]
-
-    @property
-    def variance(self):
-        return _moments(self)[1]
-
     def take(self, rows):
         return WholeLaws(self.inner.take(rows))
 
 
-class RankedLaws(Laws):
+class RankedLaws(_ByMass):
     """Laws whose ranks are moved by a map that held-out rows chose."""
 
     def __init__(self, inner: Laws, ranks: RankMap):
         self.inner, self.ranks, self.discrete = inner, ranks, inner.discrete
-        self.numbers = tuple(float(v) for v in (ranks.shift, ranks.lower, ranks.upper))
-        self.orders = np.asarray(ranks.weights, float)  # of Bernstein's polynomials
 
     def __len__(self) -> int:
         return len(self.inner)
 
-    def _turned(self, u: Any) -> Any:
-        shift, lower, upper = self.numbers
-        with np.errstate(divide="ignore"):
-            v = special.expit(shift + lower * np.log(u) - upper * np.log1p(-u))
-        if len(self.orders) == 1:
-            return v
-        k = np.arange(1, len(self.orders) + 1)
-        return special.betainc(k, len(k) - k + 1, v[..., None]) @ self.orders
-
     def log_density(self, y):
         if self.discrete:
-            above = self._turned(self.inner.cdf(y))
-            mass = above - self._turned(self.inner.cdf(np.asarray(y, float) - 1))
+            mass = self.cdf(y) - self.cdf(np.asarray(y, float) - 1)
             logs = self.inner.log_density(y)  # far out a difference has no digits left
             with np.errstate(divide="ignore"):
                 return np.where(mass > 1e-12, np.log(np.maximum(mass, 1e-300)), logs)
-        shift, lower, upper = self.numbers
-        low, up = log_ranks(self.inner, y)
-        s = shift + lower * low - upper * up
-        slope = np.logaddexp(np.log(lower) - low, np.log(upper) - up)
-        found = self.inner.log_density(y) + special.log_expit(s) + special.log_expit(-s) + slope
-        if len(self.orders) == 1:
-            return found
-        k = np.arange(1, len(self.orders) + 1)
-        each = (k - 1) * special.log_expit(s)[:, None] + (len(k) - k) * special.log_expit(-s)[:, None]
-        return found + special.logsumexp(each - special.betaln(k, len(k) - k + 1), axis=1, b=self.orders)
+        return self.inner.log_density(y) + self.ranks.log_slope(*log_ranks(self.inner, y))
 
     def cdf(self, y):
-        return self._turned(np.clip(self.inner.cdf(y), 0.0, 1.0))
+        u = np.clip(self.inner.cdf(y), 0.0, 1.0)  # a sum of shares may pass one by rounding
+        with np.errstate(divide="ignore"):
+            return self.ranks.ranks(np.log(u), np.log1p(-u))[0]
 
     def _back(self, level: float) -> float:
-        low, high = 0.0, 1.0
-        for _ in range(60):
-            middle = 0.5 * (low + high)
-            low, high = (low, middle) if self._turned(np.array(middle)) >= level else (middle, high)
-        return min(max(high, 1e-300), 1 - 1e-16)
+        return min(max(self.ranks.back(level)[0], 1e-300), 1 - 1e-16)
 
     def bounds(self, level):
         return self.inner.bounds(self._back(level))
@@ -244,14 +225,6 @@ class RankedLaws(Laws):
 
     def quantile(self, level):
         return self.inner.quantile(self._back(level))
-
-    @property
-    def mean(self):
-        return _moments(self)[0]
-
-    @property
-    def variance(self):
-        return _moments(self)[1]
 
     def take(self, rows):
         return RankedLaws(self.inner.take(rows), self.ranks)

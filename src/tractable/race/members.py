@@ -66,7 +66,7 @@ def fit_member(candidate: Candidate, X: np.ndarray, question: Question, seed: in
         given["event"] = question.events
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+            warnings.simplefilter("ignore")  # rows that it has not seen judge a fit, not what it says itself
             made.fit(X, y, **given)
     except (ValueError, ArithmeticError, np.linalg.LinAlgError, RuntimeError, MemoryError) as error:
         raise Refused(_first_sentence(error)) from error

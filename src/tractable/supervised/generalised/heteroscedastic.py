@@ -94,10 +94,9 @@ class HeteroscedasticLinear(Ended, HostResult):
     @property
     def verdict(self) -> Verdict:
         """How far to trust the result."""
-        ended = "Converged." if self.status is Status.converged else self.status.sentence
         mean, scale = self.weights @ self.precisions
         numbers = {"log_evidence": self.log_evidence, "precision": mean, "scale_precision": scale}
-        return Verdict(self.status.ok, ended, numbers)
+        return Verdict(self.status.ok, self.ending, numbers)
 
     def predict_dist(self, X: ArrayLike | Rows) -> MixedLaw:
         """The predictive law of each row: a mixture of normals."""

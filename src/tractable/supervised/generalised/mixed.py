@@ -202,10 +202,11 @@ class MixedLaw(HostResult, Distribution):
         """Newton steps on the line, inside of the bracket found so far; rows that are done are left out."""
         family = FAMILIES[self.family]
         forth, back, log_slope = family.line
-        with np.errstate(divide="ignore"):  # a start that is rounded to an end of the support
-            v, width = np.nan_to_num(forth(self._middle(p)), posinf=37.0, neginf=-700.0), 1.0
+        middle, width = self._middle(p), 1.0
         if self.eta.shape[1] == 1:
-            return back(v)
+            return middle
+        with np.errstate(divide="ignore"):  # a start at an end of the support begins beside it
+            v = np.nan_to_num(forth(middle), posinf=37.0, neginf=-700.0)
         low, high = np.full(len(p), -np.inf), np.full(len(p), np.inf)
         active = np.arange(len(p))
         for _ in range(_ROUNDS):

@@ -79,9 +79,8 @@ class GeneralisedLinear(Ended, HostResult):
     @property
     def verdict(self) -> Verdict:
         """How far to trust the result."""
-        ended = "Converged." if self.status is Status.converged else self.status.sentence
         numbers = {"log_evidence": self.log_evidence, "precision": float(self.weights @ self.precisions)}
-        return Verdict(self.status.ok, ended, numbers)
+        return Verdict(self.status.ok, self.ending, numbers)
 
     def predictors(self, X: ArrayLike | Rows, offset: ArrayLike | None = None) -> tuple[Any, Any]:
         """Mean and variance of the linear predictor of each row at each node, both (n, k)."""

@@ -73,9 +73,8 @@ class OrdinalLinear(Ended, HostResult):
     @property
     def verdict(self) -> Verdict:
         """How far to trust the result."""
-        ended = "Converged." if self.status is Status.converged else self.status.sentence
         numbers = {"log_evidence": self.log_evidence, "precision": float(self.weights @ self.precisions)}
-        return Verdict(self.status.ok, ended, numbers)
+        return Verdict(self.status.ok, self.ending, numbers)
 
     def predict_proba(self, X: ArrayLike | Rows) -> np.ndarray:
         """The probability of each class of each row, integrated over what was estimated."""

@@ -19,7 +19,7 @@ import numpy as np
 
 from tractable.core.checks import as_float, check, namespace, offender
 from tractable.core.chunks import pad_rows
-from tractable.core.iterate import Ended, Status
+from tractable.core.iterate import Ended
 from tractable.core.keys import takes_key
 from tractable.core.module import Module, field
 from tractable.core.numerics import softplus
@@ -65,10 +65,9 @@ class StandardPosterior(Ended, Module):
     @property
     def verdict(self) -> Verdict:
         """How far to trust the result."""
-        ended = "Converged." if self.status is Status.converged else self.status.sentence
         more = " The evidence has no maximum inside the range searched: the columns may say nothing."
         numbers = {"log_evidence": self.log_evidence, "precision": self.precision}
-        return Verdict(self.status.ok, ended + (more if self.edge else ""), numbers)
+        return Verdict(self.status.ok, self.ending + (more if self.edge else ""), numbers)
 
     def design(self, X: ArrayLike | Rows) -> Any:
         """Standardised rows with a leading one."""

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tractable.core.checks import check, check_nonnegative
-from tractable.core.iterate import Ended, Status
+from tractable.core.iterate import Ended
 from tractable.core.module import Module, field
 from tractable.core.rows import Rows
 from tractable.core.types import ArrayLike
@@ -100,8 +100,7 @@ class LikelihoodFit(Ended, Module):
         numbers = {"loss": self.loss, "num_steps": self.num_steps}
         if self.separation is not None and not self.separation.exists:
             return Verdict(False, f"Do not use the coefficients. {self.separation.verdict}", numbers)
-        said = "Converged." if self.status is Status.converged else self.status.sentence
-        return Verdict(self.status.ok, said, numbers)
+        return Verdict(self.status.ok, self.ending, numbers)
 
 
 def separation(

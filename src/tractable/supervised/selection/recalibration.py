@@ -18,7 +18,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from scipy.special import betaln, log_expit, logsumexp
+from scipy.special import betainc, betaln, expit, log_expit, logsumexp
 
 from tractable.core.checks import check
 from tractable.core.chunks import pad_rows
@@ -64,15 +64,34 @@ class RankMap(Module):
         found = _moved(np.asarray(low_more), np.asarray(up_more), *numbers)
         return tuple(np.asarray(part)[: len(low)] for part in found)  # pyright: ignore
 
+    def ranks(self, log_lower: ArrayLike, log_upper: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+        r"""$G(u)$ and $1 - G(u)$ on the host: nothing is compiled."""
+        s = self._odds(np.asarray(log_lower, float), np.asarray(log_upper, float))
+        weights, m = np.asarray(self.weights), len(self.weights)
+        k = np.arange(1, m + 1)
+        lower = betainc(k, m - k + 1, expit(s)[..., None]) @ weights
+        return np.asarray(lower), np.asarray(betainc(m - k + 1, k, expit(-s)[..., None]) @ weights)
+
+    def log_slope(self, log_lower: np.ndarray, log_upper: np.ndarray) -> np.ndarray:
+        r"""$\log g(u)$ of ranks on the host."""
+        powers = np.log([float(self.lower), float(self.upper)])
+        slopes, _, _ = _log_slopes(np.array([float(self.shift), *powers]), log_lower, log_upper)
+        s = self._odds(log_lower, log_upper)
+        orders = _order_log_densities(log_expit(s), log_expit(-s), len(self.weights))
+        return slopes + logsumexp(orders, axis=1, b=np.asarray(self.weights))
+
     def back(self, p: float) -> tuple[float, float]:
         """The rank that is moved to `p`, and one less it."""
         low, high = -800.0, 800.0
         for _ in range(80):
             middle = (low + high) / 2
-            below, above, _ = self.moved(log_expit(middle), log_expit(-middle))
-            reached = below[0] >= np.log(p) if p < 0.5 else above[0] <= np.log1p(-p)
+            below, above = self.ranks(log_expit(middle), log_expit(-middle))
+            reached = below >= p if p < 0.5 else above <= 1 - p
             low, high = (low, middle) if reached else (middle, high)
-        return float(np.exp(log_expit(high))), float(np.exp(log_expit(-high)))
+        return float(expit(high)), float(expit(-high))
+
+    def _odds(self, log_lower: Any, log_upper: Any) -> Any:
+        return float(self.shift) + float(self.lower) * log_lower - float(self.upper) * log_upper
 
     @property
     def is_identity(self) -> bool:
