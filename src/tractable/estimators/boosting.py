@@ -37,6 +37,7 @@ _BOOSTING: dict[str, list] = {
     "max_features": _SHARE,
     "max_bins": [Interval(Integral, 2, 255, closed="both")],
     "patience": COUNT,
+    "n_jobs": [Integral, None],
     "random_state": ["random_state"],
 }
 
@@ -84,7 +85,7 @@ class DistributionBoostingRegressor(_Boosted, Regressor):
     _parameter_constraints: ClassVar[dict] = {"law": [StrOptions(set(LAWS))], **_BOOSTING}
 
     def __init__(self, law="student", *, start="auto", n_estimators=500, learning_rate=None, max_depth=None,
-                 min_samples_leaf=10, subsample=0.5, max_features=1.0, max_bins=64, patience=30,
+                 min_samples_leaf=10, subsample=0.5, max_features=1.0, max_bins=64, patience=30, n_jobs=None,
                  random_state=None):  # fmt: skip
         self.law = law
         self.start = start
@@ -96,6 +97,7 @@ class DistributionBoostingRegressor(_Boosted, Regressor):
         self.max_features = max_features
         self.max_bins = max_bins
         self.patience = patience
+        self.n_jobs = n_jobs
         self.random_state = random_state
 
     def fit(self, X, y, sample_weight=None):
@@ -158,7 +160,7 @@ class BoostingClassifier(_Boosted, CalibratedClassifier):
 
     def __init__(self, *, start="auto", n_estimators=500, learning_rate=None, max_depth=None,
                  min_samples_leaf=10, subsample=0.5, max_features=1.0, max_bins=64, patience=30,
-                 calibrate=True, random_state=None):  # fmt: skip
+                 calibrate=True, n_jobs=None, random_state=None):  # fmt: skip
         self.start = start
         self.n_estimators = n_estimators
         self.learning_rate = learning_rate
@@ -169,6 +171,7 @@ class BoostingClassifier(_Boosted, CalibratedClassifier):
         self.max_bins = max_bins
         self.patience = patience
         self.calibrate = calibrate
+        self.n_jobs = n_jobs
         self.random_state = random_state
 
     def _fit_rows(self, rows):
