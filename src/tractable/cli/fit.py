@@ -94,6 +94,8 @@ def _print(found: Any, model: Path, report: Path) -> None:
     for note in found.notes:
         say(f"- {note.sentence}")
     console.print(_table(found))
+    if found.evidence_sentence:
+        say(found.evidence_sentence)
     for name, reason in found.left_out.items():
         say(f"Not tried: {name} ({reason}).")
     shown = [f"{name} {found.metrics[name]:.4g}" for name in _NUMBERS if name in found.metrics]
@@ -111,11 +113,17 @@ def _table(found: Any) -> Any:
     from rich.table import Table
 
     table = Table(title="Models by log-score of rows held out", title_justify="left")
-    for name in ("model", "log-score", "error", "behind", "error", "weight", "note"):
+    stated = any(math.isfinite(each.evidence) for each in found.standings)
+    more = ("evidence a row",) if stated else ()
+    for name in ("model", "log-score", "error", "behind", "error", "weight", *more, "note"):
         table.add_column(name, justify="left" if name in ("model", "note") else "right")
     for each in found.standings:
         behind = -each.difference, each.difference_error
         numbers = (each.log_score, each.error, *(behind if each.difference < 0 else (math.nan,) * 2))
-        cells = [f"{x:.4f}" if math.isfinite(x) else "" for x in numbers]
-        table.add_row(each.name, *cells, f"{each.weight:.2f}" if each.weight else "", each.note)
+        cells = [_cell(x) for x in numbers] + [f"{each.weight:.2f}" if each.weight else ""]
+        table.add_row(each.name, *cells, *([_cell(each.evidence)] if stated else []), each.note)
     return table
+
+
+def _cell(value: float) -> str:
+    return f"{value:.4f}" if math.isfinite(value) else ""

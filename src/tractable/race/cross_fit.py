@@ -19,6 +19,7 @@ import numpy as np
 
 from tractable.race.base_rate import BASE, BaseRate
 from tractable.race.candidates import Candidate, Size
+from tractable.race.evidence import Stated, stated
 from tractable.race.folds import Split
 from tractable.race.laws import Laws
 from tractable.race.members import Refused, fit_member
@@ -65,6 +66,7 @@ class Entry:
         self.name = BASE if candidate is None else candidate.name
         self.scores: list[np.ndarray] = []
         self.laws: list[Laws] = []
+        self.evidences: list[Stated | None] = []  # of the rows of training
         self.seconds = 0.0
         self.out = ""  # why it does not run any more
 
@@ -149,7 +151,9 @@ def _one_fold(
             if candidate.form not in tables:
                 tables[candidate.form] = encoded(candidate.form, seen, held)
             X, new = tables[candidate.form]
-            entry.add(fit_member(candidate, X, train, seed).laws(new), test)
+            member = fit_member(candidate, X, train, seed)
+            entry.add(member.laws(new), test)
+            entry.evidences.append(stated(candidate, member, train))
         except Refused as refusal:
             entry.out = str(refusal)
         entry.seconds += time.monotonic() - started

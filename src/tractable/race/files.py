@@ -26,7 +26,7 @@ def content_of(fit: TableFit) -> dict[str, Any]:
         "ranks": model.ranks, "metrics": {k: float(v) for k, v in fit.metrics.items()},
         "description": fit.description, "left_out": fit.left_out, "untouched": fit.untouched,
         "provenance": fit.provenance, "winner": fit.winner, "shares": fit.weights, "verdict": fit.verdict,
-        "study": fit.study,
+        "study": fit.study, "refused": fit.refused,
         "standings": [list(each._replace(seconds=0.0)) for each in fit.standings],
     }  # fmt: skip
 
@@ -51,7 +51,10 @@ def fit_of(content: dict[str, Any]) -> TableFit:
     model = TableModel(*names, encoders, members, content["weights"], content["ranks"])
     standings = tuple(Standing(*line) for line in content["standings"])
     blank = Verdict(True, "")
-    choice = Choice(content["winner"], content["shares"], content["ranks"], standings, blank, [], [])
+    choice = Choice(
+        content["winner"], content["shares"], content["ranks"], standings, blank, [], [],
+        content.get("refused", {}),
+    )  # fmt: skip
     metrics = {**content["metrics"], "rows": int(content["metrics"]["rows"])}
     found = TableFit(
         model, choice, metrics, content["description"], content["left_out"], content["untouched"],

@@ -94,17 +94,20 @@ def _question(fit: TableFit) -> str:
 
 
 def _models(fit: TableFit) -> str:
+    stated = any(np.isfinite(each.evidence) for each in fit.standings)
     rows = [
         (_text(each.name), _number(each.log_score), _number(each.error, 2),
          _number(-each.difference, 3) if each.difference < 0 else "",
          _number(each.difference_error, 2) if each.difference < 0 else "",
-         f"{each.weight:.2f}" if each.weight else "", _text(each.note))
+         f"{each.weight:.2f}" if each.weight else "", *([_number(each.evidence)] if stated else []),
+         _text(each.note))
         for each in fit.standings
     ]  # fmt: skip
-    head = ("model", "log-score", "error", "behind", "error", "weight", "")
-    return html_table(head, rows) + (
+    more = ("evidence a row",) if stated else ()
+    said = f"<p>{_text(fit.evidence_sentence)}</p>" if fit.evidence_sentence else ""
+    return html_table(("model", "log-score", "error", "behind", "error", "weight", *more, ""), rows) + (
         "<p>Log-scores are mean log-densities of what happened in rows held out, in nats: larger is better. "
-        "Differences are paired over rows; those within two errors cannot be told apart.</p>"
+        f"Differences are paired over rows; those within two errors cannot be told apart.</p>{said}"
     )
 
 

@@ -17,6 +17,7 @@ from tractable.core import storage
 from tractable.core.checks import check
 from tractable.core.description import Described
 from tractable.core.verdict import Verdict
+from tractable.race.evidence import evidence_words
 from tractable.race.laws import Laws
 from tractable.race.measures import shown
 from tractable.race.model import TableModel
@@ -39,7 +40,7 @@ class TableFit(Described):
         self.model, self.metrics, self.description = model, metrics, description
         self.winner, self.standings, self.weights = choice.winner, choice.standings, choice.weights
         self.left_out, self.untouched, self.provenance, self.seconds = left_out, untouched, origin, seconds
-        self.study = study or {}
+        self.study, self.refused = study or {}, choice.refused
         self.verdict = _judged(choice.verdict, metrics, untouched)
 
     @property
@@ -64,7 +65,8 @@ class TableFit(Described):
     @property
     def leaderboard(self) -> Any:
         """A table of the models, the best first: mean log-score of rows held out, its error, the paired
-        difference to the best and its error, seconds, weight in the winner."""
+        difference to the best and its error, seconds, weight in the winner, and the log-evidence for
+        each row of training where it may be compared."""
         import pandas as pd
 
         return pd.DataFrame([line._asdict() for line in self.standings])
@@ -80,6 +82,12 @@ class TableFit(Described):
         from tractable.race.study_words import warnings_of
 
         return tuple(warnings_of(self))
+
+    @property
+    def evidence_sentence(self) -> str:
+        """What the evidences of the rows of training say, and whose may not be compared; often nothing."""
+        found = {each.name: each.evidence for each in self.standings if np.isfinite(each.evidence)}
+        return evidence_words(found, self.refused)
 
     def predict_dist(self, frame: Any) -> Laws:
         """One law per row of a table with the same columns."""
@@ -101,14 +109,14 @@ class TableFit(Described):
         """All that `tractable fit --json` prints, but for the paths."""
         models = [
             shown({"log_score": each.log_score, "error": each.error, "seconds": round(each.seconds, 3),
-                   "weight": each.weight}) | {"name": each.name, "note": each.note}
+                   "weight": each.weight, "evidence": each.evidence}) | {"name": each.name, "note": each.note}
             for each in self.standings
         ]  # fmt: skip
         return {
             "task": self.task, "target": self.target, "winner": self.winner,
             "metrics": shown(self.metrics), "untouched": self.untouched,
             "models": [{"name": each.pop("name"), **each} for each in models],
-            "left_out": self.left_out,
+            "left_out": self.left_out, "evidence": self.evidence_sentence,
             "notes": [{"code": n.code, "column": n.column, "sentence": n.sentence} for n in self.notes],
             "warnings": list(self.warnings),
             "columns": {each.name: each.kind for each in self.description.columns},
@@ -140,6 +148,7 @@ class TableFit(Described):
 
     def _columns(self) -> dict[str, list[Any]]:
         lines = self.standings
+        evidence = [each.evidence for each in lines]
         return {
             "model": [each.name for each in lines],
             "log-score": [each.log_score for each in lines],
@@ -147,6 +156,7 @@ class TableFit(Described):
             "behind": [-each.difference for each in lines],
             "its error": [each.difference_error for each in lines],
             "weight": [each.weight for each in lines],
+            **({"evidence a row": evidence} if np.isfinite(evidence).any() else {}),
             "note": [each.note for each in lines],
         }
 

@@ -22,6 +22,7 @@ from tractable.inference.evidence.stacking import stack
 from tractable.race.base_rate import BASE
 from tractable.race.composed import ClassLaws, RankedLaws, log_ranks, mixed
 from tractable.race.cross_fit import Entry
+from tractable.race.evidence import evidences
 from tractable.race.laws import Laws
 from tractable.race.question import Question, log_scores
 from tractable.supervised.selection.recalibration import fit_rank_map
@@ -46,6 +47,7 @@ class Standing(NamedTuple):
     seconds: float
     weight: float
     note: str = ""
+    evidence: float = float("nan")  # log-evidence for each row of training, where it may be compared
 
 
 class Choice(NamedTuple):
@@ -58,6 +60,7 @@ class Choice(NamedTuple):
     verdict: Verdict
     laws: list[Laws]  # of the winner, fold by fold
     parts: list[Question]  # and the rows that they are of
+    refused: dict[str, str]  # why evidences are not compared, by the name of the model
 
 
 def stacked(logs: np.ndarray, amounts: np.ndarray) -> np.ndarray:
@@ -94,7 +97,10 @@ def choose(entries: list[Entry], judged: list[np.ndarray], question: Question) -
     ]
     ranks = calibrated(laws, parts, question)
     table = _standings(entries, whole, logs, mixture, amounts, shares)
-    return Choice(winner, shares, ranks, table, _verdict(table, winner), laws, parts)
+    measure = "mass" if question.of_classes or question.task == "count" else "density"
+    found, refused = evidences({each.name: each.evidences[:count] for each in whole}, measure)
+    table = tuple(line._replace(evidence=found.get(line.name, np.nan)) for line in table)
+    return Choice(winner, shares, ranks, table, _verdict(table, winner), laws, parts, refused)
 
 
 def _thinned(weights: np.ndarray) -> np.ndarray:

@@ -41,6 +41,11 @@ class Grounds(Module):
     rows: str = field(static=True, default="")  # a digest of what was observed
     measure: str = field(static=True, default="")  # "mass" or "density"
 
+    @property
+    def objection(self) -> str:
+        """What speaks against comparing an evidence with any other; empty where nothing does."""
+        return _UNKNOWN if self.basis == "unknown" else _BASES.get(self.basis, "")
+
 
 class Evidence(Ended, Estimate):
     """A log-evidence with its standard error, the method, how the computation ended, and its grounds."""
