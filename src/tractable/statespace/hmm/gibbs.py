@@ -4,7 +4,8 @@ Blocks.      $z \mid \theta, x$ exactly, by messages forward and draws backward;
              \mathrm{Dir}(\alpha + n_1)$, $A_{i\cdot} \mid z \sim \mathrm{Dir}(\alpha_i + n_{i\cdot})$, tables
              alike, and means and covariances from their normal-inverse-Wishart posterior.
 Labels.      The posterior is the same under every renaming of states: those of each kept draw are renamed to
-             be nearest to the states of the first.
+             be nearest to the states of the first; where states are tied or share emissions they keep
+             their names, which the ties speak of.
 Zeros.       Moves that `hmm` rules out keep probability zero.
 Cost.        One forward pass and one draw of paths per sweep.
 References.  Scott (2002); Fox et al. (2011).
@@ -31,8 +32,9 @@ from tractable.distributions.normal_priors import NormalInverseWishart
 from tractable.messages.chain_rows import sample_rows
 from tractable.statespace.hmm.emissions import Symbols
 from tractable.statespace.hmm.gaussian_emissions import Gaussians
-from tractable.statespace.hmm.model import HiddenMarkov
+from tractable.statespace.hmm.model import HiddenMarkov, MarkovSums
 from tractable.statespace.hmm.sequences import Sequences, as_sequences
+from tractable.statespace.hmm.ties import SharedEmissions, draw_laws
 
 __all__ = ["GibbsDraws", "MarkovPrior", "gibbs", "sweep"]
 
@@ -76,17 +78,17 @@ def gibbs(
     total = check_count("num_warmup", num_warmup, 0) + check_count("num_draws", num_draws)
     kept: dict[str, list] = {"initial": [], "transition": [], "emissions": [], "value": []}
     states = np.zeros((len(sequences.rows), hmm.num_states))
-    reference = None
+    reference, named = None, hmm.ties is not None or isinstance(hmm.emissions, SharedEmissions)
     for step in track(range(total), total, "Gibbs", progress=progress):
         path, hmm = sweep(random, hmm, sequences, prior)
         if step < num_warmup:
             continue
         reference = hmm if reference is None else reference
-        order = _order(hmm, reference)
+        order = np.arange(hmm.num_states) if named else _order(hmm, reference)
         states[np.arange(len(path)), np.argsort(order)[path]] += 1 / num_draws
         kept["initial"].append(np.asarray(hmm.initial)[order])
         kept["transition"].append(np.asarray(hmm.transition)[..., order[:, None], order])
-        kept["emissions"].append([part[order] for part in _parts(hmm)])
+        kept["emissions"].append([part if named else part[order] for part in _parts(hmm)])
         kept["value"].append(float(np.sum(hmm.log_likelihood(sequences))))
     parts = tuple(np.stack(each) for each in zip(*kept["emissions"]))
     first, moves, values = (np.array(kept[name]) for name in ("initial", "transition", "value"))
@@ -100,20 +102,33 @@ def sweep(
     path = sample_rows(hmm._rows(sequences), random)[0]
     check(bool((path >= 0).all()), "data", "possible under the model", "a sequence that is not")
     sums = hmm.labelled_sums(sequences, path)
-    k = hmm.num_states
-    alpha = np.asarray(prior.transition, float) + prior.stickiness * np.eye(k)
-    first = _dirichlet(random, np.asarray(sums.initial) + prior.initial, np.asarray(hmm.initial))
-    moves = _dirichlet(random, np.asarray(sums.transition) + alpha, np.asarray(hmm.transition))
-    if isinstance(hmm.emissions, Symbols):
+    first, moves = _moves(random, hmm, sums, prior)
+    shared = hmm.emissions.groups if isinstance(hmm.emissions, SharedEmissions) else None
+    own: Any = hmm.emissions if shared is None else hmm.emissions.shared  # pyright: ignore[reportAttributeAccessIssue]
+    emitting = path if shared is None else np.array(shared)[path]
+    if isinstance(own, Symbols):
         counts = np.asarray(sums.emissions) + prior.symbols
-        return path, HiddenMarkov(first, moves, Symbols(_dirichlet(random, counts, np.ones_like(counts))))
-    check(
-        isinstance(hmm.emissions, Gaussians),
-        "hmm",
-        "one of symbols or Gaussians",
-        type(hmm.emissions).__name__,
+        drawn: Any = Symbols(_dirichlet(random, counts, np.ones_like(counts)))
+    else:
+        fine = isinstance(own, Gaussians)
+        check(fine, "hmm", "one of symbols or Gaussians", type(own).__name__)
+        drawn = _gaussians(random, sequences, emitting, own.num_states, prior)
+    emissions = drawn if shared is None else SharedEmissions(drawn, shared)
+    return path, HiddenMarkov(first, moves, emissions, hmm.ties)
+
+
+def _moves(random: Any, hmm: HiddenMarkov, sums: MarkovSums, prior: MarkovPrior) -> tuple[Any, Any]:
+    """The law of the first state and the transition, given the paths."""
+    like = np.asarray(hmm.initial), np.asarray(hmm.transition)
+    alpha = np.asarray(prior.transition, float) + prior.stickiness * np.eye(hmm.num_states)
+    counts = np.asarray(sums.initial), np.asarray(sums.transition)
+    if hmm.ties is not None:
+        wide = np.broadcast_to(prior.initial, like[0].shape), np.broadcast_to(alpha, like[1].shape)
+        return draw_laws(random, hmm.ties, counts, wide, like)
+    return (
+        _dirichlet(random, counts[0] + prior.initial, like[0]),
+        _dirichlet(random, counts[1] + alpha, like[1]),
     )
-    return path, HiddenMarkov(first, moves, _gaussians(random, sequences, path, k, prior))
 
 
 def _gaussians(random: Any, sequences: Sequences, path: np.ndarray, k: int, prior: MarkovPrior) -> Gaussians:
@@ -144,7 +159,7 @@ def _dirichlet(random: Any, concentration: np.ndarray, like: np.ndarray) -> np.n
 
 
 def _parts(hmm: HiddenMarkov) -> list[np.ndarray]:
-    emissions: Any = hmm.emissions
+    emissions: Any = getattr(hmm.emissions, "shared", hmm.emissions)
     if isinstance(emissions, Symbols):
         return [np.asarray(emissions.table)]
     return [np.asarray(emissions.means), np.asarray(emissions.covariances)]

@@ -28,6 +28,7 @@ from tractable.statespace.hmm.emissions import Symbols
 from tractable.statespace.hmm.gaussian_emissions import Gaussians, GaussianSums
 from tractable.statespace.hmm.model import HiddenMarkov, MarkovSums
 from tractable.statespace.hmm.sequences import as_sequences
+from tractable.statespace.hmm.ties import SharedEmissions, prior_counts
 
 __all__ = ["fit_labelled", "start_gaussian", "start_symbols", "with_prior"]
 
@@ -50,7 +51,7 @@ def fit_labelled(
     moves = np.asarray(sums.transition) + smoothing * (np.asarray(hmm.transition) > 0)
     first = np.asarray(sums.initial) + smoothing * (np.asarray(hmm.initial) > 0)
     emitted = sums.emissions
-    if isinstance(hmm.emissions, Symbols):
+    if isinstance(_own(hmm.emissions), Symbols):
         emitted = np.asarray(emitted) + smoothing
     return hmm.m_step(MarkovSums(first, moves, emitted))
 
@@ -61,7 +62,8 @@ def with_prior(
 ) -> WithPrior:  # fmt: skip
     """The model for `EM()` whose M-step gives the posterior mode: Dirichlet concentrations, one or more, of
     `initial`, the rows of `transition` (with `stickiness` more for staying) and the rows of `symbols`, and a
-    prior of each state's Gaussian. The fitted model is `run.state.model`.
+    prior of each state's Gaussian. What states share has its prior once. The fitted model is
+    `run.state.model`.
 
     >>> hmm = HiddenMarkov([0.5, 0.5], [[0.9, 0.1], [0.0, 1.0]], np.full((2, 3), 1 / 3))
     >>> with_prior(hmm, transition=2.0, stickiness=5.0).pseudo.transition.tolist()
@@ -71,7 +73,9 @@ def with_prior(
     k = hmm.num_states
     moves = _counts("transition", transition, hmm.transition) + stickiness * np.eye(k)
     moves = np.where(np.asarray(hmm.transition) > 0, moves, 0.0)
-    first = _counts("initial", initial, hmm.initial)
+    first = np.where(np.asarray(hmm.initial) > 0, _counts("initial", initial, hmm.initial), 0.0)
+    if hmm.ties is not None:
+        first, moves = prior_counts(hmm.ties, first, moves)
     return WithPrior(hmm, MarkovSums(first, moves, _pseudo(hmm.emissions, symbols, component)))
 
 
@@ -138,7 +142,13 @@ def _counts(name: str, concentration: Any, like: Any) -> np.ndarray:
     return alpha - 1
 
 
+def _own(emissions: Any) -> Any:
+    """The emissions of groups, where states share them."""
+    return emissions.shared if isinstance(emissions, SharedEmissions) else emissions
+
+
 def _pseudo(emissions: Any, symbols: Any, component: NormalInverseWishart | None) -> Any:
+    emissions = _own(emissions)
     if isinstance(emissions, Symbols):
         return _counts("symbols", symbols, emissions.table)
     kind = type(emissions).__name__

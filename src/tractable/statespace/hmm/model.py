@@ -7,7 +7,8 @@ Engine.      All recursions are those of `messages.chain_rows` (under a trace, o
              what conditions on it raises, and names the sequence and the time.
 E-step.      $\gamma_t(k) = p(z_t = k \mid x)$, $\sum_t \xi_t(i, j)$; sums over sequences, which add.
 M-step.      $\pi \propto \sum \gamma_1$, $A_{ij} \propto \sum_t \xi_t(i, j)$, emissions by their statistics.
-             What is impossible stays impossible; a state that is never left keeps its row.
+             What is impossible stays impossible; a state that is never left keeps its row. With `ties` the
+             counts of cells that are one probability are added (`hmm.ties`).
 Cost.        $O(nK^2)$ and the cost of the emissions.
 References.  Baum et al. (1970); Rabiner (1989); Bishop (2006) section 13.2.
 """
@@ -33,9 +34,10 @@ from tractable.messages.chain_rows import (
     sample_rows,
     smooth_rows,
 )
-from tractable.statespace.hmm.emissions import Emissions, Symbols, as_emissions
+from tractable.statespace.hmm.emissions import Emissions, as_emissions
 from tractable.statespace.hmm.results import Filtered, Forecast, Smoothed
 from tractable.statespace.hmm.sequences import Sequences, as_sequences
+from tractable.statespace.hmm.ties import Ties, as_ties, maximise_laws, obeys
 
 __all__ = ["HiddenMarkov", "MarkovSums"]
 
@@ -51,7 +53,8 @@ class MarkovSums(Module):
 class HiddenMarkov(Module):
     r"""$\pi$ = `initial` (k,), $A$ = `transition` (k, k) with the earlier state along its rows, or (m, k, k)
     chosen by `controls`, and `emissions`: a table (k, v) for symbols, stacked distributions, a `Conditional`
-    from states to distributions, or an `Emissions`.
+    from states to distributions, or an `Emissions`. `ties` makes moves share their probabilities: one number
+    per state (states of equal number have one row), or one per cell (`hmm.ties`); fits keep them.
 
     >>> hmm = HiddenMarkov([0.8, 0.2], [[0.6, 0.4], [0.5, 0.5]], [[0.2, 0.4, 0.4], [0.5, 0.4, 0.1]])
     >>> round(float(np.exp(hmm.log_likelihood([2, 0, 2]))), 6)
@@ -63,8 +66,9 @@ class HiddenMarkov(Module):
     initial: Any = field(support=simplex)
     transition: Any = field(support=simplex, rank=2)
     emissions: Emissions
+    ties: Ties | None = field(static=True, default=None, show=False)
 
-    def __init__(self, initial: Any, transition: Any, emissions: Any):
+    def __init__(self, initial: Any, transition: Any, emissions: Any, ties: Any = None):
         self.initial = as_float("initial", initial)
         self.transition = as_float("transition", transition)
         check(
@@ -77,6 +81,9 @@ class HiddenMarkov(Module):
         self.emissions = as_emissions(emissions, k)
         got = self.emissions.num_states
         check(got == k, "emissions", f"for the {k} states of `initial`", f"{got} states")
+        self.ties = as_ties(ties, self.transition.shape)
+        if self.ties is not None and has_values((self.initial, self.transition)):
+            obeys(self.ties, self.initial, self.transition)
 
     @property
     def num_states(self) -> int:
@@ -162,7 +169,8 @@ class HiddenMarkov(Module):
         means, variances = self.emissions.moments()
         mean = np.tensordot(states, means, 1)
         second = np.tensordot(states, variances + means**2, 1)
-        symbols = states @ np.asarray(self.emissions.table) if isinstance(self.emissions, Symbols) else None
+        table = getattr(self.emissions, "table", None)
+        symbols = None if table is None else states @ np.asarray(table)
         return Forecast(states, mean, second - mean**2, symbols)
 
     @takes_key
@@ -216,7 +224,7 @@ class HiddenMarkov(Module):
         """Statistics of sequences whose states are known, one per row."""
         sequences = as_sequences(data, self.emissions.row_ndim, weights=weights)
         path = (
-            np.concatenate([np.asarray(s) for s in states])
+            np.concatenate([np.atleast_1d(s) for s in states])
             if isinstance(states, list)
             else np.asarray(states)
         )
@@ -235,10 +243,14 @@ class HiddenMarkov(Module):
     def m_step(self, stats: MarkovSums) -> "HiddenMarkov":
         """The model of highest expected log-likelihood."""
         initial, moves = np.asarray(stats.initial, float), np.asarray(stats.transition, float)
+        emitted = self.emissions.from_stats(stats.emissions)
+        if self.ties is not None:
+            first, rows = maximise_laws(self.ties, initial, moves, (self.initial, self.transition))
+            return HiddenMarkov(first, rows, emitted, self.ties)
         totals = moves.sum(-1, keepdims=True)
         rows = np.where(totals > 0, moves / np.where(totals > 0, totals, 1.0), np.asarray(self.transition))
         first = initial / initial.sum() if initial.sum() > 0 else np.asarray(self.initial)
-        return HiddenMarkov(first, rows, self.emissions.from_stats(stats.emissions))
+        return HiddenMarkov(first, rows, emitted)
 
     def expected_log_joint(self, stats: MarkovSums) -> Any:
         r"""$E[\log p(x, z)]$ from statistics."""
