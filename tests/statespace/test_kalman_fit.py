@@ -1,12 +1,14 @@
 """Fits of linear-Gaussian systems: EM climbs, adds over series, and bridges to what is known."""
 
+import dataclasses
+
 import jax.random as jr
 import numpy as np
 import pytest
 
 import tractable as tr
 from tractable.inference import EM
-from tractable.statespace.kalman.system import LEARNT, LinearGaussianSystem
+from tractable.statespace.kalman.system import LEARNT, OFFSETS, LinearGaussianSystem
 
 NAN = float("nan")
 
@@ -37,17 +39,16 @@ def rows(num=6, times=40):
     return ys
 
 
-def numeric(system, ys, name, index, h=1e-5):
+def numeric(system, ys, name, index, h=1e-5, inputs=None):
     """The central difference of the total likelihood in one entry (and its mirror, of a covariance)."""
-    import dataclasses
-
     totals = []
     for sign in (1, -1):
         leaf = np.array(getattr(system, name))
         leaf[index] += sign * h
         if name.endswith("cov") and index[0] != index[1]:
             leaf[index[::-1]] += sign * h
-        totals.append(float(np.sum(dataclasses.replace(system, **{name: leaf}).log_likelihood(ys))))
+        moved = dataclasses.replace(system, **{name: leaf})
+        totals.append(float(np.sum(moved.log_likelihood(ys, inputs))))
     return (totals[0] - totals[1]) / (2 * h)
 
 
@@ -79,6 +80,90 @@ def test_expected_statistics_give_the_gradient_of_the_likelihood():
             assert twice * spread_slope[index] == pytest.approx(
                 numeric(model, ys, spread, index), rel=1e-5, abs=1e-5
             )
+
+
+def driven(**options):
+    """A system with two inputs, of which both enter the state and the reading."""
+    B, D = np.array([[0.5, 0.0], [0.1, -0.3]]), np.array([[0.2, 0.0], [0.0, 0.4]])
+    return start(transition_input=B, observation_input=D, **options)
+
+
+def test_statistics_with_inputs_give_the_gradient_of_the_likelihood():
+    """Fisher's identity for all matrices, also of inputs, with gaps of every kind."""
+    ys, u, model = rows(num=4, times=12), np.random.default_rng(5).normal(size=(4, 12, 2)), driven()
+    S = model.e_step((ys, u), np.ones(4))[0]
+    for name, square, cross, past, count in (
+        ("transition", S["next"], S["step"], S["state"], S["steps"]),
+        ("observation", S["reading"], S["look"], S["seen"], S["looks"]),
+    ):
+        W = np.hstack([getattr(model, name), getattr(model, f"{name}_input"), np.zeros((2, 1))])
+        inverse = np.linalg.inv(getattr(model, f"{name}_cov"))
+        slope = inverse @ (cross - W @ past)
+        for index in ((0, 0), (1, 0), (0, 1)):
+            got = numeric(model, ys, f"{name}_input", index, inputs=u)
+            assert slope[index[0], 2 + index[1]] == pytest.approx(got, rel=1e-5, abs=1e-5)
+            got = numeric(model, ys, name, index, inputs=u)
+            assert slope[index] == pytest.approx(got, rel=1e-5, abs=1e-5)
+        rest = square - W @ cross.T - cross @ W.T + W @ past @ W.T
+        spread = 0.5 * (inverse @ rest @ inverse - count * inverse)
+        got = numeric(model, ys, f"{name}_cov", (0, 0), inputs=u)
+        assert spread[0, 0] == pytest.approx(got, rel=1e-5, abs=1e-5)
+
+
+def test_em_with_inputs_ends_where_the_slope_of_the_likelihood_vanishes():
+    ys, u = rows(num=4, times=12), np.random.default_rng(5).normal(size=(4, 12, 2))
+    names = ("transition", "transition_input", "observation_input")
+    model = driven(learnt=names)
+    run = tr.fit(model, (ys, u), EM(max_steps=250, tol=1e-15))
+    values = np.asarray(run.values)
+    assert (np.diff(values) > -1e-10 * np.abs(values[1:])).all()
+    found = run.state
+    assert float(np.sum(found.log_likelihood(ys, u))) == pytest.approx(values[-1], rel=1e-9)
+    for name in names:
+        for index in ((0, 0), (0, 1), (1, 0)):
+            start_slope = abs(numeric(model, ys, name, index, inputs=u))
+            assert abs(numeric(found, ys, name, index, inputs=u)) < 1e-5 * max(1.0, start_slope)
+
+
+def test_a_constant_input_is_an_offset_and_a_state_that_stays():
+    """Three ways to write b and c, step by step the same: an input of one, an offset, a third state."""
+    ys, one = rows(num=4, times=12), np.ones((4, 12, 1))
+    b, c = np.array([0.3, -0.2]), np.array([0.1, 0.4])
+    by_input = start(transition_input=b[:, None], observation_input=c[:, None])
+    by_offset = start(transition_offset=b, observation_offset=c, learnt=LEARNT + OFFSETS)
+    A, Q, C, R = (np.asarray(leaf) for leaf in start().matrices)
+    still, none = np.zeros((1, 2)), np.zeros((2, 1))
+    wide = LinearGaussianSystem(
+        np.block([[A, b[:, None]], [still, np.ones((1, 1))]]), np.block([[Q, none], [still, 0.0]]),
+        np.hstack([C, c[:, None]]), R, [0.0, 0.0, 1.0], np.diag([1.0, 1.0, 0.0]),
+    )  # fmt: skip
+    for _ in range(4):
+        steps = [m.e_step(r, np.ones(4)) for m, r in ((by_input, (ys, one)), (by_offset, ys), (wide, ys))]
+        assert float(steps[0][1]) == pytest.approx(float(steps[1][1]), rel=1e-10)
+        assert float(steps[0][1]) == pytest.approx(float(steps[2][1]), rel=1e-8)
+        by_input, by_offset, wide = (m.m_step(s) for m, (s, _) in zip((by_input, by_offset, wide), steps))
+    np.testing.assert_allclose(by_input.transition_input[:, 0], by_offset.transition_offset, rtol=1e-8)
+    np.testing.assert_allclose(by_input.observation_input[:, 0], by_offset.observation_offset, rtol=1e-8)
+    np.testing.assert_allclose(by_input.transition_input[:, 0], wide.transition[:2, 2], rtol=1e-6)
+    np.testing.assert_allclose(by_input.observation_cov, wide.observation_cov, rtol=1e-6)
+
+
+def test_inputs_that_are_held_stay_and_those_without_effect_change_nothing():
+    ys, u = rows(num=4, times=12), np.random.default_rng(6).normal(size=(4, 12, 2))
+    model = driven(learnt=("transition", "transition_cov"))
+    one = model.m_step(model.e_step((ys, u), np.ones(4))[0])
+    np.testing.assert_array_equal(one.transition_input, model.transition_input)
+    assert np.abs(np.asarray(one.transition) - np.asarray(model.transition)).max() > 0.01
+    idle = start(transition_input=np.zeros((2, 2)), learnt=LEARNT)
+    plain = start()
+    with_u, without = (
+        m.m_step(m.e_step(r, np.ones(4))[0]) for m, r in ((idle, (ys, u)), (plain, ys))
+    )  # fmt: skip
+    for name in LEARNT:
+        np.testing.assert_allclose(getattr(with_u, name), getattr(without, name), rtol=1e-9, atol=1e-12)
+    run = tr.fit(driven(), (ys, u), EM(max_steps=3), chunk=2)
+    whole = tr.fit(driven(), (ys, u), EM(max_steps=3))
+    np.testing.assert_allclose(np.asarray(run.values), np.asarray(whole.values), rtol=1e-10)
 
 
 def test_statistics_add_over_series_and_count_weights():
@@ -168,8 +253,12 @@ def test_mistakes_are_named():
     with pytest.raises(ValueError, match=r"`series` must be of shape \(series, times, 2\)"):
         model.e_step(np.zeros((4, 2)), np.ones(4))
     driven = start(transition_input=np.ones((2, 1)))
-    with pytest.raises(ValueError, match="`system` must be without inputs"):
+    with pytest.raises(ValueError, match="`series` must be a pair of series and inputs"):
         driven.e_step(rows(), np.ones(6))
+    with pytest.raises(ValueError, match=r"`inputs` must be of shape \(6, 40, 1\)"):
+        driven.e_step((rows(), np.ones((6, 39, 1))), np.ones(6))
+    with pytest.raises(ValueError, match="`learnt` must be parameters of a step that is the same"):
+        dataclasses.replace(start(), transition_cov=np.tile(np.eye(2), (39, 1, 1))).e_step(rows(), np.ones(6))
     with pytest.raises(ValueError, match="`learnt` must be names among"):
         start(learnt=("gain",))
 

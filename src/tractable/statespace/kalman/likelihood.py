@@ -25,7 +25,7 @@ from tractable.messages.gaussian_back import adjoint, score
 from tractable.optim.host import minimise_on_host
 from tractable.statespace.kalman.passes import passed
 from tractable.statespace.kalman.series import groups, readings
-from tractable.statespace.kalman.system import LEARNT, LinearGaussianSystem
+from tractable.statespace.kalman.system import LEARNT, OFFSETS, LinearGaussianSystem
 from tractable.statespace.kalman.wiring import host_chain
 
 __all__ = ["LikelihoodFit", "fit_likelihood"]
@@ -84,7 +84,8 @@ def fit_likelihood(
     )
     theta = np.asarray(found.state, float)
     best = rebuild(jnp.asarray(theta))[0]
-    errors = _errors(rebuild, theta, lambda x: down(x)[1] * count, system.learnt)
+    learnt = tuple(name for name in system.learnt if name in LEARNT)
+    errors = _errors(rebuild, theta, lambda x: down(x)[1] * count, learnt)
     return LikelihoodFit(best, -float(down(theta)[0]) * count, errors, found.status)
 
 
@@ -154,4 +155,7 @@ def _check_plain(system: Any) -> None:
     driven = system.transition_input is not None or system.observation_input is not None
     plain = fixed and not driven and system.noise_cov is None
     check(plain, "system", "of constant matrices, without inputs and correlated noises", "one with them")
-    check(len(system.learnt) > 0, "system", "one with something to learn", "learnt=()")
+    shifts = [name for name in system.learnt if name in OFFSETS]
+    check(not shifts, "learnt", "without offsets, which `EM` learns", shifts)
+    some = any(name in LEARNT for name in system.learnt)
+    check(some, "system", "one with something to learn", f"learnt={system.learnt}")

@@ -28,11 +28,13 @@ from tractable.statespace.kalman.results import FilteredStates, Forecast, Smooth
 from tractable.statespace.kalman.series import padded, readings
 from tractable.statespace.kalman.steady import steady_state
 
-__all__ = ["LEARNT", "LinearGaussianSystem"]
+__all__ = ["INPUTS", "LEARNT", "OFFSETS", "LinearGaussianSystem"]
 
 LEARNT = (
     "transition", "transition_cov", "observation", "observation_cov", "initial_mean", "initial_cov",
 )  # fmt: skip
+INPUTS = ("transition_input", "observation_input")
+OFFSETS = ("transition_offset", "observation_offset")
 METHODS = ("host", "scan", "parallel")
 
 
@@ -40,7 +42,8 @@ class LinearGaussianSystem(Module):
     """A linear system with Gaussian noises, of which some entries are read at each time.
 
     `noise_cov` is the covariance of the noise of a step with that of the reading before it. `learnt` names
-    what `fit` with `EM` may change.
+    what `fit` with `EM` may change: all matrices, also those of inputs, unless it says otherwise; offsets
+    only where it names them.
 
     >>> system = LinearGaussianSystem([[1.0]], [[0.1]], [[1.0]], [[0.2]], [0.0], [[1.0]])
     >>> system.filter([1.0, float("nan"), 2.0]).mean[:, 0].round(6).tolist()
@@ -61,7 +64,7 @@ class LinearGaussianSystem(Module):
     transition_input: Any = None
     observation_input: Any = None
     noise_cov: Any = None
-    learnt: tuple[str, ...] = field(static=True, default=LEARNT, show=False)
+    learnt: tuple[str, ...] = field(static=True, default=LEARNT + INPUTS, show=False)
 
     def __check_init__(self) -> None:
         d, m = self.initial_mean.shape[-1], self.observation.shape[-2]
@@ -84,8 +87,8 @@ class LinearGaussianSystem(Module):
             got = np.shape(getattr(self, name))
             check(getattr(self, name) is None or (len(got) == 2 and got[0] == size), name,
                   f"of shape ({size}, inputs)", f"shape {got}")  # fmt: skip
-        unknown = [name for name in self.learnt if name not in LEARNT]
-        check(not unknown, "learnt", f"names among {LEARNT}", unknown)
+        unknown = [name for name in self.learnt if name not in LEARNT + INPUTS + OFFSETS]
+        check(not unknown, "learnt", f"names among {LEARNT + INPUTS + OFFSETS}", unknown)
 
     @property
     def state_size(self) -> int:
@@ -171,7 +174,8 @@ class LinearGaussianSystem(Module):
         return np.swapaxes(found.values, 0, 1) if found.single else padded(series, self.reading_size)
 
     def e_step(self, rows: Any, weights: Any) -> tuple[Any, Any]:
-        """Expected statistics of series `(series, times, m)`, which add over series, and log-evidence."""
+        """Expected statistics of series `(series, times, m)`, which add over series, and log-evidence; with
+        input matrices, of the pair of series and inputs `(series, times, k)`."""
         return moments.expected(self, rows, weights)
 
     def m_step(self, stats: Any) -> "LinearGaussianSystem":
