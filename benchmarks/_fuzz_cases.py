@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks._fuzz_changes import forged, mutated, mutated_words, odd_word
+from benchmarks._fuzz_fits import fitted_file
 
 __all__ = ["KINDS", "Outcome", "run_case"]
 
@@ -175,6 +176,12 @@ def _table_file(numbers: np.random.Generator, folder: Path) -> Outcome:
     return Outcome("answered") if (again == found).all() else Outcome("fault", "the state encodes otherwise")
 
 
+def _fitted_file(numbers: np.random.Generator, folder: Path) -> Outcome:
+    """A changed table through `fit` and `predict`."""
+    end, reason = fitted_file(numbers, folder)
+    return Outcome(end, reason.replace(str(folder), ""))
+
+
 def _command(numbers: np.random.Generator, folder: Path) -> Outcome:
     """A command line ends with code 0, or with 1 or 2 and a line that says why."""
     from typer.testing import CliRunner
@@ -235,6 +242,7 @@ KINDS: dict[str, Callable[[np.random.Generator, Path], Outcome]] = {
     "checkpoints": _checkpoint,
     "tables": _table,
     "table files": _table_file,
+    "fitted tables": _fitted_file,
     "command lines": _command,
     "files of cases": _cases,
 }

@@ -15,6 +15,7 @@ import numpy as np
 from tractable.core.blas import one_blas_thread
 from tractable.core.checks import check, check_count, check_option
 from tractable.race.base_rate import BASE, BaseRate
+from tractable.race.beside import beside_of
 from tractable.race.candidates import Candidate, Size, candidates_for
 from tractable.race.cross_fit import Clock, cross_fit, within_budget
 from tractable.race.folds import fold_pairs, put_aside
@@ -75,17 +76,24 @@ def _asked(
     table = table.iloc[known].reset_index(drop=True)
     if not len(table):
         raise WrongTable(f"the target {target!r} must have values; got none.")
-    columns = [None if name is None else table[name].to_numpy() for name in beside]
-    kind, values = described.column(target).kind, table[target]
-    events = None if columns[3] is None else _truths(str(beside[3]), columns[3])
-    task = task or {"category": "classes", "text": "classes"}.get(kind) or target_task(values, events)
+    if beside[1] is not None and beside[2] is not None:
+        raise WrongTable("`group` or `time` must be given, not both; got both.")
+    aside = beside_of(table, target, dict(zip(("weights", "groups", "times", "events"), beside)))
+    if aside["weights"] is not None and (aside["weights"] == 0).any():
+        there = np.flatnonzero(aside["weights"])
+        known, table = known[there], table.iloc[there].reset_index(drop=True)
+        aside = {use: None if each is None else each[there] for use, each in aside.items()}
+    values = table[target]
+    task = "censored" if aside["events"] is not None else task or _task(values, described.column(target).kind)
     task = "binary" if task == "classes" and values.nunique() == 2 else task
-    task = "positive" if task == "number" and _leans(values.to_numpy(float)) else task
     levels = described.column(target).levels if task == "ordered" else ()
-    return table, question_of(
-        values.to_numpy(), task, target, levels=levels, weights=columns[0], groups=columns[1],
-        times=columns[2], events=events,
-    )._replace(places=known + 1)  # fmt: skip
+    return table, question_of(values, task, target, levels=levels, **aside)._replace(places=known + 1)
+
+
+def _task(values: Any, kind: str) -> str:
+    """What is asked of a target of this kind."""
+    found = "classes" if kind in ("category", "text") else target_task(values)
+    return "positive" if found == "number" and _leans(values.to_numpy(float)) else found
 
 
 def _leans(y: np.ndarray) -> bool:
@@ -94,14 +102,6 @@ def _leans(y: np.ndarray) -> bool:
         return False
     plain, logs = (float(np.mean(((z - z.mean()) / (z.std() or 1.0)) ** 3)) for z in (y, np.log(y)))
     return plain > 0.5 and abs(logs) < plain
-
-
-def _truths(name: str, values: np.ndarray) -> np.ndarray:
-    """Whether the end was seen; two values, of which the greater says yes."""
-    found = np.unique(values.astype(str))
-    if len(found) > 2:
-        raise WrongTable(f"the column {name!r} must have two values, yes and no; got {len(found)}.")
-    return values.astype(str) == found[-1] if len(found) == 2 else np.ones(len(values), bool)
 
 
 def _raced(

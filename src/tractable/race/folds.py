@@ -3,7 +3,7 @@
 Plain.       Shuffled by the seed; classes in equal shares.
 Groups.      Rows of one group are never on both sides.
 Time.        Learnt from the past: the last part is the latest, and each fold comes after what it is
-             learnt from.
+             learnt from. Both together are refused: a group has its past and its future.
 Sizes.       A fifth at the end (at most `_MOST_AT_END` rows), five folds; three folds above `_MANY` rows, ten
              of a table below `_FEW`.
 """
@@ -30,7 +30,8 @@ def put_aside(question: Question, seed: int) -> Split:
     are few rows."""
     count = len(question.y)
     wanted = min(_MOST_AT_END, round(_SHARE * count)) if count >= _LEAST_TO_SPLIT else 0
-    if wanted == 0:
+    few = question.groups is not None and len(set(question.groups.tolist())) < 3  # two are for the folds
+    if wanted == 0 or few:
         return np.arange(count), np.arange(0)
     places = _places(question, max(2, round(count / wanted)), seed, "end")
     last = np.flatnonzero(places == places.max())

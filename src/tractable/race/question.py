@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tractable.core.checks import check
 from tractable.race.laws import Laws
 from tractable.tables.files import WrongTable
 
@@ -71,23 +70,25 @@ def question_of(
     count = len(column)
     if count < _LEAST:
         raise WrongTable(f"there must be at least {_LEAST} rows with a target; got {count}.")
-    given = {"weights": weights, "groups": groups, "times": times, "events": events}
-    known = {name: None if part is None else np.asarray(part) for name, part in given.items()}
-    if known["weights"] is not None:
-        amounts = known["weights"] = known["weights"].astype(float)
-        fine = bool(np.isfinite(amounts).all() and (amounts >= 0).all() and amounts.sum() > 0)
-        check(fine, "weights", "numbers from zero, one of them positive", "others", error=WrongTable)
+    known = {"weights": weights, "groups": groups, "times": times, "events": events}
     if task in CLASSES:
         classes, codes = _coded(column, levels)
         _check_classes(target, classes, count)
         return Question(task, target, codes, classes, **known)
-    numbers = column.astype(float)
+    try:
+        numbers = column.astype(float)
+    except (ValueError, TypeError) as error:
+        raise WrongTable(
+            f"the target {target!r} must be numbers for the task {task!r}; got words."
+        ) from error
     if not np.isfinite(numbers).all():
         raise WrongTable(f"the target {target!r} must be finite; got an infinite number.")
     if np.ptp(numbers) == 0:
         raise WrongTable(
             f"the target {target!r} must take at least two values; got {numbers[0]:g} in every row."
         )
+    if events is not None and numbers.min() <= 0:
+        raise WrongTable(f"the times {target!r} must be positive; got {numbers.min():g}.")
     return Question(task, target, numbers, (), **known)
 
 
