@@ -172,8 +172,11 @@ def test_a_target_without_values_is_refused():
 
 def test_orders_are_not_invented():
     assert in_order(["1 - low", "2 - fair", "10 - best"]) == ["1 - low", "2 - fair", "10 - best"]
+    assert in_order(["5 stars", "3 stars", "4 stars"]) == ["3 stars", "4 stars", "5 stars"]
+    assert in_order(["stage 2", "stage 10", "stage 1"]) == ["stage 1", "stage 2", "stage 10"]
     assert in_order(["over 100", "10 to 50", "up to 10"]) == ["up to 10", "10 to 50", "over 100"]
-    for words in (["red", "blue", "green"], ["a1", "b2", "c3"], ["low", "high"], ["low", "medium", "red"]):
+    for words in (["red", "blue", "green"], ["a1", "b2", "c3"], ["low", "high"], ["low", "medium", "red"],
+                  ["k0", "k1", "k2"], ["group 1", "group 3", "group 2"]):  # fmt: skip
         assert in_order(words) is None
 
 

@@ -8,7 +8,7 @@ import typer
 
 from tractable._version import __version__
 from tractable.cli.fit_commands import add_to
-from tractable.cli.paths import existing, network_place, stop, writable
+from tractable.cli.paths import existing, folder, network_place, stop, writable
 
 __all__ = ["app", "main"]
 
@@ -48,17 +48,17 @@ def options(
 
 @app.command()
 def demo(
-    picture: Annotated[Path, typer.Option(help="Where to write the picture.")] = Path("tractable-demo.png"),
-    level: Annotated[
-        float, typer.Option(min=0.01, max=0.999, help="Probability inside each interval.")
-    ] = 0.9,
-    seed: Annotated[int, typer.Option(min=0, help="Which rows are held out.")] = 0,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The folder of table, model and report.")] = Path(
+        "tractable-demo"
+    ),
+    seed: Annotated[int, typer.Option(min=0, help="Same seed, same model.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
 ) -> None:
-    """Closed-form Bayesian regression on a bundled table, its intervals checked on held-out rows."""
-    writable("demo", "picture", picture)
+    """`tractable fit` on a bundled table: models compared on unseen rows, honest intervals, a report."""
+    folder("demo", "out", out)
     from tractable.cli.demo import run_demo
 
-    run_demo(picture, level, seed)
+    run_demo(out, seed, as_json)
 
 
 @app.command()

@@ -21,7 +21,7 @@ def run_compare(models: list[Path], file: Path, as_json: bool) -> None:
     from tractable.race.result import TableFit
 
     try:
-        fits = {str(path): TableFit.load(path) for path in models}
+        fits = {str(path): TableFit.load(path) for path in dict.fromkeys(models)}
         found = compare_models(fits, file)
     except WrongTable as error:
         said = " ".join(str(error).split())

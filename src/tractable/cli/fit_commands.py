@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tractable.cli.paths import existing, stop, writable
+from tractable.cli.paths import existing, folder, stop, writable
 
 __all__ = ["add_to"]
 
@@ -59,9 +59,7 @@ def fit(
         if not equals or not name:
             stop("fit", f"`--kind` must be COLUMN=KIND; got {pair!r}.", 2)
         given[name] = kind
-    if out.exists() and not out.is_dir():
-        stop("fit", f"`out` must be a folder; got the file {str(out)!r}.", 2)
-    writable("fit", "out", out / "model.tractable" if out.is_dir() else out)
+    folder("fit", "out", out)
     from tractable.cli.fit import Request, run_fit
 
     beside = (weights, group, time, event)

@@ -9,7 +9,7 @@ import typer
 from tractable._hints import nearest
 from tractable.graphs.bundled import NETWORKS
 
-__all__ = ["existing", "network_place", "stop", "writable"]
+__all__ = ["existing", "folder", "network_place", "stop", "writable"]
 
 
 def existing(command: str, name: str, path: Path) -> Path:
@@ -33,13 +33,20 @@ def network_place(command: str, name: str, path: Path) -> Path:
 
 def writable(command: str, name: str, path: Path) -> Path:
     """`path` if a file can be written there."""
-    folder = path.parent
     if path.is_dir():
         stop(command, f"`{name}` must be a file; got the folder {str(path)!r}.", 2)
-    if not folder.is_dir():
+    if not path.parent.is_dir():
         stop(command, f"`{name}` must be in a folder that is there; got {str(path)!r}.", 2)
-    if not os.access(path if path.exists() else folder, os.W_OK):
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
         stop(command, f"`{name}` must be in a place that may be written; got {str(path)!r}.", 2)
+    return path
+
+
+def folder(command: str, name: str, path: Path) -> Path:
+    """`path` if it is a folder that may be written, or can be made one."""
+    if path.exists() and not path.is_dir():
+        stop(command, f"`{name}` must be a folder; got the file {str(path)!r}.", 2)
+    writable(command, name, path / "model.tractable" if path.is_dir() else path)
     return path
 
 

@@ -2,8 +2,8 @@ r"""Words that have an order: known scales, ranges of numbers, words that begin 
 
 Scales.      All words occur in one of the scales below, in at least two different places.
 Ranges.      `18-25`, `26 to 40`, `<5`, `65+`, `>= 100`: by their first number, open beginnings first.
-Places.      `1 - low`, `2. fair`, `grade 3`: one number in each word, the rest of the words from a scale or
-             alike.
+Places.      `1 - low`, `2. fair`: a number and what it means; `grade 3`, `stage 2`: words that count upwards;
+             `group 3` and `k3` are names.
 Otherwise.   None: an order that is not there would be invented.
 """
 
@@ -43,6 +43,11 @@ _RANGE = re.compile(
 )
 _ABOVE = re.compile(r"(?:>=?|≥|over |above |more than )\s*(?P<first>-?\d+(?:\.\d+)?)\s*[a-z%]{0,6}")
 _PLACE = re.compile(r"(?P<before>[a-z ]*?)[\s(\[]*(?P<place>\d{1,2})[\s.):\]-]*(?P<after>[a-z ]*)")
+_COUNTING = frozenset({
+    "band", "decile", "degree", "generation", "grade", "level", "phase", "priority", "quarter", "quartile",
+    "quintile", "rank", "rating", "round", "score", "season", "severity", "stage", "star", "stars", "step",
+    "tier", "wave", "week", "year",
+})  # fmt: skip
 _MOST = 40
 
 
@@ -83,12 +88,13 @@ def _ranges(words: list[str]) -> list[tuple] | None:
 
 
 def _places(words: list[str]) -> list[tuple] | None:
-    """The number in each word, where the words before it are the same."""
+    """The number in each word, where it begins the word or counts what the word names."""
     found = [_PLACE.fullmatch(word) for word in words]
     if not all(found):
         return None
-    before = {match["before"].strip() for match in found if match}
-    after = {match["after"].strip() for match in found if match}
-    if len(before) > 1 or (before == {""} and after == {""}):
+    before, after = ({match[side].strip() for match in found if match} for side in ("before", "after"))
+    meant = before == {""} and "" not in after and len(after) > 1
+    counted = (before | after) - {""}
+    if not meant and not (len(counted) == 1 and counted <= _COUNTING):
         return None
     return [(int(match["place"]),) for match in found if match]
