@@ -22,8 +22,7 @@ def run_demo(out: Path, seed: int, as_json: bool = False) -> None:
     write_atomically(file, _csv(table).encode())
     if not as_json:
         typer.echo(f"tractable fit {file} --target {table.target_name} --effort low --out {out}\n")
-    beside = (None,) * 4
-    run_fit(Request(file, table.target_name, "low", None, seed, out, {}, (), *beside, as_json))
+    run_fit(Request(file, table.target_name, "low", None, seed, out, {}, (), None, None, None, None, as_json))
     if not as_json:
         typer.echo(f"\nNext: tractable predict {out / 'model.tractable'} {file} --defer 0.1")
 
