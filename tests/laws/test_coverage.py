@@ -25,7 +25,7 @@ OF_COUNTS = {f"{name}Classifier" for name in COUNTS}
 SLACK = 0.04  # what approximations may cost
 SIZES = {(10, 3): 3, (60, 3): 3, (400, 3): 2}  # with the number of seeds
 GENERALISED = {"BetaRegressor", "GammaRegressor", "HeteroscedasticRegressor", "NegativeBinomialRegressor",
-               "SurvivalRegressor"}  # fmt: skip
+               "QuantileRegressor", "SurvivalRegressor"}  # fmt: skip
 SMALLER = {
     "AdaBoostClassifier": {"n_estimators": 10}, "BaggingRegressor": {"n_estimators": 5},
     "ForestRegressor": {"n_estimators": 20}, "RotationForestClassifier": {"n_estimators": 5},

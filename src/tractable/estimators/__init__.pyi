@@ -67,6 +67,7 @@ from tractable.estimators.neighbours import NeighboursClassifier as NeighboursCl
 from tractable.estimators.neighbours import NeighboursRegressor as NeighboursRegressor
 from tractable.estimators.ordinal import OrdinalClassifier as OrdinalClassifier
 from tractable.estimators.perceptron import PerceptronClassifier as PerceptronClassifier
+from tractable.estimators.quantile import QuantileRegressor as QuantileRegressor
 from tractable.estimators.registry import all_estimators as all_estimators
 from tractable.estimators.sparse_gaussian_process import (
     SparseGaussianProcessRegressor as SparseGaussianProcessRegressor,
