@@ -1,6 +1,8 @@
 """`tractable fit`, `predict` and `compare`: what is written, what is printed, and faults in one sentence."""
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
@@ -8,6 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from tractable.cli.app import app
+from tractable.race import candidates
+from tractable.race.candidates import candidates_for
 
 RUNNER = CliRunner()
 
@@ -91,15 +95,76 @@ def test_compare_is_paired(answer, folder):
         (["fit", "empty.csv", "--target", "y"], "empty.csv"),
         (["predict", "rows.csv", "rows.csv"], "rows.csv"),
         (["compare", "rows.csv"], "models and a table"),
+        (["fit", "folder.csv", "--target", "y"], "must be a file"),
+        (["fit", "one.csv", "--target", "y"], "at least 10 rows"),
+        (["fit", "constant.csv", "--target", "y"], "two values; got 1 in every row"),
+        (["fit", "open.csv", "--target", "y"], "quotes must be closed"),
+        (["fit", "large.csv", "--target", "y"], "at most"),
+        (["fit", "rows.csv", "--target", "y", "--group", "z"], "'z'"),
     ],
 )
 def test_faults_are_one_sentence_and_exit_code_two(folder, monkeypatch, arguments, said):
     monkeypatch.chdir(folder)
-    (folder / "empty.csv").write_text("")
+    _write_faults(folder)
     result = RUNNER.invoke(app, arguments)
     assert result.exit_code == 2
     assert said in result.stderr
     assert len(result.stderr.strip().splitlines()) == 1
+
+
+def _write_faults(folder):
+    (folder / "folder.csv").mkdir(exist_ok=True)
+    (folder / "empty.csv").write_text("")
+    (folder / "one.csv").write_text("x,y\n1,2\n")
+    (folder / "constant.csv").write_text("x,y\n" + "".join(f"{k},1\n" for k in range(20)))
+    (folder / "open.csv").write_text('x,y\n1,"2\n' + "3,4\n" * 20)
+    with open(folder / "large.csv", "wb") as file:
+        file.truncate(2 << 30)  # takes no room
+
+
+def test_what_the_file_alone_shows_is_told_before_the_library_is_imported(folder):
+    _write_faults(folder)
+    program = (
+        "import sys\n"
+        "from typer.testing import CliRunner\n"
+        "from tractable.cli.app import app\n"
+        "for name in sys.argv[1:]:\n"
+        "    assert CliRunner().invoke(app, ['fit', name, '-y', 'y', '--out', 'none']).exit_code == 2, name\n"
+        "assert not {'jax', 'sklearn', 'matplotlib'} & set(sys.modules)\n"
+    )
+    names = ("empty", "one", "constant", "open", "large")
+    command = [sys.executable, "-c", program, *(f"{name}.csv" for name in names)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert not (folder / "none").exists()
+
+
+def test_gaps_dates_copies_and_thousands_of_levels_are_named(folder, monkeypatch):
+    monkeypatch.setattr(candidates, "CANDIDATES", candidates_for("number", ("Bayesian linear",)))
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=300)
+    frame = pd.DataFrame({
+        "x": np.where(rng.random(300) < 0.3, np.nan, x), "again": x, "copy": x, "same": 1,
+        "when": pd.date_range("2020-01-01", periods=300).strftime("%d.%m.%Y"),
+        "id": [f"k{k:05d}" for k in range(300)], "level": rng.integers(0, 250, 300).astype(str),
+        "y": x + 0.5 * rng.normal(size=300),
+    })  # fmt: skip
+    frame["level"] = "level " + frame["level"]
+    frame.loc[290:, "y"] = np.nan
+    pd.concat([frame, frame.head(20)]).to_csv(folder / "real.csv", index=False)
+    words = ["fit", str(folder / "real.csv"), "-y", "y", "--out", str(folder / "real"), "--json"]
+    result = RUNNER.invoke(app, words)
+    assert result.exit_code == 0, result.output
+    told = json.loads(result.stdout)
+    assert told["columns"]["when"] == "datetime"
+    assert told["columns"]["id"] == "identifier"
+    assert told["columns"]["same"] == "constant"
+    named = {(note["code"], note["column"]) for note in told["notes"]}
+    assert {"copy", "same", "id", "y"} <= {column for _, column in named}
+    assert told["metrics"]["rmse"] < 0.8
+    page = (folder / "real" / "report.html").read_text()
+    assert len(page) < 2 << 20
+    assert all(note["sentence"].split("'")[0][:20] in page for note in told["notes"])
 
 
 def test_a_table_without_the_columns_is_refused_by_their_name(answer, folder):
@@ -107,3 +172,16 @@ def test_a_table_without_the_columns_is_refused_by_their_name(answer, folder):
     result = RUNNER.invoke(app, ["predict", answer["model"], str(folder / "less.csv")])
     assert result.exit_code == 2
     assert "'colour'" in result.stderr
+
+
+@pytest.mark.thorough
+def test_a_new_process_predicts_the_same_bits_in_any_order_with_new_levels(answer, folder):
+    frame = pd.read_csv(folder / "rows.csv")
+    changed = frame[["y", "colour", "x"]].assign(more="?")
+    changed.loc[0, "colour"] = "green"
+    changed.to_csv(folder / "changed.csv", index=False)
+    words = ["predict", answer["model"], str(folder / "changed.csv"), "--out"]
+    assert RUNNER.invoke(app, [*words, str(folder / "here.csv")]).exit_code == 0
+    done = subprocess.run([sys.executable, "-m", "tractable", *words, str(folder / "there.csv")], check=False)
+    assert done.returncode == 0
+    assert (folder / "here.csv").read_bytes() == (folder / "there.csv").read_bytes()

@@ -213,6 +213,17 @@ def test_nothing_of_a_held_out_row_reaches_its_fit():
     assert all(len(each.scores) == len(folds) for each in entries)
 
 
+def test_levels_that_were_coded_by_the_target_do_not_help_where_they_say_nothing():
+    rng = np.random.default_rng(3)
+    # two rows of each level: coded by the targets of all rows, a level would tell half of its row's
+    frame = pd.DataFrame({"level": [f"k{k}" for k in rng.permutation(np.arange(300) // 2)]})
+    found = fit_table(frame.assign(y=rng.normal(size=300)), "y", kinds={"level": "category"},
+                      candidates=("Bayesian linear",))  # fmt: skip
+    score = {each.name: each.log_score for each in found.standings}
+    assert score["Bayesian linear"] < score["base rate"] + 0.02
+    assert found.winner == "base rate"
+
+
 def test_budgets_are_of_predicted_work_and_name_what_is_left_out():
     size = Size(200_000, 30, 1)
     kept, left_out = within_budget(candidates_for("number"), size, 60.0, 3)

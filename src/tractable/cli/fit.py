@@ -43,11 +43,17 @@ class Request(NamedTuple):
 
 def run_fit(request: Request) -> None:
     """Read, race, write and print."""
-    from tractable.race.fit import fit_table
+    from tractable.race.asked import check_asked
+    from tractable.tables.reading import read_table
 
-    try:
+    beside = (request.weights, request.group, request.time, request.event)
+    try:  # what the file alone shows is told before the rest is imported
+        table = read_table(request.file, kinds=request.kinds)
+        check_asked(table, request.target, (*request.drop, *beside))
+        from tractable.race.fit import fit_table
+
         found = fit_table(
-            request.file, request.target, effort=request.effort, seconds=request.seconds, seed=request.seed,
+            table, request.target, effort=request.effort, seconds=request.seconds, seed=request.seed,
             kinds=request.kinds, drop=request.drop, weights=request.weights, group=request.group,
             time=request.time, event=request.event, tell=lambda said: typer.echo(said, err=True),
         )  # fmt: skip

@@ -14,6 +14,7 @@ import numpy as np
 
 from tractable.core.blas import one_blas_thread
 from tractable.core.checks import check, check_count, check_option
+from tractable.race.asked import check_asked
 from tractable.race.base_rate import BASE, BaseRate
 from tractable.race.beside import beside_of
 from tractable.race.candidates import Candidate, Size, candidates_for
@@ -62,6 +63,7 @@ def fit_table(
     seed, clock = check_count("seed", seed, 0), Clock(seconds)
     kinds, beside = dict(kinds or {}), [name for name in (weights, group, time, event) if name is not None]
     table = read_table(frame, kinds=kinds)
+    check_asked(table, target, beside)
     described = describe_table(table, target=target, kinds=kinds, drop=[*drop, *beside])
     table, question = _asked(table, described, target, task, (weights, group, time, event))
     with one_blas_thread():
@@ -74,8 +76,6 @@ def _asked(
     """The rows that have a target, and the question about them."""
     known = np.flatnonzero(table[target].notna())
     table = table.iloc[known].reset_index(drop=True)
-    if not len(table):
-        raise WrongTable(f"the target {target!r} must have values; got none.")
     if beside[1] is not None and beside[2] is not None:
         raise WrongTable("`group` or `time` must be given, not both; got both.")
     aside = beside_of(table, target, dict(zip(("weights", "groups", "times", "events"), beside)))

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tractable.race.asked import check_count, check_varies
 from tractable.race.laws import Laws
 from tractable.tables.files import WrongTable
 
 __all__ = ["CLASSES", "Question", "log_scores", "question_of"]
 
 CLASSES = ("binary", "classes", "ordered")
-_LEAST = 10  # rows
 _MOST_CLASSES = 200
 _MOST_OWN = 0.5  # classes for each row
 
@@ -68,8 +68,7 @@ def question_of(
     """The question about a column of targets without gaps; `levels` orders its classes."""
     column = np.asarray(values)
     count = len(column)
-    if count < _LEAST:
-        raise WrongTable(f"there must be at least {_LEAST} rows with a target; got {count}.")
+    check_count(count)
     known = {"weights": weights, "groups": groups, "times": times, "events": events}
     if task in CLASSES:
         classes, codes = _coded(column, levels)
@@ -83,10 +82,7 @@ def question_of(
         ) from error
     if not np.isfinite(numbers).all():
         raise WrongTable(f"the target {target!r} must be finite; got an infinite number.")
-    if np.ptp(numbers) == 0:
-        raise WrongTable(
-            f"the target {target!r} must take at least two values; got {numbers[0]:g} in every row."
-        )
+    check_varies(target, float(numbers[0]), np.ptp(numbers) > 0)
     if events is not None and numbers.min() <= 0:
         raise WrongTable(f"the times {target!r} must be positive; got {numbers.min():g}.")
     return Question(task, target, numbers, (), **known)
@@ -106,10 +102,7 @@ def _coded(column: np.ndarray, levels: tuple[str, ...]) -> tuple[tuple[Any, ...]
 
 
 def _check_classes(target: str, classes: Any, count: int) -> None:
-    if len(classes) < 2:
-        raise WrongTable(
-            f"the target {target!r} must take at least two values; got {classes[0]!r} in every row."
-        )
+    check_varies(target, classes[0], len(classes) > 1)
     if len(classes) > max(_MOST_OWN * count, 2):
         raise WrongTable(
             f"the target {target!r} must repeat its classes to be learnt; got {len(classes)} in {count} rows."
