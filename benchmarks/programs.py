@@ -67,12 +67,13 @@ def main(options: Sequence[str]) -> None:
     for name in chosen.names or DATA:
         ours = measure(sys.executable, "tractable", name, chosen.limit)
         _row(table, name, "tractable", ours, ours)
+        _tell(name, "tractable", ours)
         for library in PEERS:
             theirs = measure(chosen.peers, library, name, chosen.limit)
             _row(table, name, library, theirs, ours)
+            _tell(name, library, theirs)
             if "failed" not in theirs and "failed" not in ours:
                 ratios[name] = min(ratios.get(name, float("inf")), _rate(ours) / _rate(theirs))
-        print(name, "done", file=sys.stderr, flush=True)
     Console(width=130).print(table)
     for label, values in (
         ("all", ratios),
@@ -81,6 +82,12 @@ def main(options: Sequence[str]) -> None:
         if values:
             median = statistics.median(values.values())
             print(f"median ratio to the best peer, {label}: {median:.1f}")
+
+
+def _tell(name: str, library: str, found: dict[str, Any]) -> None:
+    """A line at once: a run that is stopped has lost nothing."""
+    shown = found.get("failed") or f"{found['cpu']:.1f} cpu s, {found['ess']:.0f} effective draws"
+    print(f"{name}, {library}: {shown}", file=sys.stderr, flush=True)
 
 
 def _rate(found: dict[str, Any]) -> float:
