@@ -31,9 +31,16 @@ def all_paths(ys):
         move = (MOVES[z[1:]], OFFSETS[z[1:]], NOISES[z[1:]])
         mean, cov, evidence = dense_chain(START, move, (LOOK, np.zeros(1), ERRORS[z]), ys)
         logs.append(prior + evidence)
-        means.append(mean[-2:])
-        covs.append(cov[-2:, -2:])
+        means.append(mean)
+        covs.append(cov)
     return np.array(paths), np.array(logs), np.array(means), np.array(covs)
+
+
+def mixture(weights, means, covs):
+    """Mean and covariance of Gaussians with weights."""
+    mean = weights @ means
+    apart = means - mean
+    return mean, np.einsum("n,nab->ab", weights, covs) + np.einsum("n,na,nb->ab", weights, apart, apart)
 
 
 def test_enumeration_is_the_dense_mixture():
@@ -41,14 +48,71 @@ def test_enumeration_is_the_dense_mixture():
     for length in (1, 4, 5):  # every time is a mixture of its own
         paths, logs, means, covs = all_paths(YS[:length])
         weights = np.exp(logs - logsumexp(logs))
-        mean = weights @ means
+        mean, cov = mixture(weights, means[:, -2:], covs[:, -2:, -2:])
         np.testing.assert_allclose(found.log_densities[:length].sum(), logsumexp(logs), rtol=1e-10)
         np.testing.assert_allclose(found.modes[length - 1, 1], weights @ (paths[:, -1] == 1), atol=1e-10)
         np.testing.assert_allclose(found.mean[length - 1], mean, atol=1e-10)
-        apart = means - mean
-        cov = np.einsum("n,nab->ab", weights, covs) + np.einsum("n,na,nb->ab", weights, apart, apart)
         np.testing.assert_allclose(found.cov[length - 1], cov, atol=1e-10)
     assert found.verdict.ok
+
+
+def test_exact_smoothing_is_the_dense_mixture_and_verdicts_are_distances_from_it():
+    paths, logs, means, covs = all_paths(YS)
+    weights, exact = np.exp(logs - logsumexp(logs)), SYSTEM.smooth(YS, method="exact")
+    for t in range(len(YS)):
+        here = slice(2 * t, 2 * t + 2)
+        mean, cov = mixture(weights, means[:, here], covs[:, here, here])
+        np.testing.assert_allclose(exact.mean[t], mean, atol=1e-10)
+        np.testing.assert_allclose(exact.cov[t], cov, atol=1e-10)
+        np.testing.assert_allclose(exact.modes[t, 1], weights @ (paths[:, t] == 1), atol=1e-10)
+    assert exact.log_likelihood == pytest.approx(logsumexp(logs), rel=1e-10)
+    assert exact.verdict.ok
+    for method in ("kim", "corrected"):
+        found = SYSTEM.smooth(YS, method=method)
+        scale = np.sqrt(np.diagonal(exact.cov, axis1=1, axis2=2))
+        np.testing.assert_allclose(found.gap[0], np.abs(found.modes - exact.modes).max(), rtol=1e-9)
+        np.testing.assert_allclose(found.gap[1], np.abs((found.mean - exact.mean) / scale).max(), rtol=1e-9)
+        assert found.verdict.ok == (found.gap.max() <= 0.05)
+        last = SYSTEM.filter(YS, method="kim")
+        np.testing.assert_allclose(found.modes[-1], last.modes[-1], atol=1e-12)
+        np.testing.assert_allclose(found.mean[-1], last.mean[-1], atol=1e-12)
+
+
+def test_what_states_tell_of_modes_brings_the_smoother_nearer():
+    """Over series drawn from the system: about half of the distance from all paths."""
+    series = np.asarray(SYSTEM.sample(jr.key(0), 9, 20)[2])
+    gaps = {m: np.mean([SYSTEM.smooth(y, method=m).gap for y in series], 0) for m in ("kim", "corrected")}
+    assert (gaps["corrected"] < 0.7 * gaps["kim"]).all()
+    assert (gaps["corrected"] < [0.1, 0.2]).all()
+
+
+def test_long_series_are_measured_on_their_first_readings():
+    ys = np.asarray(SYSTEM.sample(jr.key(1), 30)[2])[0]
+    found = SYSTEM.smooth(ys)
+    assert found.measured == 10
+    np.testing.assert_allclose(found.gap, SYSTEM.smooth(ys[:10]).gap, rtol=1e-9)
+    assert "on the first 10 of 30 readings" in found.verdict.sentence
+    np.testing.assert_allclose(found.modes.sum(1), 1.0, rtol=1e-12)
+    filtered = SYSTEM.filter(ys)
+    inside, outside = (np.diagonal(np.asarray(a.cov), axis1=1, axis2=2).sum() for a in (found, filtered))
+    assert inside < outside
+
+
+def test_singular_noises_and_one_reading_are_smoothed():
+    """A mode without noise from a known start: the predicted law has no density, and Kim's weights serve."""
+    still = SwitchingLinearSystem(
+        PI, CHAIN, MOVES, np.zeros((2, 2)), LOOK, ERRORS, START[0], np.zeros((2, 2)), OFFSETS
+    )
+    exact = still.smooth(YS, method="exact")
+    for method in ("kim", "corrected"):
+        found = still.smooth(YS, method=method)
+        assert np.isfinite(found.mean).all()
+        assert np.isfinite(found.cov).all()
+        np.testing.assert_allclose(found.mean[0], START[0], atol=1e-12)
+    assert np.isfinite(exact.mean).all()
+    one = SYSTEM.smooth(YS[:1])
+    np.testing.assert_allclose(one.mean, SYSTEM.filter(YS[:1], method="exact").mean, atol=1e-12)
+    assert one.verdict.ok
 
 
 @pytest.mark.parametrize("method", ["kim", "imm"])
@@ -70,6 +134,12 @@ def test_modes_that_are_alike_are_one_linear_system():
         np.testing.assert_allclose(found.log_likelihood, evidence, rtol=1e-10)
         np.testing.assert_allclose(found.modes[-1], PI @ np.linalg.matrix_power(CHAIN, 4), atol=1e-10)
         assert found.verdict.ok
+    mean, cov, _ = dense_chain(START, (MOVES[0], OFFSETS[0], NOISES[0]), (LOOK, np.zeros(1), ERRORS[0]), YS)
+    for method in ("kim", "corrected", "exact"):
+        found = system.smooth(YS, method=method)
+        np.testing.assert_allclose(found.mean.ravel(), mean, atol=1e-10)
+        np.testing.assert_allclose(found.cov[1], cov[2:4, 2:4], atol=1e-10)
+        assert found.verdict.ok
 
 
 def test_a_mode_that_cannot_be_reached_stays_away():
@@ -79,6 +149,9 @@ def test_a_mode_that_cannot_be_reached_stays_away():
         found = stuck.filter(YS, method=method)
         np.testing.assert_allclose(found.log_likelihood, evidence, rtol=1e-10)
         np.testing.assert_array_equal(found.modes[:, 1], 0.0)
+    found = stuck.smooth(YS)
+    np.testing.assert_array_equal(found.modes[:, 1], 0.0)
+    assert found.verdict.ok
 
 
 @pytest.mark.thorough
@@ -95,6 +168,14 @@ def test_particles_of_modes_agree_with_the_mixture():
         assert (np.abs(gap) <= 4.5 * error + 1e-10).all()
     assert found.verdict.ok
     np.testing.assert_allclose(found.cov.value, exact.cov, atol=0.1)
+    whole, drawn = SYSTEM.smooth(YS, method="exact"), SYSTEM.particle_smoother(
+        YS, key=1, num_particles=100, num_replicates=16
+    )  # fmt: skip
+    for estimate, truth in ((drawn.modes, whole.modes), (drawn.mean, whole.mean), (drawn.cov, whole.cov)):
+        gap = np.asarray(estimate.value) - np.asarray(truth)
+        assert (np.abs(gap) <= 4.5 * np.asarray(estimate.standard_error) + 1e-10).all()
+    assert drawn.verdict.ok
+    assert drawn.num_distinct.shape == (16, 5)
 
 
 def test_paths_of_modes_states_and_readings():

@@ -20,7 +20,7 @@ from tractable.core.checks import namespace, to_device
 from tractable.core.estimate import Estimate
 from tractable.core.iterate import Status
 from tractable.core.numerics import softmax
-from tractable.core.types import Array, Float
+from tractable.core.types import Array, Float, Values
 from tractable.inference.trust.evidence import Evidence
 
 __all__ = ["evidence_of_replicates", "mean_of_replicates", "widening"]
@@ -28,9 +28,7 @@ __all__ = ["evidence_of_replicates", "mean_of_replicates", "widening"]
 _MOST_ERRORS = 4.0  # beyond which an answer counts as wrong
 
 
-def mean_of_replicates(
-    values: Float[Array, "replicates ..."], log_weights: Float[Array, " replicates"] | None = None
-) -> Estimate:
+def mean_of_replicates(values: Values, log_weights: Float[Array, " replicates"] | None = None) -> Estimate:
     """The (weighted) mean over the leading axis with its standard error; infinite for one replicate.
 
     >>> mean_of_replicates(jnp.array([1.0, 2.0, 3.0]))

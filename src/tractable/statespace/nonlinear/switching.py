@@ -10,6 +10,7 @@ Merged.      "kim" (GPB2) keeps one Gaussian per mode: $K^2$ are made by a step 
              lies between what was merged says how rough.
 Particles.   `particle_filter` draws modes and keeps the states exact (Rao-Blackwell): each particle looks at
              all $K$ next modes, is weighted by the sum of their predictions and draws one of them.
+Smoothing.   `smooth` goes back over the merged Gaussians or over all paths; `particle_smoother` draws paths.
 Cost.        $O(T K^2 d^3)$ merged, $O(T K d^3)$ per particle, $O(T K^T d^3)$ exact.
 References.  Kim (1994); Blom and Bar-Shalom (1988); Doucet, Gordon and Krishnamurthy (2001); Murphy (1998).
 """
@@ -24,6 +25,7 @@ import numpy as np
 
 from tractable.core.checks import as_float, check, check_count, check_entries, check_option
 from tractable.core.factors import psd_root
+from tractable.core.host_random import generator
 from tractable.core.keys import takes_key
 from tractable.core.module import Module, field
 from tractable.core.programs import program
@@ -33,11 +35,21 @@ from tractable.core.verdict import Verdict
 from tractable.messages.gaussian_steps import Belief, Step
 from tractable.statespace.nonlinear.switching_particles import SwitchingParticles, filter_by_modes
 from tractable.statespace.nonlinear.switching_passes import Modes, enumerated, merged
+from tractable.statespace.nonlinear.switching_smoothing import (
+    DrawnSmoothed,
+    SwitchingSmoothed,
+    averages,
+    distance,
+    draw_back,
+    smoothed_by_mode,
+    smoothed_mixture,
+)
 
 __all__ = ["SwitchingFiltered", "SwitchingLinearSystem"]
 
 METHODS = ("kim", "imm", "exact")
 _MOST_PATHS = 20_000
+_MEASURED = 1024  # paths of modes that are followed to measure a merged smoother
 
 
 class SwitchingFiltered(Module):
@@ -125,12 +137,48 @@ class SwitchingLinearSystem(Module):
         """Modes and states from the readings so far: "kim", "imm", or "exact" for $K^T$ paths of modes."""
         check_option("method", method, METHODS)
         rows, modes = self._readings(y), self.modes()
-        if method != "exact":
-            shares, belief, densities, losses = merged(modes, rows, method)
-            return SwitchingFiltered(shares, belief.mean, belief.spread, densities, losses, method)
-        shares, belief, densities = enumerated(modes, rows, self._paths(len(rows)))
-        none = jnp.zeros_like(densities)
-        return SwitchingFiltered(shares, belief.mean, belief.spread, densities, none, method)
+        if method == "exact":
+            kept = enumerated(modes, rows, jnp.asarray(self._paths(len(rows))))
+        else:
+            kept = merged(modes, rows, method)
+        belief, told = kept.belief, kept.log_densities
+        return SwitchingFiltered(kept.modes, belief.mean, belief.spread, told, kept.losses, method)
+
+    def smooth(self, y: ArrayLike, *, method: str = "corrected") -> SwitchingSmoothed:
+        """Modes and states from all readings: "kim", "corrected" (Kim's pass with what the states tell of
+        the modes), or "exact" for $K^T$ paths of modes. The merged ones are measured beside the exact one on
+        as many of the first readings as it can follow in short time."""
+        check_option("method", method, ("kim", "corrected", "exact"))
+        rows, modes = self._readings(y), self.modes()
+        short = max(1, int(np.log(_MEASURED) / np.log(max(self.num_modes, 2)) + 1e-9))
+        size = len(rows) if method == "exact" else min(len(rows), short)
+        paths = self._paths(size)
+        followed = enumerated(modes, rows[:size], jnp.asarray(paths))
+        exact = smoothed_mixture(modes, followed, paths)
+        if method == "exact":
+            total = float(followed.log_densities.sum())
+            return SwitchingSmoothed(*exact, total, np.zeros(size), np.zeros(2), size, method)
+        kept, corrected = merged(modes, rows, "kim"), method == "corrected"
+        shares, mean, cov, losses = smoothed_by_mode(modes, kept, corrected)
+        first = jax.tree.map(lambda leaf: leaf[:size], kept)
+        part = (shares, mean, cov)
+        if size < len(rows):
+            part = smoothed_by_mode(modes, first, corrected)[:3]
+        gap, total = distance(part, exact), float(kept.log_densities.sum())
+        return SwitchingSmoothed(shares, mean, cov, total, losses, gap, size, method)
+
+    @takes_key
+    def particle_smoother(
+        self, y: ArrayLike, *, key: Key, num_paths: int = 100, **options: Any
+    ) -> DrawnSmoothed:
+        """Modes and states from all readings by `num_paths` paths of modes drawn backward from the particles
+        of each replicate, the states exact given them; `options` are those of `particle_filter`."""
+        rows, modes, count = self._readings(y), self.modes(), check_count("num_paths", num_paths)
+        key_filter, key_paths = jr.split(key)
+        found = filter_by_modes(modes, rows, key_filter, options | {"history": True})
+        paths, distinct = draw_back(modes, found.found.full_history(), generator(key_paths), count)
+        kept = enumerated(modes, rows, jnp.asarray(paths.reshape(-1, len(rows))))
+        return DrawnSmoothed(*averages(modes, kept, paths), distinct)
 
     def log_likelihood(self, y: ArrayLike, *, method: str = "kim") -> Scalar:
         r"""$\log p(y)$: exact by enumeration, else with merged Gaussians; `particle_filter` estimates it."""
@@ -167,12 +215,12 @@ class SwitchingLinearSystem(Module):
         check_entries("y", rows, lambda v: ~np.isinf(v), "finite, or NaN", fix)
         return rows
 
-    def _paths(self, length: int) -> Array:
+    def _paths(self, length: int) -> np.ndarray:
         count = self.num_modes**length
         fix = 'Use method="kim", or `particle_filter`.'
         must = f"so short that there are at most {_MOST_PATHS} paths of modes"
         check(count <= _MOST_PATHS, "y", must, f"{self.num_modes}**{length} = {count}", fix)
-        return jnp.asarray(np.array(list(itertools.product(range(self.num_modes), repeat=length))))
+        return np.array(list(itertools.product(range(self.num_modes), repeat=length)))
 
 
 def _stacked(k: int, *parts: tuple[Array, int]) -> Step:

@@ -19,7 +19,7 @@ from tractable.core.programs import program
 from tractable.core.types import Array, Float
 from tractable.messages.gaussian_steps import FORMS, Belief, Step, push
 
-__all__ = ["Modes", "enumerated", "merged"]
+__all__ = ["Kept", "Modes", "enumerated", "learnt", "merge", "merged", "stepped"]
 
 _FORM = FORMS["covariance"]
 
@@ -58,14 +58,32 @@ def stepped(move: Step, look: Step, belief: Belief, y: Array) -> tuple[Belief, A
     return learnt(look, push(_FORM, move, belief), y)
 
 
+class Kept(Module):
+    """Beliefs of each time as they are kept: Gaussians with their weights, and what they say together."""
+
+    log_weights: Float[Array, "t n"]
+    beliefs: Belief
+    modes: Float[Array, "t k"]
+    belief: Belief
+    log_densities: Float[Array, " t"]
+    losses: Float[Array, " t"]
+
+
 @program
-def merged(modes: Modes, ys: Array, method: str) -> tuple[Array, Belief, Array, Array]:
-    """Probabilities of modes, merged beliefs, log-densities and losses, of each time."""
+def merged(modes: Modes, ys: Array, method: str) -> Kept:
+    """The pass forward that keeps one Gaussian per mode, merged at each step."""
+    weights, beliefs, densities, losses = by_mode(modes, ys, method)
+    whole = jax.vmap(merge)(weights, beliefs)[0]
+    return Kept(weights, beliefs, jnp.exp(weights), whole, densities, losses)
+
+
+def by_mode(modes: Modes, ys: Array, method: str) -> tuple[Array, Belief, Array, Array]:
+    """Log-probabilities of modes, the belief of each, log-densities and losses, of each time."""
 
     def report(logs: Array, beliefs: Belief, loss: Array) -> tuple[tuple, tuple]:
         total = logsumexp(logs)
         weights = logs - total
-        return (weights, beliefs), (jnp.exp(weights), merge(weights, beliefs)[0], total, loss)
+        return (weights, beliefs), (weights, beliefs, total, loss)
 
     def kim(weights: Array, beliefs: Belief, y: Array) -> tuple[Array, Belief, Array]:
         def pair(belief: Belief) -> tuple[Belief, Array]:
@@ -94,30 +112,33 @@ def merged(modes: Modes, ys: Array, method: str) -> tuple[Array, Belief, Array, 
 
 
 @program
-def enumerated(modes: Modes, ys: Array, paths: Array) -> tuple[Array, Belief, Array]:
-    """Probabilities of modes, beliefs and log-densities of each time, from all `paths` of modes."""
-
-    def chosen(part: Any, mode: Array) -> Any:
-        return jax.tree.map(lambda leaf: leaf[mode], part)
-
-    def one(path: Array) -> tuple[Belief, Array]:
-        begun, density = learnt(chosen(modes.looks, path[0]), modes.start, ys[0])
-
-        def step(belief: Belief, each: tuple[Array, Array]) -> tuple[Belief, tuple[Belief, Array]]:
-            mode, y = each
-            after, density = stepped(chosen(modes.moves, mode), chosen(modes.looks, mode), belief, y)
-            return after, (after, density)
-
-        _, later = jax.lax.scan(step, begun, (path[1:], ys[1:]))
-        return jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), (begun, density), later)
-
-    beliefs, densities = jax.vmap(one)(paths)
+def enumerated(modes: Modes, ys: Array, paths: Array) -> Kept:
+    """The pass forward that keeps one Gaussian for each of all `paths` of modes (n, t)."""
+    beliefs, densities = jax.vmap(along, (None, None, 0), 1)(modes, ys, paths)
     prior = modes.log_initial[paths[:, 0]] + modes.log_transition[paths[:, :-1], paths[:, 1:]].sum(1)
     # the modes after a time sum to one, so that all paths together are the mixture of every time
-    logs = prior[:, None] + jnp.cumsum(densities, axis=1)
-    totals = logsumexp(logs, axis=0)
-    shares = jnp.exp(logs - totals[None])
-    marks = jax.nn.one_hot(paths, len(modes.log_initial), dtype=shares.dtype)
-    kept, _ = jax.vmap(merge, (1, 1))(logs, beliefs)
+    logs = prior[None] + jnp.cumsum(densities, axis=0)
+    totals = logsumexp(logs, axis=1)
+    marks = jax.nn.one_hot(paths, len(modes.log_initial), dtype=logs.dtype)
+    shares = jnp.einsum("tn,ntk->tk", jnp.exp(logs - totals[:, None]), marks)
     increments = jnp.diff(totals, prepend=jnp.zeros(1, totals.dtype))
-    return jnp.einsum("nt,ntk->tk", shares, marks), kept, increments
+    whole = jax.vmap(merge)(logs, beliefs)[0]
+    return Kept(logs, beliefs, shares, whole, increments, jnp.zeros_like(increments))
+
+
+def along(modes: Modes, ys: Array, path: Array) -> tuple[Belief, Array]:
+    """The filter of one path of modes: beliefs and log-densities of each time."""
+    begun, density = learnt(chosen(modes.looks, path[0]), modes.start, ys[0])
+
+    def step(belief: Belief, each: tuple[Array, Array]) -> tuple[Belief, tuple[Belief, Array]]:
+        mode, y = each
+        after, density = stepped(chosen(modes.moves, mode), chosen(modes.looks, mode), belief, y)
+        return after, (after, density)
+
+    _, later = jax.lax.scan(step, begun, (path[1:], ys[1:]))
+    return jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), (begun, density), later)
+
+
+def chosen(part: Any, mode: Array) -> Any:
+    """The matrices of one mode."""
+    return jax.tree.map(lambda leaf: leaf[mode], part)
