@@ -49,6 +49,34 @@ def test_memory_chunks_stream_and_partitions_are_one_fit():
     assert "the threads of this process" in repr(spread)
 
 
+def test_sequences_of_hidden_markov_models_in_partitions():
+    """Bags of sequences of any lengths, delayed blocks and padded arrays give the fit in memory."""
+    import dask
+    import dask.bag as db
+
+    from tractable.statespace import Gaussians, HiddenMarkov
+
+    rng = np.random.default_rng(2)
+    rows = [rng.normal(size=(n, 2)) + 3 * (np.arange(n) % 7 > 3)[:, None] for n in (12, 5, 9, 9, 17, 1, 8)]
+    start = HiddenMarkov([0.5, 0.5], [[0.6, 0.4], [0.4, 0.6]], Gaussians([[0, 0], [2, 2.0]], [np.eye(2)] * 2))
+    memory = EM(max_steps=3).fit(start, rows)
+    bag = db.from_sequence(rows, partition_size=3)
+    blocks = [dask.delayed(rows[:4]), dask.delayed(rows[4:])]
+    for sequences in (bag, blocks):
+        spread = tr.scale.fit(start, sequences, EM(max_steps=3))
+        np.testing.assert_allclose(spread.values, memory.values, rtol=1e-11)
+        np.testing.assert_allclose(spread.state.transition, memory.state.transition, rtol=1e-10)
+        np.testing.assert_allclose(spread.state.emissions.means, memory.state.emissions.means, rtol=1e-10)
+    symbols = [[0, 1, 1], [1, 0, 0, 1], [0], [1, 1, 0, 0]]
+    letters = HiddenMarkov([0.5, 0.5], [[0.6, 0.4], [0.4, 0.6]], [[0.7, 0.3], [0.2, 0.8]])
+    twice = EM(max_steps=4).fit(letters, symbols, weights=[1.0, 2.0, 0.0, 1.0])
+    weights = db.from_sequence([1.0, 2.0, 0.0, 1.0], partition_size=2)
+    there = tr.scale.fit(
+        letters, db.from_sequence(symbols, partition_size=2), EM(max_steps=4), weights=weights
+    )
+    np.testing.assert_allclose(there.values, twice.values, rtol=1e-11)
+
+
 def test_weights_count_rows():
     weights = RNG.integers(0, 3, len(BLOBS))
     doubled = tr.scale.fit(START, _cut(np.repeat(BLOBS, weights, axis=0)), EM(max_steps=5))

@@ -1,7 +1,8 @@
 r"""Partitions: the rows of a Dask collection as blocks of arrays, one for each partition, not read yet.
 
 Collections. Arrays (rows along the first axis), data frames and series (numbers; missing values NaN), bags
-             (an item is a row, a number, or a tuple of the parts of a row), and lists of delayed blocks.
+             (an item is a row, a number, a sequence, or a tuple of the parts of a row), and lists of delayed
+             blocks. Sequences of several lengths become one padded array and their lengths.
              A tuple such as `(X, y)` is several of them that are cut alike.
 Weights.     One for each row, cut as the rows are, or the name of a column of a data frame.
 Dask.        It is an extra: `pip install 'tractable[scale]'`. Nothing here imports it before it is needed.
@@ -142,4 +143,16 @@ def _arrays(piece: Any) -> tuple[np.ndarray, ...]:
     items = list(piece)
     if items and isinstance(items[0], tuple):
         return tuple(np.asarray(part) for part in zip(*items))
-    return (np.asarray(items),)
+    lengths = np.array([np.shape(item)[0] if np.ndim(item) else 0 for item in items])
+    return (np.asarray(items),) if len(set(lengths.tolist())) < 2 else (_padded(items, lengths), lengths)
+
+
+def _padded(items: list, lengths: np.ndarray) -> np.ndarray:
+    """Sequences of several lengths as one array, with zeros behind their ends."""
+    parts = [np.asarray(item) for item in items]
+    shapes = sorted({part.shape[1:] for part in parts})
+    check(len(shapes) == 1, "collection", "sequences whose rows have one shape", shapes)
+    whole = np.zeros((len(parts), int(lengths.max()), *shapes[0]), np.result_type(*parts))
+    for row, part in zip(whole, parts):
+        row[: len(part)] = part
+    return whole

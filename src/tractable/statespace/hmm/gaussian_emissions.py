@@ -62,6 +62,7 @@ class Gaussians(Emissions):
         check(floor >= 0, "floor", "zero or positive", floor)
         k, dim = self.means.shape
         if not isinstance(covariances, Spread):
+            covariances = as_float("covariances", covariances)
             check_shape("covariances", covariances, (k, dim, dim))
             covariances = spread_of(covariance, covariances, np.ones(k), rank)
         self.spread = covariances

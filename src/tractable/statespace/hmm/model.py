@@ -205,7 +205,7 @@ class HiddenMarkov(Module):
 
     def e_step(self, data: Any, weights: Any) -> tuple[MarkovSums, Any]:
         """Expected statistics and log-likelihood, which add over sequences."""
-        sequences = as_sequences(data, self.emissions.row_ndim, weights=weights)
+        sequences = as_sequences(data, self.emissions.row_ndim, weights=weights).counted()
         found = smooth_rows(self._rows(sequences), sequences.weights)
         _refuse_impossible(np.where(sequences.weights > 0, found.impossible, -1))
         shares, often = found.beliefs, sequences.row_weights[:, None]
@@ -215,7 +215,7 @@ class HiddenMarkov(Module):
 
     def hard_e_step(self, data: Any, weights: Any) -> tuple[MarkovSums, Any]:
         r"""Statistics of the best path of each sequence, and $\sum\log p(x, z)$: Viterbi training."""
-        sequences = as_sequences(data, self.emissions.row_ndim, weights=weights)
+        sequences = as_sequences(data, self.emissions.row_ndim, weights=weights).counted()
         path, values, impossible = best_rows(self._rows(sequences))
         _refuse_impossible(np.where(sequences.weights > 0, impossible, -1))
         return self.labelled_sums(sequences, path), _weigh(sequences.weights, values)

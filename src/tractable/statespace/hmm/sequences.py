@@ -76,6 +76,15 @@ class Sequences(HostResult):
         cut = [None if each is None else each[a:b] for each in (self.inputs, self.controls)]
         return Sequences(self.rows[a:b], self.starts[first : stop + 1] - a, self.weights[first:stop], *cut)
 
+    def counted(self) -> "Sequences":
+        """Without sequences of weight zero (those that fill up a chunk), as long as any are left."""
+        kept = np.asarray(self.weights) > 0
+        if kept.all() or not kept.any():
+            return self
+        rows, starts = np.repeat(kept, self.lengths), np.append(0, np.cumsum(self.lengths[kept]))
+        beside = [None if each is None else np.asarray(each)[rows] for each in (self.inputs, self.controls)]
+        return Sequences(np.asarray(self.rows)[rows], starts, np.asarray(self.weights)[kept], *beside)
+
     def total(self, function: Callable[[Any, Any], Any]) -> Any:
         """`function` of all sequences and their weights."""
         return function(self, self.weights)
