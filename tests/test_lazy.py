@@ -1,6 +1,7 @@
 """Packages that import on demand."""
 
 import ast
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -102,3 +103,18 @@ def test_flags_of_the_user_are_kept(given, expected):
     )
     assert expected in done.stdout
     assert done.stdout.count("xla_backend_extra_options") == 1
+
+
+@pytest.mark.thorough
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="processes cannot be bound to a processor")
+def test_sums_do_not_depend_on_how_many_processors_a_process_may_use():
+    code = (
+        "import os, sys; os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:int(sys.argv[1])]);"
+        "import tractable, jax.numpy as jnp;"
+        "print(float((jnp.arange(65536.0) / 7).reshape(256, 256).sum()).hex())"
+    )
+    left = ("XLA_FLAGS", "PJRT_NPROC")
+    environment = {key: value for key, value in os.environ.items() if key not in left}
+    ways = [[sys.executable, "-c", code, count] for count in ("1", "64")]
+    found = {subprocess.run(way, capture_output=True, check=True, env=environment).stdout for way in ways}
+    assert len(found) == 1

@@ -6,6 +6,8 @@
 - Loops that work on little data become one machine function each (`XLA_FLAGS`, unless the user's flags hold
   `xla_backend_extra_options`, or the compiler is at work already). XLA otherwise starts every operation of
   the body by itself, which costs a sampler in ten dimensions ten times what the operations do.
+- XLA divides its sums among the processors of the machine (at least two), also where a process may use fewer
+  of them (`PJRT_NPROC`, unless the user has set it): otherwise `taskset -c 0` would change digits.
 
 When JAX is not imported yet, the settings are left in the environment, where JAX finds them:
 `import tractable` does not pay for JAX.
@@ -42,6 +44,8 @@ def apply() -> None:
             sys.modules["jax"].config.update(option, value)
         else:
             os.environ[option.upper()] = str(value)
+    if "NPROC" not in os.environ:
+        os.environ.setdefault("PJRT_NPROC", str(max(2, os.cpu_count() or 2)))
     _compile_small_loops_whole()
 
 
