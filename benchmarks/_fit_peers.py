@@ -1,5 +1,6 @@
-"""What others do with a table: scikit-learn's histogram booster with split conformal intervals, NGBoost,
-LightGBM. Each takes (X, y, new X) and gives a normal-like density, quantiles, or class probabilities."""
+"""What others do with a table: scikit-learn's histogram booster and LightGBM with split conformal intervals,
+NGBoost, Bayesian ridge and logistic regression. Each takes (X, y, new X) and gives a normal-like density,
+quantiles, or class probabilities."""
 
 import importlib.util
 from collections.abc import Callable
@@ -22,15 +23,14 @@ class Said(NamedTuple):
     probabilities: Any = None
 
 
-def histogram_numbers(X: np.ndarray, y: np.ndarray, new: np.ndarray, seed: int) -> Said:
+def _conformal(mean: Any, quantile: Callable[[float], Any], rows: tuple, new: np.ndarray, seed: int) -> Said:
     """A fifth of the rows calibrates: residuals for the density, conformalised quantiles for the interval."""
-    from sklearn.ensemble import HistGradientBoostingRegressor as Booster
     from sklearn.model_selection import train_test_split
 
-    first, second, y1, y2 = train_test_split(X, y, test_size=0.2, random_state=seed)
-    mean = Booster(random_state=seed).fit(first, y1)
+    first, second, y1, y2 = train_test_split(*rows, test_size=0.2, random_state=seed)
+    mean.fit(first, y1)
     errors = y2 - mean.predict(second)
-    low, high = (Booster(loss="quantile", quantile=q, random_state=seed).fit(first, y1) for q in (0.05, 0.95))
+    low, high = (quantile(q).fit(first, y1) for q in (0.05, 0.95))
     scores = np.sort(np.maximum(low.predict(second) - y2, y2 - high.predict(second)))
     k = min(int(np.ceil(0.9 * (len(scores) + 1))), len(scores)) - 1
     centre = mean.predict(new)
@@ -38,6 +38,50 @@ def histogram_numbers(X: np.ndarray, y: np.ndarray, new: np.ndarray, seed: int) 
     return Said(
         centre, np.full(len(new), errors.std()), ends, [centre + np.quantile(errors, q) for q in GRID]
     )
+
+
+def histogram_numbers(X: np.ndarray, y: np.ndarray, new: np.ndarray, seed: int) -> Said:
+    """scikit-learn's booster, split conformal."""
+    from sklearn.ensemble import HistGradientBoostingRegressor as Booster
+
+    def quantile(q: float) -> Any:
+        return Booster(loss="quantile", quantile=q, random_state=seed)
+
+    return _conformal(Booster(random_state=seed), quantile, (X, y), new, seed)
+
+
+def light_numbers(X: np.ndarray, y: np.ndarray, new: np.ndarray, seed: int) -> Said:
+    """LightGBM, split conformal."""
+    from lightgbm import LGBMRegressor as Booster  # pyright: ignore
+
+    def quantile(q: float) -> Any:
+        return Booster(objective="quantile", alpha=q, random_state=seed, verbose=-1)
+
+    return _conformal(Booster(random_state=seed, verbose=-1), quantile, (X, y), new, seed)
+
+
+def ridge_numbers(X: np.ndarray, y: np.ndarray, new: np.ndarray, seed: int) -> Said:
+    """Bayesian ridge regression on standardised columns."""
+    from sklearn.linear_model import BayesianRidge
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    found = make_pipeline(StandardScaler(), BayesianRidge()).fit(X, y)
+    return _normal(*found.predict(new, return_std=True))
+
+
+def _normal(m: np.ndarray, s: np.ndarray) -> Said:
+    return Said(m, s, (m + s * ndtri(0.05), m + s * ndtri(0.95)), [m + s * ndtri(q) for q in GRID])
+
+
+def logistic_classes(X: np.ndarray, y: np.ndarray, new: np.ndarray, seed: int) -> Said:
+    """Logistic regression on standardised columns."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    made = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
+    return Said(probabilities=made.fit(X, y).predict_proba(new))
 
 
 def histogram_classes(X: np.ndarray, y: np.ndarray, new: np.ndarray, seed: int) -> Said:
@@ -52,8 +96,7 @@ def natural_numbers(X: np.ndarray, y: np.ndarray, new: np.ndarray, seed: int) ->
     from ngboost import NGBRegressor  # pyright: ignore
 
     found = NGBRegressor(verbose=False, random_state=seed).fit(X, y).pred_dist(new)
-    m, s = found.params["loc"], found.params["scale"]
-    return Said(m, s, (m + s * ndtri(0.05), m + s * ndtri(0.95)), [m + s * ndtri(q) for q in GRID])
+    return _normal(found.params["loc"], found.params["scale"])
 
 
 def light_classes(X: np.ndarray, y: np.ndarray, new: np.ndarray, seed: int) -> Said:
@@ -66,6 +109,9 @@ def light_classes(X: np.ndarray, y: np.ndarray, new: np.ndarray, seed: int) -> S
 PEERS: tuple[tuple[str, str, bool, Callable[..., Said]], ...] = (
     ("HistGradientBoosting", "sklearn", False, histogram_numbers),
     ("HistGradientBoosting", "sklearn", True, histogram_classes),
+    ("Bayesian ridge", "sklearn", False, ridge_numbers),
+    ("logistic regression", "sklearn", True, logistic_classes),
+    ("LightGBM", "lightgbm", False, light_numbers),
     ("NGBoost", "ngboost", False, natural_numbers),
     ("LightGBM", "lightgbm", True, light_classes),
 )

@@ -3,8 +3,9 @@
 Tables of scikit-learn and generated ones (`_fit_tables`), each in five folds (`KFold(5, shuffle=True,
 random_state=0)`): mean log-score, CRPS (twice the mean pinball loss of twenty quantiles), coverage and mean
 width of 90 % intervals, of classes log-score, accuracy and calibration error, and seconds; beside
-scikit-learn's histogram booster with split conformal intervals, and NGBoost and LightGBM where they are
-installed. A peer is better where its log-score is by more than two paired standard errors.
+scikit-learn's histogram booster with split conformal intervals, Bayesian ridge and logistic regression, and
+NGBoost and LightGBM where they are installed. A peer is better where its log-score is by more than two paired
+standard errors.
 """
 
 import argparse
@@ -119,7 +120,8 @@ def main(arguments: Sequence[str]) -> None:
             found[name] = joined([theirs(task, seen, held, function) for seen, held in pairs])
         for name, scores in found.items():
             lines.append(line(task, name, scores, own))
-            print("  ".join(f"{k}={v:.4g}" if isinstance(v, float) else str(v) for k, v in lines[-1].items()))
+            shown = (f"{k}={v:.4g}" if isinstance(v, float) else str(v) for k, v in lines[-1].items())
+            print("  ".join(shown), flush=True)
     behind = [one["table"] for one in lines if one["ahead"] > 2 * one["error"] > 0]
     print(f"A peer is better by more than two errors on: {', '.join(behind) or 'none'}.")
     if options.out is not None:
