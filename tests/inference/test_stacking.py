@@ -63,6 +63,17 @@ def test_pseudo_averages():
     np.testing.assert_allclose(softened, each.mean(0), atol=5 * each.std() * np.sqrt(2 / 4000))
 
 
+def test_bootstraps_of_a_row_that_counts_twice_are_those_of_two_rows():
+    """A Dirichlet's shares add: the same law, so averages over 4000 bootstraps differ by chance alone."""
+    logs = 0.5 * np.random.default_rng(3).normal(size=(12, 3))
+    logs[2, 1] = -np.inf  # a model that a row refutes has no weight, with no NaN
+    amounts = np.r_[2.0, np.ones(10), 0.0]
+    once = pseudo_bma(logs, row_weights=amounts, key=jr.key(1), num_bootstraps=4000)
+    twice = pseudo_bma(np.r_[logs[:1], logs[:11]], key=jr.key(2), num_bootstraps=4000)
+    assert once[1] == twice[1] == 0
+    np.testing.assert_allclose(once, twice, atol=4 * 0.5 * np.sqrt(2 / 4000))
+
+
 def test_the_table_is_sorted_and_paired():
     good = RNG.normal(size=60)
     table = compare(

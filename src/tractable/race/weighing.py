@@ -1,8 +1,10 @@
 r"""What the race says: scores with errors, the mixture of models, the winner, and how honest its ranks are.
 
 Scores.      Mean log-score over judged rows with its standard error; differences are paired over rows.
-Mixture.     $\max_w \sum_i \log\sum_k w_k p_{ik}$ (`inference.evidence.stacking`); its own score is that of
-             weights from the other folds, and the mean of these is kept. Shares below `_FAINT` are dropped.
+Mixture.     $\max_w \sum_i \log\sum_k w_k p_{ik} + \sum_k c_k\log w_k$ (`inference.evidence.stacking`), where
+             the prior counts $c_k = 2$ rows for each model within a paired standard error of the best. Its
+             own score is that of weights from the other folds, and the mean of these is kept. Shares below
+             `_FAINT` are dropped.
 Winner.      The base rate, unless the best beats it by more than one paired standard error; the mixture,
              unless the best single model beats it by more than one.
 Ranks.       A map that makes the held-out ranks uniform (`supervised.selection.recalibration`); classes are
@@ -32,7 +34,7 @@ __all__ = ["MIXTURE", "Choice", "Standing", "calibrated", "choose", "paired", "s
 
 MIXTURE = "mixture"
 _FAINT = 0.05
-_PRIOR_ROWS = 2.0  # of each model: few rows do not choose one of several that are alike
+_PRIOR_ROWS = 2.0  # few rows do not decide among several models that are alike
 _MOST_MEMBERS = 6
 
 
@@ -68,12 +70,19 @@ def stacked(logs: np.ndarray, amounts: np.ndarray) -> np.ndarray:
     known = (logs > -np.inf).any(1)
     if logs.shape[1] == 1 or known.sum() < 2:
         return np.eye(1, logs.shape[1])[0]
-    count = logs.shape[1]
+    logs, amounts, count = logs[known], amounts[known], logs.shape[1]
     with np.errstate(divide="ignore"):
         certain = np.log(np.eye(count))  # rows that say which model they are of: a Dirichlet prior
-    logs = np.concatenate([logs[known], certain])
-    amounts = np.r_[amounts[known], np.full(count, _PRIOR_ROWS)]
+    own = _PRIOR_ROWS * _near_best(logs, amounts)
+    logs, amounts = np.concatenate([logs, certain]), np.r_[amounts, own]
     return np.asarray(stack(logs, row_weights=amounts, tol=1e-6, max_steps=2000).weights)
+
+
+def _near_best(logs: np.ndarray, amounts: np.ndarray) -> np.ndarray:
+    """Which models are at most one paired standard error behind the best."""
+    best = logs[:, np.argmax([_mean_and_error(column, amounts)[0] for column in logs.T])]
+    gaps = [_gap(column, best, amounts) for column in logs.T]
+    return np.array([gap > -np.inf and gap >= -error for gap, error in gaps])
 
 
 def choose(entries: list[Entry], judged: list[np.ndarray], question: Question) -> Choice:

@@ -16,12 +16,13 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import jax.random as jr
 import numpy as np
+from scipy import special
 
 from tractable.core.checks import as_float, check, check_count, is_concrete
 from tractable.core.chunks import bucket_size, pad_rows
 from tractable.core.estimate import Estimate
+from tractable.core.host_random import generator
 from tractable.core.iterate import Run, run_until
 from tractable.core.module import Module, field
 from tractable.core.numerics import log_softmax, logsumexp, safe_log
@@ -32,6 +33,8 @@ from tractable.inference.posterior import Posterior
 from tractable.inference.trust.evidence import check_comparable
 
 __all__ = ["Comparison", "Stacked", "compare", "pseudo_bma", "stack"]
+
+_AT_ONCE = 50  # bootstraps
 
 
 class Stacked(Run):
@@ -103,13 +106,17 @@ def stack(
 
 
 def pseudo_bma(
-    pointwise: ArrayLike | Mapping[str, PredictiveFit], *, key: Key | None = None, num_bootstraps: int = 1000
-) -> Array:
-    r"""$w_k \propto e^{\mathrm{elpd}_k}$; with a `key`, averaged over Bayesian bootstraps of the rows."""
-    logs = _as_pointwise(pointwise)
+    pointwise: ArrayLike | Mapping[str, PredictiveFit], *, row_weights: ArrayLike | None = None,
+    key: Key | None = None, num_bootstraps: int = 1000,
+) -> Array:  # fmt: skip
+    r"""$w_k \propto e^{\mathrm{elpd}_k}$; with a `key`, averaged over Bayesian bootstraps of the rows: about
+    the probability that model $k$ predicts best. A row of `row_weights` two counts twice."""
+    logs = np.asarray(_as_pointwise(pointwise))
+    amounts = np.ones(len(logs)) if row_weights is None else np.asarray(row_weights, float)
+    logs, amounts = logs[amounts > 0], amounts[amounts > 0]
     if key is None:
-        return jnp.exp(log_softmax(logs.sum(0)))
-    return _bootstrapped(logs, key, check_count("num_bootstraps", num_bootstraps))
+        return jnp.exp(log_softmax(jnp.asarray(amounts @ logs)))
+    return jnp.asarray(_bootstrapped(logs, amounts, key, check_count("num_bootstraps", num_bootstraps)))
 
 
 def compare(fits: "Mapping[str, PredictiveFit | Posterior]") -> Comparison:
@@ -181,10 +188,11 @@ def _stack_loop(logs: Array, amounts: Array, tol: Scalar, max_steps: int) -> Sta
 _stack = jax.jit(_stack_loop, static_argnums=3)
 
 
-def _bootstrap_weights(logs: Array, key: Key, count: int) -> Array:
-    rows = logs.shape[0]
-    gaps = jr.exponential(key, (count, rows), logs.dtype)  # over their sum: uniform on the simplex
-    return jnp.exp(log_softmax(rows * (gaps / gaps.sum(1, keepdims=True)) @ logs)).mean(0)
-
-
-_bootstrapped = jax.jit(_bootstrap_weights, static_argnums=2)
+def _bootstrapped(logs: np.ndarray, amounts: np.ndarray, key: Key, count: int) -> np.ndarray:
+    """On the host, some bootstraps at a time: a new number of rows compiles nothing."""
+    random, total = generator(key), np.zeros(logs.shape[1])
+    for size in (min(_AT_ONCE, count - first) for first in range(0, count, _AT_ONCE)):
+        shares = random.standard_gamma(amounts, (size, len(logs)))  # over their sum: Dirichlet
+        sums = amounts.sum() * (shares / shares.sum(1, keepdims=True)) @ logs
+        total += special.softmax(sums, axis=1).sum(0)
+    return total / count
