@@ -85,6 +85,24 @@ def test_classes_are_in_the_order_that_is_given():
         OrdinalClassifier(order=["low", "fair"]).fit(X, grade)
 
 
+def test_draws_predict_and_are_kept_in_files(tmp_path):
+    few, rows = COUNTS[:10], X[:10, :1]
+    options = {"prior_precision": 1.0, "method": "mcmc", "draws": 400, "random_state": 3}
+    model = PoissonRegressor(**options).fit(rows, few)
+    plain = PoissonRegressor(prior_precision=1.0).fit(rows, few)
+    assert model.log_evidence_ == plain.log_evidence_
+    assert model.run_.verdict.ok
+    assert model.run_.draws["coefficients"].shape == (4, 400, 2)
+    np.testing.assert_allclose(model.predict(rows), plain.predict(rows), rtol=0.2)
+    again = PoissonRegressor(**options).fit(rows, few)
+    np.testing.assert_array_equal(again.predict(rows), model.predict(rows))
+    model.save(tmp_path / "model")
+    kept = PoissonRegressor.load(tmp_path / "model")
+    np.testing.assert_array_equal(kept.predict(rows), model.predict(rows))
+    assert kept.model_.verdict.sentence == model.model_.verdict.sentence
+    assert not hasattr(model.set_params(method="laplace").fit(rows, few), "run_")
+
+
 @pytest.mark.slow
 def test_intervals_of_positive_numbers_hold_over_seeds():
     """Ninety per cent of new rows, within four standard errors over thirty tables of forty rows."""

@@ -27,10 +27,10 @@ from tractable.estimators.gaussian_process_classifier import (
 )
 from tractable.estimators.generalised import BetaRegressor as BetaRegressor
 from tractable.estimators.generalised import GammaRegressor as GammaRegressor
-from tractable.estimators.generalised import HeteroscedasticRegressor as HeteroscedasticRegressor
 from tractable.estimators.generalised import NegativeBinomialRegressor as NegativeBinomialRegressor
 from tractable.estimators.generalised import PoissonRegressor as PoissonRegressor
 from tractable.estimators.generalised import SurvivalRegressor as SurvivalRegressor
+from tractable.estimators.heteroscedastic import HeteroscedasticRegressor as HeteroscedasticRegressor
 from tractable.estimators.hidden_markov import CategoricalHMM as CategoricalHMM
 from tractable.estimators.hidden_markov import GaussianHMM as GaussianHMM
 from tractable.estimators.hierarchical import AgglomerativeClustering as AgglomerativeClustering

@@ -4,7 +4,7 @@ Cost.        About sixty fits of a few passes over the rows each; with more than
              searched, and all rows are passed about ten times.
 """
 
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,31 +13,40 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from tractable.core.checks import check
 from tractable.core.rows import Rows
-from tractable.estimators.base import Regressor
-from tractable.inference.trust.uncertainty import UncertaintySplit
-from tractable.supervised.generalised.heteroscedastic import fit_heteroscedastic
+from tractable.estimators.base import Regressor, key_from
+from tractable.supervised.generalised.chains import sample_generalised
 from tractable.supervised.generalised.mixed import MixedLaw
 from tractable.supervised.generalised.model import fit_generalised, log_offset
 
 __all__ = [
-    "BetaRegressor", "GammaRegressor", "HeteroscedasticRegressor", "NegativeBinomialRegressor",
-    "PoissonRegressor", "SurvivalRegressor",
+    "BetaRegressor", "GammaRegressor", "NegativeBinomialRegressor", "PoissonRegressor", "SurvivalRegressor",
 ]  # fmt: skip
 
 PRIOR: dict[str, list] = {
     "prior_precision": [StrOptions({"evidence"}), Interval(Real, 0, None, closed="neither")],
     "fit_intercept": ["boolean"],
+    "method": [StrOptions({"laplace", "mcmc"})],
+    "draws": [Interval(Integral, 1, None, closed="left")],
+    "random_state": ["random_state"],
 }
 
 
 class _Generalised(Regressor):
-    """What all share: a posterior of one linear predictor, and laws of rows from it."""
+    """What all share: a posterior of one linear predictor, and laws of rows from it.
+
+    `method` is "laplace" (normal laws at nodes of the precision and the shape) or "mcmc": draws of the exact
+    posterior by NUTS, `draws` for each of four chains, all of them in `run_`; 400 of them predict.
+    `log_evidence_` is Laplace's.
+    """
 
     _family: ClassVar[str]
     _parameter_constraints: ClassVar[dict] = PRIOR
     model_: Any
     prior_precision: Any
     fit_intercept: bool
+    method: str
+    draws: int
+    random_state: Any
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -56,7 +65,12 @@ class _Generalised(Regressor):
 
     def _set(self, rows: Rows, family: str, **options: Any):
         given = {"prior_precision": self.prior_precision, "intercept": self.fit_intercept}
-        self.model_ = fit_generalised(rows, family=family, **given, **options)
+        if self.method == "mcmc":
+            draws: Any = {"key": key_from(self.random_state), "num_draws": self.draws}
+            self.model_, self.run_ = sample_generalised(rows, family=family, **given, **options, **draws)
+        else:
+            vars(self).pop("run_", None)
+            self.model_ = fit_generalised(rows, family=family, **given, **options)
         values = self.model_.coefficients()[0]
         self.coef_, self.intercept_ = values[int(self.fit_intercept) :], 0.0
         if self.fit_intercept:
@@ -115,8 +129,9 @@ class PoissonRegressor(_Counts):
     r"""Counts $y \sim \mathrm{Poisson}(e\,\exp(b + w^\top x))$ over the exposure $e$.
 
     The coefficients of standardised columns are $N(0, \alpha^{-1})$ with `prior_precision` $\alpha$ given or
-    integrated over (`prior_precision_` is where). `fractions=True` takes targets that are no whole numbers:
-    a quasi-likelihood, whose predictive laws are still those of counts.
+    integrated over (`prior_precision_` is where), by Laplace's `method` or by draws ("mcmc", in `run_`).
+    `fractions=True` takes targets that are no whole numbers: a quasi-likelihood, whose predictive laws are
+    still those of counts.
 
     >>> X, y = [[0.0], [1.0], [2.0], [3.0]] * 5, [1, 2, 4, 9] * 5
     >>> model = PoissonRegressor().fit(X, y)
@@ -127,10 +142,14 @@ class PoissonRegressor(_Counts):
     _family = "poisson"
     _parameter_constraints: ClassVar[dict] = {**PRIOR, "fractions": ["boolean"]}
 
-    def __init__(self, *, prior_precision="evidence", fit_intercept=True, fractions=False):
+    def __init__(self, *, prior_precision="evidence", fit_intercept=True, fractions=False, method="laplace",
+                 draws=1000, random_state=None):  # fmt: skip
         self.prior_precision = prior_precision
         self.fit_intercept = fit_intercept
         self.fractions = fractions
+        self.method = method
+        self.draws = draws
+        self.random_state = random_state
 
 
 class NegativeBinomialRegressor(_Counts):
@@ -147,10 +166,14 @@ class NegativeBinomialRegressor(_Counts):
     _family = "negative_binomial"
     _parameter_constraints: ClassVar[dict] = {**PRIOR, "fractions": ["boolean"]}
 
-    def __init__(self, *, prior_precision="evidence", fit_intercept=True, fractions=False):
+    def __init__(self, *, prior_precision="evidence", fit_intercept=True, fractions=False, method="laplace",
+                 draws=1000, random_state=None):  # fmt: skip
         self.prior_precision = prior_precision
         self.fit_intercept = fit_intercept
         self.fractions = fractions
+        self.method = method
+        self.draws = draws
+        self.random_state = random_state
 
     def _set(self, rows, family, **options):
         super()._set(rows, family, **options)
@@ -170,9 +193,13 @@ class GammaRegressor(_Generalised):
 
     _family = "gamma"
 
-    def __init__(self, *, prior_precision="evidence", fit_intercept=True):
+    def __init__(self, *, prior_precision="evidence", fit_intercept=True, method="laplace",
+                 draws=1000, random_state=None):  # fmt: skip
         self.prior_precision = prior_precision
         self.fit_intercept = fit_intercept
+        self.method = method
+        self.draws = draws
+        self.random_state = random_state
 
     def fit(self, X, y, sample_weight=None):
         """Fit to rows and positive targets."""
@@ -195,10 +222,14 @@ class BetaRegressor(_Generalised):
     _family = "beta"
     _parameter_constraints: ClassVar[dict] = {**PRIOR, "bounds": [tuple, list]}
 
-    def __init__(self, bounds=(0.0, 1.0), *, prior_precision="evidence", fit_intercept=True):
+    def __init__(self, bounds=(0.0, 1.0), *, prior_precision="evidence", fit_intercept=True, method="laplace",
+                 draws=1000, random_state=None):  # fmt: skip
         self.bounds = bounds
         self.prior_precision = prior_precision
         self.fit_intercept = fit_intercept
+        self.method = method
+        self.draws = draws
+        self.random_state = random_state
 
     def fit(self, X, y, sample_weight=None):
         """Fit to rows and targets inside of the bounds."""
@@ -228,77 +259,20 @@ class SurvivalRegressor(_Generalised):
         "distribution": [StrOptions({"weibull", "log_normal"})], **PRIOR,
     }  # fmt: skip
 
-    def __init__(self, distribution="weibull", *, prior_precision="evidence", fit_intercept=True):
+    def __init__(self, distribution="weibull", *, prior_precision="evidence", fit_intercept=True,
+                 method="laplace", draws=1000, random_state=None):  # fmt: skip
         self.distribution = distribution
         self.prior_precision = prior_precision
         self.fit_intercept = fit_intercept
+        self.method = method
+        self.draws = draws
+        self.random_state = random_state
 
     def fit(self, X, y, sample_weight=None, event=None):
         """Fit to rows and times; `event` is 1 where the event was seen and 0 where the time is censored."""
         self._fit_family(X, y, sample_weight, self.distribution, event=event)
         self.scale_ = self._shape()
         return self
-
-
-class HeteroscedasticRegressor(Regressor):
-    r"""$y = b + w^\top x + e^{c + g^\top x}\epsilon$ with normal $\epsilon$: noise that changes with $x$.
-
-    Both sets of coefficients (`coef_`, `scale_coef_`) have normal priors whose precisions are given or
-    integrated over; the mean's coefficients are integrated out exactly, so that few rows do not make the
-    noise vanish.
-    `summary()` is of the mean, `scale_summary()` of the log-scale.
-
-    >>> x = np.linspace(0, 1, 200)
-    >>> y = 3 * x + np.exp(2 * x - 2) * np.random.default_rng(0).normal(size=200)
-    >>> model = HeteroscedasticRegressor().fit(x[:, None], y)
-    >>> model.predict_dist([[0.0], [1.0]]).std.round(1).tolist()
-    [0.1, 1.0]
-    """
-
-    _parameter_constraints: ClassVar[dict] = {
-        "prior_precision": PRIOR["prior_precision"],
-        "scale_precision": PRIOR["prior_precision"],
-    }
-    model_: Any
-
-    def __init__(self, *, prior_precision="evidence", scale_precision="evidence"):
-        self.prior_precision = prior_precision
-        self.scale_precision = scale_precision
-
-    def fit(self, X, y, sample_weight=None):
-        """Fit to rows and targets; a weight of two is the row twice."""
-        rows = self._training_rows(X, y, sample_weight, y_numeric=True)
-        options: Any = {"prior_precision": self.prior_precision, "scale_precision": self.scale_precision}
-        self.model_ = fit_heteroscedastic(rows, **options)
-        mean, scale = self.model_.coefficients()[0], self.model_.coefficients("scale")[0]
-        self.coef_, self.intercept_ = mean[1:], float(mean[0])
-        self.scale_coef_, self.scale_intercept_ = scale[1:], float(scale[0])
-        self.log_evidence_ = float(self.model_.log_evidence)
-        return self
-
-    def _coefficients(self, level: float, which: str = "mean") -> tuple[Any, Any, Any]:
-        values, errors = self.model_.coefficients(which)
-        reach = ndtri(0.5 + level / 2) * errors
-        return values, values - reach, values + reach
-
-    def scale_summary(self, level: float = 0.9) -> Any:
-        """A table of the coefficients of the log-scale with central intervals, the intercept first."""
-        frame = self.summary(level).copy()
-        for column, values in zip(frame.columns, self._coefficients(level, "scale")):
-            frame[column] = values
-        return frame
-
-    def predict_dist(self, X) -> MixedLaw:
-        """The predictive law of each row: a mixture of normals."""
-        rows = self._new_table(X)
-        return self.model_.predict_dist(rows)
-
-    def predict_uncertainty(self, X) -> UncertaintySplit:
-        """The predictive variance of each row: noise (aleatoric) and coefficients (epistemic)."""
-        rows = self._new_table(X)
-        return self.model_.split(rows)
-
-    log_scores = _Generalised.log_scores
 
 
 def _kept(sample_weight: Any, num_rows: int) -> Any:

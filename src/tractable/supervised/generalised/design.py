@@ -40,14 +40,15 @@ class Columns(NamedTuple):
             z = u
         return (np.column_stack([np.ones(len(z)), z]) if self.intercept else z), rest
 
-    def back(self, beta: np.ndarray, cov: np.ndarray, alpha: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Coefficients of the columns as they came, the intercept first, and their variances."""
+    def back(self, beta: np.ndarray, cov: np.ndarray | None, alpha: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Coefficients of the columns as they came, the intercept first, and their variances (without `cov`
+        those of what the rows do not show)."""
         first = int(self.intercept)
         wide = np.eye(len(self.centre)) if self.turn is None else self.turn
         slopes = wide / self.scale[:, None]
         top = [np.r_[1.0, -self.centre @ slopes]] if first else []
         matrix = np.vstack([*top, np.column_stack([np.zeros((len(wide), first)), slopes])])
-        variances = ((matrix @ cov) * matrix).sum(1)
+        variances = np.zeros(len(matrix)) if cov is None else ((matrix @ cov) * matrix).sum(1)
         if self.turn is not None:
             unseen = np.maximum(1 - (wide**2).sum(1), 0.0) / alpha / self.scale**2
             variances[first:] += unseen

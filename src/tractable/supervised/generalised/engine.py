@@ -21,12 +21,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.linalg as sl
 
-from tractable.core.checks import check
+from tractable.core.checks import check, namespace
 from tractable.core.iterate import Status
 from tractable.optim.linesearch import falls_enough
 from tractable.optim.newton import newton_direction
 
-__all__ = ["Hyper", "Mode", "Nodes", "given_precision", "laplace_evidence", "mode_of", "nodes_of"]
+__all__ = [
+    "Hyper", "Mode", "Nodes", "axes_of", "given_precision", "laplace_evidence", "mode_of", "nodes_of",
+]  # fmt: skip
 
 Sweep = Callable[[np.ndarray], tuple[float, np.ndarray, np.ndarray]]
 
@@ -60,13 +62,14 @@ class Hyper(NamedTuple):
     start: np.ndarray
     rates: np.ndarray
 
-    def log_prior(self, phi: np.ndarray) -> float:
+    def log_prior(self, phi: Any) -> Any:
+        xp = namespace(self, phi)
         u = (phi - self.mean) / self.spread
-        normal = -0.5 * u**2 - np.log(self.spread) - 0.5 * _LOG_2PI
-        rates = np.where(self.rates > 0, self.rates, 1.0)
+        normal = -0.5 * u**2 - xp.log(self.spread) - 0.5 * _LOG_2PI
+        rates = xp.where(self.rates > 0, self.rates, 1.0)
         with np.errstate(over="ignore"):
-            tailed = np.log(rates / 2) - 0.5 * phi - rates * np.exp(-0.5 * phi)
-        return float(np.where(self.rates > 0, tailed, normal).sum())
+            tailed = xp.log(rates / 2) - 0.5 * phi - rates * xp.exp(-0.5 * phi)
+        return xp.where(self.rates > 0, tailed, normal).sum()
 
 
 class Nodes(NamedTuple):
@@ -182,7 +185,7 @@ def nodes_of(evidence: Callable[[np.ndarray], float], hyper: Hyper, *, many: boo
         return seen[key]
 
     peak = _peak(value, hyper)
-    axes = _axes(value, peak, hyper)
+    axes = axes_of(value, peak, hyper)
     points, shares = np.polynomial.hermite_e.hermegauss((5 if size == 1 else 3) if many else 1)
     grid = np.stack(np.meshgrid(*[points] * size, indexing="ij"), -1).reshape(-1, size)
     shares = np.prod(np.meshgrid(*[shares / shares.sum()] * size, indexing="ij"), 0).reshape(-1)
@@ -211,7 +214,7 @@ def _peak(value: Callable[[np.ndarray], float], hyper: Hyper) -> np.ndarray:
     return np.asarray(found.x)
 
 
-def _axes(value: Callable[[np.ndarray], float], peak: np.ndarray, hyper: Hyper) -> np.ndarray:
+def axes_of(value: Callable[[np.ndarray], float], peak: np.ndarray, hyper: Hyper) -> np.ndarray:
     r"""$C^{-1/2}$ in columns; a direction about which the rows say nothing has the size of the prior."""
     size = len(peak)
     steps = _STEP * np.eye(size)

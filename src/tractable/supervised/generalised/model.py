@@ -12,7 +12,7 @@ Cost.        $O(np^2)$ per pass; for $10^6$ rows about ten passes over all of th
 References.  McCullagh and Nelder (1989); Rue, Martino and Chopin (2009).
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -37,7 +37,7 @@ from tractable.supervised.generalised.families import FAMILIES
 from tractable.supervised.generalised.mixed import MixedLaw
 from tractable.supervised.logistic.newton import StandardRows
 
-__all__ = ["GeneralisedLinear", "fit_generalised", "log_offset"]
+__all__ = ["GeneralisedLinear", "Prepared", "fit_generalised", "fitted", "log_offset", "prepared"]
 
 _ALPHA = (2.0, 3.0)  # centre and scale of the search of the log-precision
 _RATE = 2.3  # of the exponential prior of the coefficients' deviation: above one with probability 0.1
@@ -51,7 +51,8 @@ class GeneralisedLinear(Ended, HostResult):
     """A posterior: normal laws of the coefficients of standardised columns at weighted nodes.
 
     `weights` (k,) of the nodes, `means` (k, p), `covs` (k, p, p), `shapes` (k, s), `precisions` (k,) of the
-    prior. `base` is what the intercept is counted from.
+    prior. `base` is what the intercept is counted from. Draws of chains are nodes of equal weight without
+    `covs`; `chains` is then the verdict on them.
     """
 
     weights: Any
@@ -71,6 +72,7 @@ class GeneralisedLinear(Ended, HostResult):
     family: str = field(static=True)
     has_intercept: bool = field(static=True)
     num_points: int = field(static=True)
+    chains: Verdict | None = field(show=False, default=None)
 
     @property
     def columns(self) -> Columns:
@@ -80,15 +82,20 @@ class GeneralisedLinear(Ended, HostResult):
     def verdict(self) -> Verdict:
         """How far to trust the result."""
         numbers = {"log_evidence": self.log_evidence, "precision": float(self.weights @ self.precisions)}
-        return Verdict(self.status.ok, self.ending, numbers)
+        if self.chains is None:
+            return Verdict(self.status.ok, self.ending, numbers)
+        told = f"Mode: {self.ending} Draws: {self.chains.sentence}"
+        return Verdict(self.status.ok and self.chains.ok, told, numbers | self.chains.numbers)
 
     def predictors(self, X: ArrayLike | Rows, offset: ArrayLike | None = None) -> tuple[Any, Any]:
         """Mean and variance of the linear predictor of each row at each node, both (n, k)."""
         z, rest = self.columns(X)
         add = self.base + (0.0 if offset is None else np.asarray(offset, float)[:, None])
         mean = z @ self.means.T + add
-        spread = [((z @ cov) * z).sum(1) + rest / alpha for cov, alpha in zip(self.covs, self.precisions)]
-        return mean, np.maximum(np.stack(spread, 1), 0.0)
+        spread = rest[:, None] / self.precisions
+        if self.covs is not None:
+            spread = spread + np.stack([((z @ cov) * z).sum(1) for cov in self.covs], 1)
+        return mean, np.maximum(spread, 0.0)
 
     def predict_dist(self, X: ArrayLike | Rows, offset: ArrayLike | None = None) -> MixedLaw:
         """The predictive law of each row."""
@@ -101,7 +108,8 @@ class GeneralisedLinear(Ended, HostResult):
 
     def coefficients(self) -> tuple[np.ndarray, np.ndarray]:
         """Posterior means and deviations for the columns as they came, the intercept first."""
-        parts = zip(self.means, self.covs, self.precisions)
+        covs = [None] * len(self.means) if self.covs is None else self.covs
+        parts = zip(self.means, covs, self.precisions)
         found = [self.columns.back(*part) for part in parts]
         values, variances = (np.stack(each) for each in zip(*found))
         if self.has_intercept:
@@ -182,6 +190,26 @@ def fit_generalised(
     >>> found.coefficients()[0].round(1).tolist(), found.verdict
     ([0.0, 0.7], Converged.)
     """
+    options: Any = {"offset": offset, "event": event, "bounds": bounds, "check_targets": check_targets}
+    return fitted(prepared(X, y, weights, family, intercept, prior_precision, **options))
+
+
+class Prepared(NamedTuple):
+    """A checked table as one problem, and what its answer is to be told in."""
+
+    problem: _Problem
+    hyper: Hyper
+    columns: Columns
+    base: float
+    low: float
+    size: float
+
+
+def prepared(
+    X: Any, y: Any, weights: Any, family: str, intercept: bool, given: Any, *, offset: Any = None,
+    event: Any = None, bounds: tuple[float, float] = (0.0, 1.0), check_targets: bool = True,
+) -> Prepared:  # fmt: skip
+    """The problem of `fit_generalised`."""
     from tractable.supervised.generalised.positive import censor
 
     table = Rows.of(X, y, weights, target="number", absent="keep")
@@ -195,35 +223,38 @@ def fit_generalised(
     keep = table.weights > 0
     if check_targets:
         law.check(targets[keep] if not keep.all() else targets)
-    table = Rows.of(table.X[keep], targets[keep], table.weights[keep], target="number")
-    with one_blas_thread(table.num_columns < 300):
-        return _fitted(family, table, shift[keep], intercept, prior_precision, low, high - low)
-
-
-def _fitted(
-    family: str, table: Rows, offset: np.ndarray, intercept: bool, given: Any, low: float, size: float
-) -> GeneralisedLinear:
-    law = FAMILIES[family]
+    table, shift = Rows.of(table.X[keep], targets[keep], table.weights[keep], target="number"), shift[keep]
     rows, columns = design_of(table, intercept)
-    base = law.start(rows.y, rows.weights, offset) if intercept else 0.0
+    base = law.start(rows.y, rows.weights, shift) if intercept else 0.0
     alpha = given_precision("prior_precision", given)
-    problem = _Problem(law, rows, offset, base, alpha)
+    problem, hyper = _Problem(law, rows, shift, base, alpha), _hyper(law, rows, shift, alpha is None)
+    return Prepared(problem, hyper, columns, float(base), float(low), float(high - low))
+
+
+def _hyper(law: Any, rows: StandardRows, offset: np.ndarray, searched: bool) -> Hyper:
+    """The prior of the shape numbers, and before them of the log-precision where it is `searched`."""
     means, spreads = list(law.shape_mean), list(law.shape_spread)
     start = law.shape_start(rows.y, rows.weights, offset)
-    if alpha is None:
+    if searched:
         means, spreads, start = [_ALPHA[0], *means], [_ALPHA[1], *spreads], [_ALPHA[0], *start]
-    rates = [_RATE] * (alpha is None) + [0.0] * len(law.shape_mean)
-    hyper = Hyper(*(np.array(each, float) for each in (means, spreads, start, rates)))
-    nodes = _searched(problem, hyper)
-    found = [problem.solve(phi) for phi in nodes.phi]
+    rates = [_RATE] * searched + [0.0] * len(law.shape_mean)
+    return Hyper(*(np.array(each, float) for each in (means, spreads, start, rates)))
+
+
+def fitted(task: Prepared) -> GeneralisedLinear:
+    """Laplace's posterior of a prepared problem."""
+    problem, columns, rows = task.problem, task.columns, task.problem.rows
+    with one_blas_thread(len(columns.centre) < 300):
+        nodes = _searched(problem, task.hyper)
+        found = [problem.solve(phi) for phi in nodes.phi]
     parts = [problem.split(phi) for phi in nodes.phi]
     shapes = np.array([shape for _, shape in parts]).reshape(len(parts), -1)
-    extra = -float(rows.weights.sum()) * np.log(size)
+    extra = -float(rows.weights.sum()) * np.log(task.size)
     return GeneralisedLinear(
         nodes.weights, np.stack([mode.beta for mode, _, _ in found]), np.stack([cov for *_, cov in found]),
-        shapes, np.array([a for a, _ in parts]), nodes.log_total + extra, float(base), columns.centre,
-        columns.scale, columns.turn, problem.num_steps, int(problem.status), float(low), float(size),
-        family, intercept, _num_points(rows, found),
+        shapes, np.array([a for a, _ in parts]), float(nodes.log_total + extra), task.base, columns.centre,
+        columns.scale, columns.turn, problem.num_steps, int(problem.status), task.low, task.size,
+        problem.family.name, columns.intercept, _num_points(rows, found),
     )  # fmt: skip
 
 
