@@ -8,10 +8,12 @@ import pytest
 
 from tractable.race import fit as race
 from tractable.race.auto import AutoClassifier, AutoRegressor
+from tractable.race.base_rate import BaseRate
 from tractable.race.candidates import CANDIDATES, Size, candidates_for
 from tractable.race.composed import ClassLaws
 from tractable.race.cross_fit import Clock, Entry, cross_fit, within_budget
 from tractable.race.folds import fold_pairs, put_aside
+from tractable.race.members import associated
 from tractable.race.predictions import predictions
 from tractable.race.question import Question, question_of
 from tractable.race.result import TableFit
@@ -234,6 +236,37 @@ def test_budgets_are_of_predicted_work_and_name_what_is_left_out():
     assert not few
     assert len(gone) == len(candidates_for("number"))
     assert len({(each.name, each.tasks) for each in CANDIDATES}) == len(CANDIDATES)
+
+
+def test_of_many_columns_the_rows_of_a_fit_choose_those_that_it_looks_at(monkeypatch, tmp_path):
+    rng = np.random.default_rng(6)
+    X = rng.normal(size=(200, 60))
+    frame = pd.DataFrame(X.round(3), columns=[f"x{j}" for j in range(60)])
+    few = candidates_for("number", ("Bayesian linear",))[0]._replace(most_columns=8)
+    monkeypatch.setattr(race, "candidates_for", lambda task, names: (few,))
+    found = fit_table(frame.assign(y=2 * X[:, 41] + rng.normal(size=200)), "y")
+    (member,) = [each for each in found.model.members if not isinstance(each, BaseRate)]
+    assert len(member.columns) == 8
+    assert 41 in member.columns
+    assert found.metrics["rmse"] < 1.4
+    found.save(tmp_path / "model")
+    again = TableFit.load(tmp_path / "model")
+    assert (again.predict(frame) == found.predict(frame)).all()
+    noise = rng.normal(size=200)
+    chosen = associated(X, Question("number", "y", noise), 8)  # by all rows: they look better than they are
+    scores = [
+        {each.name: each.log_score for each in fit_table(part.assign(y=noise), "y").standings}
+        for part in (frame, frame.iloc[:, chosen])
+    ]
+    assert scores[0]["Bayesian linear"] < scores[1]["Bayesian linear"] - 0.03
+
+
+def test_wide_tables_are_learnt_from_as_many_columns_as_the_budget_holds():
+    size = Size(240, 5000, 1)
+    kept, _ = within_budget(candidates_for("number"), size, 60.0, 5)
+    names = [each.name for each in kept]
+    assert {"boosted trees", "forest", "Bayesian linear"} <= set(names)
+    assert sum(each.start + 7 * each.seconds(size) for each in kept) <= 60
 
 
 def test_a_limit_in_seconds_ends_the_order_and_says_so(table):

@@ -8,6 +8,8 @@ against the clock by `benchmarks/fit.py`, and nothing but the choice of candidat
 
 Rows.        Above `most_rows` a candidate is left out; above `enough_rows` it learns from so many, drawn by
              the seed, and from fewer where the budget does not hold more.
+Columns.     Above `most_columns` it learns from those of the largest association with the target in the rows
+             that it is fitted to, and from fewer where the budget does not hold more.
 Logarithm.   With `log` the model is one of $\log y$; its density is that of $y$.
 """
 
@@ -41,7 +43,7 @@ class Candidate(NamedTuple):
     most_rows: int = 10_000_000
     enough_rows: int = 10_000_000
     most_columns: int = 100_000
-    shrinks: bool = True  # whether it may learn from fewer rows where the budget does not hold more
+    shrinks: bool = True  # whether it may learn from fewer rows or columns
 
     @property
     def needs(self) -> str | None:
@@ -51,7 +53,7 @@ class Candidate(NamedTuple):
     def seconds(self, size: Size) -> float:
         """Predicted for one fit, without the start."""
         rows = min(size.rows, self.enough_rows)
-        return float(self.work(rows, size.columns, size.classes))
+        return float(self.work(rows, min(size.columns, self.most_columns), size.classes))
 
 
 NUMBERS = ("number", "positive", "proportion", "count")

@@ -34,6 +34,7 @@ _LAST_FITS = 2
 _SHARE_OF_RACE = 0.5  # of a limit in seconds
 _MOST_OF_BUDGET = 0.5  # for one candidate that may learn from fewer rows
 _LEAST_ROWS = 4000  # of a table of which a model learns from a part
+_LEAST_COLUMNS = 100
 
 
 class Clock:
@@ -85,13 +86,16 @@ def within_budget(
     """Those that can run within the predicted work, and why the others do not."""
     kept, left_out, spent = [], {}, 0.0
     for each in candidates:
-        if size.rows > each.most_rows or size.columns > each.most_columns:
+        if size.rows > each.most_rows or (size.columns > each.most_columns and not each.shrinks):
             left_out[each.name] = "too many rows or columns for it"
             continue
         needed = _needed(each, size, num_folds)
         room = min(budget - spent, _MOST_OF_BUDGET * budget)
         while needed > room and each.shrinks and min(each.enough_rows, size.rows) > _LEAST_ROWS:
             each = each._replace(enough_rows=min(each.enough_rows, size.rows) // 2)
+            needed = _needed(each, size, num_folds)
+        while needed > room and each.shrinks and min(each.most_columns, size.columns) > _LEAST_COLUMNS:
+            each = each._replace(most_columns=min(each.most_columns, size.columns) // 2)
             needed = _needed(each, size, num_folds)
         if spent + needed > budget:
             left_out[each.name] = f"its predicted work ({needed:.0f} s) does not fit into the budget"

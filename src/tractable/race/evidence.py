@@ -1,8 +1,8 @@
 r"""Evidence beside the log-score, of models whose priors were stated before the rows were seen.
 
-Evidence.    $\frac1n\log p(y_1, \dots, y_n \mid M)$ of the rows that a fold learns from, mean over folds: all
-             models of a fold have the same rows. What may be compared is said by the grounds of
-             `inference.trust.evidence`; the others are refused by name.
+Evidence.    $\frac1n\log p(y_1, \dots, y_n \mid M)$ of the rows that a fold learns from, mean over the folds
+             that all have seen: the models of a fold have the same rows. What may be compared is said by the
+             grounds of `inference.trust.evidence`; the others are refused by name.
 Intercept.   Generalised linear models centre their intercept on the rows, linear ones leave it flat. Both
              become $b \sim N(0, 10^2)$ at the mean of the columns, on the scale of the link, where it needs
              no unit: under the posterior $q$ of the first, $\log E_q[p_1(b)/p_0(b)]$ is what the evidence
@@ -48,6 +48,7 @@ def stated(candidate: Candidate, member: Member, train: Question) -> Stated | No
         return None
     model = estimator.model_
     change, basis = _PRIORS.get((type(model).__name__, member.log), (None, "data-dependent"))
+    basis = basis if member.columns is None else "data-dependent"  # the rows chose the columns
     value, amounts = float(value), train.amounts
     if change is not None:
         value += change(model)
@@ -60,22 +61,24 @@ def stated(candidate: Candidate, member: Member, train: Question) -> Stated | No
 
 
 def evidences(parts: dict[str, list[Stated | None]], measure: str) -> tuple[dict[str, float], dict[str, str]]:
-    """Means over the folds of the models' evidences by name, and why others that state one are refused.
+    """Means over shared folds of the models' evidences by name, and why others that state one are refused.
 
     >>> fold = Stated(-1.5, 20, Grounds("proper", 20, "", "mass"))
     >>> flat = Stated(-1.0, 20, Grounds("improper", 20, "", "mass"))
     >>> evidences({"a": [fold], "b": [flat], "c": [None]}, "mass")
     ({'a': -1.5}, {'b': 'an improper prior, whose evidence has no scale'})
     """
+    known = {name: [each for each in folds if each is not None] for name, folds in parts.items()}
+    known = {name: folds for name, folds in known.items() if folds}
+    shared = min(map(len, known.values()), default=0)  # the first ones: some run no more after them
     found: dict[str, float] = {}
     refused: dict[str, str] = {}
-    for name, folds in parts.items():
-        known = [each for each in folds if each is not None]
-        reason = next(filter(None, (_objection(each, measure) for each in known)), "")
+    for name, folds in known.items():
+        reason = next(filter(None, (_objection(each, measure) for each in folds)), "")
         if reason:
             refused[name] = reason
-        elif known:
-            found[name] = float(np.mean([each.value for each in known]))
+        else:
+            found[name] = float(np.mean([each.value for each in folds[:shared]]))
     return found, refused
 
 

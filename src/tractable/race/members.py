@@ -3,6 +3,8 @@
 Targets.     Models of the logarithm give laws of the target itself; models of numbers give masses of counts
              where the task counts. Codes of classes stay codes: a class that a fit has not seen gets the
              probability of one row among all.
+Columns.     Where there are more than a candidate takes, those whose correlation with the ranks of the target
+             (or with a class) is largest in the rows of the fit; other rows have no say.
 Refusals.    What a model says against its rows becomes the one sentence of a `Refused`.
 """
 
@@ -32,9 +34,15 @@ class Member(NamedTuple):
     task: str
     log: bool
     num_classes: int
+    columns: np.ndarray | None = None  # those that it looks at, where not at all
+
+    def seen(self, X: np.ndarray) -> np.ndarray:
+        """The columns of encoded rows that it looks at."""
+        return X if self.columns is None else X[:, self.columns]
 
     def laws(self, X: np.ndarray) -> Laws:
         """What it says of encoded rows."""
+        X = self.seen(X)
         if self.num_classes > 1:
             return ClassLaws(self._shares(X))
         found = laws_of(self.estimator.predict_dist(X))
@@ -59,7 +67,10 @@ def fit_member(candidate: Candidate, X: np.ndarray, question: Question, seed: in
             raise Refused("the logarithm needs targets above zero.")
         y = np.log(y)
     X, question, y = _enough(candidate, X, question, y, seed)
-    classes = question.num_classes
+    classes, columns = question.num_classes, None
+    if X.shape[1] > candidate.most_columns:
+        columns = associated(X, question, candidate.most_columns)
+        X = np.ascontiguousarray(X[:, columns])
     made = candidate.build(seed, Size(len(X), X.shape[1], classes))
     given = {} if question.weights is None else {"sample_weight": question.weights}
     if question.events is not None:
@@ -70,7 +81,30 @@ def fit_member(candidate: Candidate, X: np.ndarray, question: Question, seed: in
             made.fit(X, y, **given)
     except (ValueError, ArithmeticError, np.linalg.LinAlgError, RuntimeError, MemoryError) as error:
         raise Refused(_first_sentence(error)) from error
-    return Member(candidate.name, candidate.form, made, question.task, candidate.log, classes)
+    return Member(candidate.name, candidate.form, made, question.task, candidate.log, classes, columns)
+
+
+def associated(X: np.ndarray, question: Question, count: int) -> np.ndarray:
+    """The places of the `count` columns that go most with the target, in their order; gaps say nothing.
+
+    >>> X = np.array([[0.0, 5.0, 1.0], [1.0, 5.0, 3.0], [2.0, 5.0, np.nan], [3.0, 5.0, 2.0]])
+    >>> associated(X, Question("number", "y", np.array([1.0, 2.0, 4.0, 9.0])), 1).tolist()
+    [0]
+    """
+    codes = np.unique(question.y, return_inverse=True)[1].reshape(-1)
+    targets = (
+        np.eye(question.num_classes)[question.y] if question.of_classes else codes[:, None].astype(float)
+    )
+    weights = question.amounts[:, None]
+    there = np.isfinite(X)
+    amounts = np.maximum((weights * there).sum(0), 1e-300)
+    centred = np.where(there, X, 0.0)
+    centred = np.where(there, centred - (weights * centred).sum(0) / amounts, 0.0)
+    targets = targets - (weights * targets).sum(0) / weights.sum()
+    sizes = np.sqrt((weights * centred**2).sum(0))[:, None] * np.sqrt((weights * targets**2).sum(0))
+    both = np.abs(centred.T @ (weights * targets))
+    found = np.divide(both, sizes, out=np.zeros_like(both), where=sizes > 0).max(1)
+    return np.sort(np.argsort(-found, kind="stable")[:count])
 
 
 def _enough(candidate: Candidate, X: np.ndarray, question: Question, y: np.ndarray, seed: int) -> tuple:

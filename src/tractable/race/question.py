@@ -82,7 +82,7 @@ def question_of(
         ) from error
     if not np.isfinite(numbers).all():
         raise WrongTable(f"the target {target!r} must be finite; got an infinite number.")
-    check_varies(target, float(numbers[0]), np.ptp(numbers) > 0)
+    check_varies(target, float(numbers[0]), bool(np.ptp(numbers) > 0))
     if events is not None and numbers.min() <= 0:
         raise WrongTable(f"the times {target!r} must be positive; got {numbers.min():g}.")
     return Question(task, target, numbers, (), **known)

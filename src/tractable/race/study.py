@@ -237,7 +237,7 @@ def _doubt(model: TableModel, tables: dict[str, np.ndarray], count: int) -> floa
             if isinstance(member, BaseRate) or member.log:
                 continue
             if hasattr(member.estimator, "predict_uncertainty"):
-                own = member.estimator.predict_uncertainty(tables[member.form])
+                own = member.estimator.predict_uncertainty(member.seen(tables[member.form]))
                 between, speak = between + weight * np.asarray(own.epistemic, float), True
     with np.errstate(invalid="ignore", divide="ignore"):
         share = between / whole

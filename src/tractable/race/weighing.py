@@ -107,7 +107,7 @@ def choose(entries: list[Entry], judged: list[np.ndarray], question: Question) -
     ranks = calibrated(laws, parts, question)
     table = _standings(entries, whole, logs, mixture, amounts, shares)
     measure = "mass" if question.of_classes or question.task == "count" else "density"
-    found, refused = evidences({each.name: each.evidences[:count] for each in whole}, measure)
+    found, refused = evidences({each.name: each.evidences for each in entries}, measure)
     table = tuple(line._replace(evidence=found.get(line.name, np.nan)) for line in table)
     return Choice(winner, shares, ranks, table, _verdict(table, winner), laws, parts, refused)
 
