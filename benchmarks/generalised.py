@@ -1,10 +1,13 @@
-"""`python -m benchmarks generalised [--rows N ...] [--seeds N]`: counts and positive numbers beside peers.
+"""`python -m benchmarks generalised [--rows N ...] [--seeds N] [--only KIND ...]`: counts, positive numbers
+and quantiles beside peers.
 
 Poisson, negative binomial and gamma regressions of generated tables with known coefficients: CPU and wall
 seconds of a fit, the root mean square error of the coefficients over their true size, and the log-score of
 new rows, which for scikit-learn's regressors is that of the law at the fitted mean (the gamma with the
-dispersion of Pearson's residuals). Peers: scikit-learn's `PoissonRegressor` and `GammaRegressor` (alpha 0 and
-1), statsmodels' generalised linear models and negative binomial.
+dispersion of Pearson's residuals). Quantile regressions (five levels, noise that is skewed and grows with a
+column) have the error of the slopes over all levels. Peers: scikit-learn's `PoissonRegressor` and
+`GammaRegressor` (alpha 0 and 1), statsmodels' generalised linear models and negative binomial; scikit-learn's
+`QuantileRegressor` (linear programs, up to 10,000 rows) and statsmodels' quantile regression (up to 1,000).
 """
 
 import argparse
@@ -16,9 +19,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import stats
 
-from tractable.estimators import GammaRegressor, NegativeBinomialRegressor, PoissonRegressor
+from tractable.estimators import (
+    GammaRegressor,
+    NegativeBinomialRegressor,
+    PoissonRegressor,
+    QuantileRegressor,
+)
 
 NEW = 2_000
+LEVELS = (0.1, 0.3, 0.5, 0.7, 0.9)
 
 
 class Table(NamedTuple):
@@ -32,10 +41,16 @@ class Table(NamedTuple):
 
 
 def table(kind: str, rows: int, columns: int, seed: int) -> Table:
-    """A table of the kind "poisson", "negative_binomial" or "gamma"."""
+    """A table of the kind "poisson", "negative_binomial", "gamma" or "quantile"."""
     random = np.random.default_rng([seed, rows, columns])
     X = random.normal(size=(rows + NEW, columns))
     slopes = random.normal(size=columns) * 0.5 / np.sqrt(columns)
+    if kind == "quantile":  # the first column stretches the noise: its slope depends on the level
+        X[:, 0] = random.uniform(0, 2, len(X))
+        y = X @ slopes + (1 + 0.5 * X[:, 0]) * random.gamma(2.0, size=len(X))
+        lines = np.tile(slopes, (len(LEVELS), 1))
+        lines[:, 0] += 0.5 * stats.gamma(2.0).ppf(LEVELS)
+        return Table(X[:rows], y[:rows], X[rows:], y[rows:], lines)
     mean = np.exp(0.5 + X @ slopes)
     if kind == "gamma":
         y = random.gamma(3.0, mean / 3.0)
@@ -90,6 +105,32 @@ def _statsmodels(kind: str) -> Callable:
     return fit
 
 
+def _our_quantiles(prior: Any) -> Callable:
+    def fit(data: Table) -> tuple[np.ndarray, float]:
+        model = QuantileRegressor(LEVELS, prior_precision=prior).fit(data.X, data.y)
+        return model.coef_, model.log_score(data.new, data.target)
+
+    return fit
+
+
+def _linear_programs(data: Table) -> tuple[np.ndarray, float]:
+    from sklearn.linear_model import QuantileRegressor as Peer
+
+    if len(data.X) > 10_000:
+        raise MemoryError("a linear program of so many rows takes hours")
+    found = [Peer(quantile=level, alpha=0.0).fit(data.X, data.y).coef_ for level in LEVELS]
+    return np.stack(found), np.nan
+
+
+def _reweighted(data: Table) -> tuple[np.ndarray, float]:
+    import statsmodels.api as sm
+
+    if len(data.X) > 1_000:
+        raise MemoryError("minutes for each thousand rows")
+    X = sm.add_constant(data.X)
+    return np.stack([sm.QuantReg(data.y, X).fit(q=level).params[1:] for level in LEVELS]), np.nan
+
+
 MODELS: dict[str, dict[str, Callable]] = {
     "poisson": {
         "tractable": _ours(PoissonRegressor),
@@ -107,6 +148,12 @@ MODELS: dict[str, dict[str, Callable]] = {
         "scikit-learn, alpha 1": _scikit_learn("GammaRegressor", 1.0),
         "statsmodels": _statsmodels("gamma"),
     },
+    "quantile": {
+        "tractable": _our_quantiles("evidence"),
+        "tractable, no prior": _our_quantiles(0.0),
+        "scikit-learn, alpha 0": _linear_programs,
+        "statsmodels": _reweighted,
+    },
 }
 
 
@@ -119,7 +166,10 @@ def measure(kind: str, rows: int, columns: int, seeds: int) -> dict[str, tuple[f
             began = time.process_time(), time.perf_counter()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                coefficients, score = fit(data)
+                try:
+                    coefficients, score = fit(data)
+                except MemoryError:
+                    coefficients, score = np.full_like(data.slopes, np.nan), np.nan
             took = time.process_time() - began[0], time.perf_counter() - began[1]
             error = np.sqrt(np.mean((coefficients - data.slopes) ** 2) / np.mean(data.slopes**2))
             found[name].append((*took, error, score))
@@ -132,8 +182,9 @@ def main(options: Sequence[str]) -> None:
     parser.add_argument("--rows", nargs="+", type=int, default=[40, 1000, 100_000])
     parser.add_argument("--columns", type=int, default=20)
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--only", nargs="+", choices=tuple(MODELS), default=tuple(MODELS))
     chosen = parser.parse_args(options)
-    for kind in MODELS:
+    for kind in chosen.only:
         for rows in chosen.rows:
             print(f"\n{kind}, {rows} x {chosen.columns}".ljust(44) + "CPU s   wall s    error  log-score")
             for name, numbers in measure(kind, rows, chosen.columns, chosen.seeds).items():

@@ -10,9 +10,10 @@ from scipy.optimize import linprog
 from tractable.core.rows import Rows
 from tractable.supervised.generalised.design import design_of
 from tractable.supervised.quantile import search
-from tractable.supervised.quantile.interior import check_loss, least_check_loss
+from tractable.supervised.quantile.interior import least_check_loss
 from tractable.supervised.quantile.law import QuantileLaw
 from tractable.supervised.quantile.model import fit_quantiles, usual_levels
+from tractable.supervised.selection.losses import pinball_loss
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(90, 3))
@@ -41,7 +42,7 @@ def test_lines_have_the_least_loss_and_their_duals_say_so(table):
     assert found.gap < 1e-8
     for level, beta in zip(found.levels, found.coefficients()[0]):
         scale = w @ np.abs(y - np.median(y))
-        assert w @ check_loss(y - z @ beta, level) == pytest.approx(least(z, y, w, level), abs=1e-8 * scale)
+        assert w @ pinball_loss(y, z @ beta, level) == pytest.approx(least(z, y, w, level), abs=1e-8 * scale)
     straight = least_check_loss(z, y - np.median(y), w, 0.8, np.zeros(z.shape[1]))
     slopes = w * (straight.shares - 0.2)
     assert ((straight.shares > 0) & (straight.shares < 1)).all()
@@ -53,7 +54,7 @@ def test_a_line_of_penalised_loss_is_where_no_step_helps():
     beta = least_check_loss(z, Y, np.ones(90), 0.7, ridge).beta
 
     def loss(b):
-        return check_loss(Y - z @ b, 0.7).sum() + 0.5 * ridge @ b**2
+        return pinball_loss(Y, z @ b, 0.7).sum() + 0.5 * ridge @ b**2
 
     best = loss(beta)
     for size in (1e-1, 1e-3, 1e-5):

@@ -43,7 +43,7 @@ class QuantileRegressor(Regressor):
     }
     model_: Any
 
-    def __init__(self, levels="auto", *, prior_precision="evidence", fit_intercept=True):
+    def __init__(self, levels: Any = "auto", *, prior_precision: Any = "evidence", fit_intercept=True):
         self.levels = levels
         self.prior_precision = prior_precision
         self.fit_intercept = fit_intercept

@@ -21,8 +21,9 @@ import numpy as np
 
 from tractable.core.iterate import Status
 from tractable.optim.newton import newton_direction
+from tractable.supervised.selection.losses import pinball_loss
 
-__all__ = ["CheckFit", "check_loss", "least_check_loss"]
+__all__ = ["CheckFit", "least_check_loss"]
 
 _BACK = 0.9995  # of the way to the wall
 _FLOOR = 1e-3  # of the total weight: what counts as an objective where rows are met exactly
@@ -50,18 +51,9 @@ class _Point(NamedTuple):
         return _Point(*(value + step * by for value, step, by in zip(self, steps, d)))
 
 
-def check_loss(residuals: np.ndarray, level: float) -> np.ndarray:
-    r"""$\rho_\tau(r) = \max(\tau r, (\tau - 1)r)$.
-
-    >>> check_loss(np.array([2.0, -2.0]), 0.25).tolist()
-    [0.5, 1.5]
-    """
-    return np.maximum(level * residuals, (level - 1) * residuals)
-
-
 def least_check_loss(
     z: np.ndarray, y: np.ndarray, weights: np.ndarray, level: float, ridge: np.ndarray,
-    pull: np.ndarray | None = None, *, unit: float = 1.0, tol: float = 1e-11, max_steps: int = 80,
+    pull: np.ndarray | None = None, *, unit: float = 1.0, tol: float = 1e-11, max_steps: int = 200,
 ) -> CheckFit:  # fmt: skip
     r"""The coefficients of least check loss at a `level`, with `ridge` the diagonal of $\Lambda$, `pull` $g$.
 
@@ -72,11 +64,11 @@ def least_check_loss(
     [2.0]
     """
     g, total = np.zeros(z.shape[1]) if pull is None else pull, float(weights.sum())
-    point = _first(z, y, weights, level, ridge, unit)
+    point = _first(z, y, weights, level, ridge, g, unit)
     best, count, status = (np.inf, point), 0, Status.exhausted
     for count in range(max_steps + 1):
         mu, wrong = _state(z, weights, level, ridge, g, point)
-        objective = float(weights @ check_loss(point.above - point.below, level)) + _FLOOR * total * unit
+        objective = float(weights @ pinball_loss(point.above, point.below, level)) + _FLOOR * total * unit
         error = max(2 * total * mu / objective, np.abs(wrong).max(initial=0.0) / total)
         if not np.isfinite(error) or (error > 1e4 * best[0] and best[0] < 1e-6):
             status = Status.stalled
@@ -92,16 +84,21 @@ def least_check_loss(
 
 
 def _first(
-    z: np.ndarray, y: np.ndarray, weights: np.ndarray, level: float, ridge: np.ndarray, unit: float
-) -> _Point:
+    z: np.ndarray, y: np.ndarray, weights: np.ndarray, level: float, ridge: np.ndarray, g: np.ndarray,
+    unit: float,
+) -> _Point:  # fmt: skip
     """Weighted least squares, with room on both sides of each residual, and shares that balance."""
     gram, side = (z * weights[:, None]).T @ z, (weights * y) @ z
     size = max(float(np.mean(np.diag(gram))), 1e-300)
     beta = newton_direction(gram + np.diag(np.minimum(ridge, size)), -side)
     r = y - z @ beta
-    room = 0.1 * float(weights @ np.abs(r)) / float(weights.sum()) + 1e-6 * unit
-    return _Point(beta, np.maximum(r, 0) + room, np.maximum(-r, 0) + room, np.full(len(y), 1 - level),
-                  np.full(len(y), level))  # fmt: skip
+    total = float(weights.sum())
+    room = 0.1 * float(weights @ np.abs(r)) / total + 1e-6 * unit
+    sums = weights @ z
+    share = 1 - level - float(g @ sums) / max(float(sums @ sums), 1e-300)
+    share = np.clip(share, min(0.1, 1 - level), max(0.9, 1 - level))
+    shares = np.full(len(y), float(share))
+    return _Point(beta, np.maximum(r, 0) + room, np.maximum(-r, 0) + room, shares, 1 - shares)
 
 
 def _state(
