@@ -130,7 +130,7 @@ def limit(folder: Path) -> None:
     ended = run(["fit", file, "-y", "y", "--seconds", "30", "--out", folder / "out", "--json"])
     told = json.loads(ended.out)
     print(
-        f"limit: code {ended.code}, {ended.seconds:.1f} s (of which start {start:.1f}), "
+        f"limit: code {ended.code}, {ended.seconds:.1f} s ({ended.work:.1f} of work; start {start:.1f}), "
         f"{ended.megabytes:.0f} MB, winner {told['winner']}, "
         f"coverage {told['metrics']['coverage_90']:.3f}, log-score {told['metrics']['log_score']:.3f}"
     )

@@ -9,6 +9,7 @@ Codes.       0, or 2 with one sentence for a table or request that cannot be use
 
 import json
 import math
+import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -46,14 +47,16 @@ def run_fit(request: Request) -> None:
     from tractable.race.asked import check_asked
     from tractable.tables.reading import read_table
 
+    begun = time.monotonic()
     beside = (request.weights, request.group, request.time, request.event)
     try:  # what the file alone shows is told before the rest is imported
         table = read_table(request.file, kinds=request.kinds)
         check_asked(table, request.target, (*request.drop, *beside))
+        left = None if request.seconds is None else max(request.seconds - time.monotonic() + begun, 0.1)
         from tractable.race.fit import fit_table
 
         found = fit_table(
-            table, request.target, effort=request.effort, seconds=request.seconds, seed=request.seed,
+            table, request.target, effort=request.effort, seconds=left, seed=request.seed,
             kinds=request.kinds, drop=request.drop, weights=request.weights, group=request.group,
             time=request.time, event=request.event, tell=lambda said: typer.echo(said, err=True),
         )  # fmt: skip

@@ -197,4 +197,6 @@ def provenance(table: Any, question: Question, seed: int, clock: Any) -> dict[st
 
 
 def _hashed(pd: Any, column: Any) -> np.ndarray:
+    if column.dtype.kind in "biuf":
+        return column.to_numpy(float, na_value=np.nan)
     return pd.util.hash_pandas_object(column.astype(str), index=False, categorize=True).to_numpy()
