@@ -1,5 +1,6 @@
 """Particle filters of nonlinear systems beside the Kalman filter and the grid."""
 
+import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
@@ -131,3 +132,33 @@ def test_what_is_called_good_is_close():
     assert len(gaps[True]) > 5
     assert max(gaps[True]) < 0.15
     assert np.median(gaps[False]) > 0.1
+
+
+@pytest.mark.cheap
+@pytest.mark.parametrize("size", [1, 3])
+def test_a_law_that_has_seen_a_reading_is_the_conditional_normal(size):
+    from scipy.stats import multivariate_normal
+
+    from tractable.messages.gaussian_steps import Step
+    from tractable.statespace.nonlinear.particles import Informed, Moved, lowers_of, roots_of
+
+    rng = np.random.default_rng(size)
+    mean, H, c, y = (
+        rng.normal(size=2),
+        rng.normal(size=(size, 2)),
+        rng.normal(size=size),
+        rng.normal(size=size),
+    )
+    P, N = (a @ a.T + 0.2 * np.eye(len(a)) for a in (rng.normal(size=(2, 2)), rng.normal(size=(size, size))))
+    law = Moved(jnp.asarray(mean), roots_of(jnp.asarray(P)), lowers_of(jnp.asarray(P)))
+    seen = Informed(law, Step(jnp.asarray(H), jnp.asarray(c), jnp.asarray(N)), jnp.asarray(y))
+    S = H @ P @ H.T + N
+    gain = P @ H.T @ np.linalg.inv(S)
+    exact = multivariate_normal(mean + gain @ (y - H @ mean - c), P - gain @ S @ gain.T)
+    x = rng.normal(size=2)
+    assert float(seen.log_prob(jnp.asarray(x))) == pytest.approx(exact.logpdf(x), rel=1e-10)
+    assert float(seen.promise()) == pytest.approx(multivariate_normal(H @ mean + c, S).logpdf(y), rel=1e-10)
+    draws = np.asarray(jax.vmap(seen.sample)(jr.split(jr.key(0), 4000)))
+    white = np.linalg.solve(np.linalg.cholesky(exact.cov), (draws - exact.mean).T)
+    assert np.abs(white.mean(1)).max() < 4.5 / np.sqrt(4000)
+    assert np.abs(white @ white.T / 4000 - np.eye(2)).max() < 4.5 * np.sqrt(2 / 4000)

@@ -27,6 +27,7 @@ from tractable.core.checks import (
     check,
     check_count,
     check_option,
+    has_values,
     is_concrete,
     namespace,
     to_device,
@@ -143,6 +144,8 @@ def particle_filter(
     args = as_data(args)
     model = StateSpace(initial, transition, observation_log_density, proposal, args, lookahead)
     plan = (*sizes, resampling, history)
+    if has_values(missing) and not np.asarray(missing).any():
+        missing = None  # a program without the ways around a reading that is not there
     return _replicate(model, ys, missing, as_float("ess_threshold", ess_threshold), key, plan)
 
 
@@ -165,7 +168,12 @@ def as_observations(observations: ArrayLike) -> tuple[Array, Array]:
 
 @program
 def _replicate(
-    model: StateSpace, ys: Array, missing: Array, threshold: Array, key: Key, plan: tuple[int, int, str, bool]
+    model: StateSpace,
+    ys: Array,
+    missing: Array | None,
+    threshold: Array,
+    key: Key,
+    plan: tuple[int, int, str, bool],
 ) -> Filtered:
     num_particles, num_replicates, scheme, keep = plan
 

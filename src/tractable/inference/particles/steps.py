@@ -98,13 +98,14 @@ def _draw(source: Any, key: Key) -> PyTree:
 def one_filter(
     model: StateSpace,
     ys: Array,
-    missing: Array,
+    missing: Array | None,
     threshold: Array,
     keys: Array,
     plan: tuple[int, str, bool],
     kept: PyTree | None = None,
 ) -> tuple:
-    """One filter: what `Filtered` holds, for one replicate. The last particle follows the path `kept`.
+    """One filter: what `Filtered` holds, for one replicate. The last particle follows the path `kept`;
+    `missing` is None where all observations are there.
 
     `keys` has one for each time. The first time is a step like the others, so that its parts are compiled
     once: half of the first call of a filter is the compiler.
@@ -149,12 +150,12 @@ def one_filter(
 
 
 def _arrive(
-    model: StateSpace, particles: PyTree, logs: Array, total: Array, y: Array, absent: Array, t: Array
+    model: StateSpace, particles: PyTree, logs: Array, total: Array, y: Array, absent: Any, t: Array
 ) -> tuple[_Cloud, Array]:
     """The cloud after it has seen an observation, and the evidence of that observation."""
     seen = jax.vmap(lambda x: model.weigh(x, y, t))(particles)
-    logs = logs + jnp.where(absent, 0.0, seen)
-    increment = jnp.where(absent, 0.0, logsumexp(logs))
+    logs = logs + _unless(absent, seen)
+    increment = _unless(absent, logsumexp(logs))
     lost, n = increment == -jnp.inf, len(logs)
     # where no particle is possible the estimate is zero; equal weights let the program go on
     logs = jnp.where(lost, -np.log(n), logs - jnp.where(lost, 0.0, increment))
@@ -163,7 +164,7 @@ def _arrive(
 
 
 def _choose(
-    model: StateSpace, key: Key, cloud: _Cloud, y: Array, absent: Array, t: Array, how: tuple[Array, str]
+    model: StateSpace, key: Key, cloud: _Cloud, y: Array, absent: Any, t: Array, how: tuple[Array, str]
 ) -> tuple[Array, Array, Array]:
     """The parents, the log-weights that their children begin with, and whether they were drawn at all."""
     n, (threshold, scheme) = len(cloud.log_weights), how
@@ -171,7 +172,7 @@ def _choose(
     logs, ess = cloud.log_weights, cloud.ess
     if model.lookahead is not None:
         promised = jax.vmap(lambda x: model.promise(x, y, t))(cloud.particles)
-        raised = logs + jnp.where(absent, 0.0, promised)
+        raised = logs + _unless(absent, promised)
         total = logsumexp(raised)
         # where no parent promises anything, the weights alone choose
         logs = jnp.where(jnp.isfinite(total), raised - jnp.where(jnp.isfinite(total), total, 0.0), logs)
@@ -206,7 +207,7 @@ def _beside(model: StateSpace, key: Key, cloud: _Cloud, x: PyTree, t: Array) -> 
 
 
 def _move(
-    model: StateSpace, keys: Array, particles: PyTree, y: Array, absent: Array, t: Array
+    model: StateSpace, keys: Array, particles: PyTree, y: Array, absent: Any, t: Array
 ) -> tuple[PyTree, Array]:
     def plain():
         return jax.vmap(lambda key, x: model.move(key, x, t))(keys, particles)
@@ -215,7 +216,14 @@ def _move(
     if proposal is None:
         return plain()
     guided = jax.vmap(lambda key, x: model.guided(proposal, key, x, y, t))
+    if absent is None:
+        return guided(keys, particles)
     return jax.lax.cond(absent, plain, lambda: guided(keys, particles))
+
+
+def _unless(absent: Any, values: Array) -> Array:
+    """Zero where the observation is missing."""
+    return values if absent is None else jnp.where(absent, 0.0, values)
 
 
 def _moments(cloud: _Cloud) -> tuple[PyTree, PyTree]:

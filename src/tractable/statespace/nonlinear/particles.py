@@ -21,12 +21,12 @@ import numpy as np
 
 from tractable.core.checks import check, check_option, has_values, namespace, to_device
 from tractable.core.factors import normal_log_density, positive_definite_factor, psd_root
-from tractable.core.linalg import PsdFactor, psd_factor
+from tractable.core.linalg import PsdFactor
 from tractable.core.module import Module
 from tractable.core.types import Array, Float, Key, Scalar
 from tractable.distributions.gaussian import Factored
 from tractable.inference.particles.filter import Filtered, particle_filter
-from tractable.messages.gaussian_steps import FORMS, Belief, Step
+from tractable.messages.gaussian_steps import Step
 from tractable.statespace.nonlinear.model import Dynamics
 
 __all__ = ["Mover", "filter_by_particles", "first_state", "marked", "moves_and_looks", "roots_of"]
@@ -35,20 +35,46 @@ PROPOSALS = ("bootstrap", "guided", "auxiliary")
 _UNSEEN = 1e300  # stands for an entry that is missing: rows of NaN alone are missing as a whole
 
 
-class Regular(Module):
-    """A Gaussian that has a density, drawn by its triangle: a root that exists for singular ones too would
-    take the eigenvalues of every particle."""
+class Informed(Module):
+    r"""A Gaussian $N(m, UU^\top)$ that has seen $y = Hx + c + e$, $e \sim N(0, N)$, without a factor of its
+    covariance: in the coordinates of $U$ it is $(I + V N^{-1} V^\top)^{-1}$, $V^\top = HU$. The log-density
+    is $\log N(x; m, UU^\top) + \log N(y; Hx + c, N) - \log N(y; Hm + c, S)$."""
 
-    mean: Float[Array, "*n d"]
-    factor: PsdFactor
-
-    def log_prob(self, x: Array) -> Scalar:
-        """The log-density at one point."""
-        return Factored(self.mean, self.factor).log_prob(x)
+    law: "Moved"
+    look: Step
+    y: Float[Array, "*n m"]
 
     def sample(self, key: Key) -> Array:
-        """One draw."""
-        return self.mean + self.factor.lower @ jr.normal(key, self.mean.shape, self.mean.dtype)
+        """One draw; as many normal numbers as the state has entries, as for all draws of a filter."""
+        law, half = self.law, self.look.weights @ self.law.root
+        z = jr.normal(key, law.mean.shape, law.mean.dtype)
+        shift = half.T @ _solve(_root(self.marginal()), self.y - self.predicted(law.mean))
+        if self.y.size == 1:  # Potter's root
+            noise, total, v = self.look.spread[0, 0], self.marginal()[0, 0], half[0]
+            z = z - v * ((v @ z) / (total + jnp.sqrt(noise * total)))
+        else:
+            inside = half.T @ _solve(_root(self.look.spread), half)
+            lower = jnp.linalg.cholesky(jnp.eye(z.size, dtype=z.dtype) + inside)
+            z = jsl.solve_triangular(lower.T, z, lower=False)
+        return law.mean + law.root @ (shift + z)
+
+    def log_prob(self, x: Array) -> Scalar:
+        """The log-density at one point; NaN where the law before the reading is singular."""
+        told = _normal(self.y - self.predicted(x), _root(self.look.spread))
+        return self.law.log_prob(x) + told - self.promise()
+
+    def promise(self) -> Scalar:
+        """The log-density of the reading."""
+        return _normal(self.y - self.predicted(self.law.mean), _root(self.marginal()))
+
+    def predicted(self, x: Array) -> Array:
+        """What the reading would be without its noise."""
+        return self.look.weights @ x + self.look.bias
+
+    def marginal(self) -> Array:
+        """The covariance of the reading."""
+        half = self.look.weights @ self.law.root
+        return half @ half.T + self.look.spread
 
 
 class Moved(Module):
@@ -123,6 +149,22 @@ class Looker(Module):
         return None if self.inputs is None else self.inputs[t]
 
 
+def _root(cov: Array) -> Array:
+    """The triangle; of one number, its root."""
+    return jnp.sqrt(cov) if cov.shape == (1, 1) else jnp.linalg.cholesky(cov)
+
+
+def _solve(lower: Array, b: Array) -> Array:
+    if lower.shape == (1, 1):  # no factor, which would take the compiler a second
+        return b / lower[0] ** 2
+    return jsl.cho_solve((lower, True), b)
+
+
+def _normal(gap: Array, lower: Array) -> Scalar:
+    z = gap / lower[0] if lower.shape == (1, 1) else jsl.solve_triangular(lower, gap, lower=True)
+    return normal_log_density(z @ z, 2 * jnp.log(jnp.diag(lower)).sum(), gap.size)
+
+
 def moves_and_looks(model: Dynamics, inputs: Any) -> tuple[Mover, Looker]:
     """The two laws of a system as particles use them."""
     looker = Looker(model, inputs, model.observation_cov)
@@ -158,22 +200,17 @@ class Guide(Module):
     looker: Looker
     rule: Any
 
-    def __call__(self, x: Array, y: Array, t: Array) -> "Regular":
-        after, _ = self._learnt(x, y, t)
-        # regular where the transition is, whose density is NaN otherwise
-        return Regular(after.mean, psd_factor(after.spread))
-
-    def promise(self, x: Array, y: Array, t: Array) -> Scalar:
-        r"""$\log\hat p(y_t \mid x_{t-1})$."""
-        return self._learnt(x, y, t)[1]
-
-    def _learnt(self, x: Array, y: Array, t: Array) -> tuple[Belief, Scalar]:
+    def __call__(self, x: Array, y: Array, t: Array) -> Informed:
         law, u = self.mover(x, t), self.looker.input_at(t)
         cov = law.root @ law.root.T
-        found = self.rule(lambda x: self.looker.model.look(x, t, u), law.mean, cov)
-        look = Step(found.weights, found.bias, self.looker.cov_at(t) + found.residual)
-        y = jnp.where(y == _UNSEEN, jnp.nan, y)
-        return FORMS["covariance"].observe(look, Belief(law.mean, cov), y)
+        found = self.rule(lambda x: self.looker.model.look(x, t, u), law.mean, cov, law.root)
+        weights, bias, noise = found.weights, found.bias, self.looker.cov_at(t) + found.residual
+        if y.size > 1:  # what is missing has no weights, unit noise and no gap
+            seen = y != _UNSEEN
+            weights = jnp.where(seen[:, None], weights, 0.0)
+            bias, y = jnp.where(seen, bias, 0.0), jnp.where(seen, y, 0.0)
+            noise = jnp.where(seen[:, None] & seen[None], noise, jnp.eye(y.size, dtype=y.dtype))
+        return Informed(law, Step(weights, bias, noise), y)
 
 
 class Promise(Module):
@@ -182,7 +219,8 @@ class Promise(Module):
     guide: Guide
 
     def __call__(self, x: Array, y: Array, t: Array) -> Scalar:
-        return self.guide.promise(x, y, t)
+        unseen = (y == _UNSEEN).sum() if y.size > 1 else 0
+        return self.guide(x, y, t).promise() - normal_log_density(0.0, 0.0, unseen)
 
 
 def filter_by_particles(

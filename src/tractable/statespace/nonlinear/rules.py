@@ -54,7 +54,9 @@ class Taylor(Module):
     def __check_init__(self) -> None:
         check_count("order", self.order, 1, 2)
 
-    def __call__(self, function: Callable[[Array], Array], mean: Array, cov: Array) -> Affine:
+    def __call__(
+        self, function: Callable[[Array], Array], mean: Array, cov: Array, root: Array | None = None
+    ) -> Affine:
         slope, value = jax.jacfwd(function)(mean), function(mean)
         residual = jnp.zeros((value.size, value.size), value.dtype)
         if self.order == 2:
@@ -71,9 +73,12 @@ class SigmaPoints(Module):
     def points(self, dim: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The points, (n, d), their weights for means, and those for covariances."""
 
-    def __call__(self, function: Callable[[Array], Array], mean: Array, cov: Array) -> Affine:
+    def __call__(
+        self, function: Callable[[Array], Array], mean: Array, cov: Array, root: Array | None = None
+    ) -> Affine:
+        """`root` is one of `cov`, where it is known: triangular, or of orthogonal columns."""
         z, weights, spread_weights = (jnp.asarray(part, mean.dtype) for part in self.points(mean.size))
-        root = psd_root(cov)
+        root = psd_root(cov) if root is None else root
         steps = z @ root.T
         values = jax.vmap(function)(mean[None] + steps)
         centre = weights @ values
