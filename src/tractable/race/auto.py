@@ -142,7 +142,9 @@ class AutoClassifier(_Raced, Classifier):
         """Race on rows and classes, and fit the winner to all of them."""
         labels = column_or_1d(y, warn=True)
         check_classification_targets(labels)
-        self.classes_, codes = np.unique(labels, return_inverse=True)
+        there = slice(None) if sample_weight is None else np.asarray(sample_weight, float) > 0
+        self.classes_ = np.unique(labels[there])  # a class whose rows count nothing is none
+        codes = np.searchsorted(self.classes_, labels).clip(max=len(self.classes_) - 1)
         return self._raced(X, codes, sample_weight, "classes")
 
     def predict_proba(self, X) -> np.ndarray:
