@@ -26,6 +26,7 @@ from tractable.supervised.selection.losses import pinball_loss
 __all__ = ["CheckFit", "least_check_loss"]
 
 _BACK = 0.9995  # of the way to the wall
+_PATIENCE = 15  # steps without a smaller error: rounding has the last word
 _FLOOR = 1e-3  # of the total weight: what counts as an objective where rows are met exactly
 
 
@@ -65,19 +66,21 @@ def least_check_loss(
     """
     g, total = np.zeros(z.shape[1]) if pull is None else pull, float(weights.sum())
     point = _first(z, y, weights, level, ridge, g, unit)
-    best, count, status = (np.inf, point), 0, Status.exhausted
+    best, last, count, status = (np.inf, point), 0, 0, Status.exhausted
     for count in range(max_steps + 1):
         mu, wrong = _state(z, weights, level, ridge, g, point)
         objective = float(weights @ pinball_loss(point.above, point.below, level)) + _FLOOR * total * unit
         error = max(2 * total * mu / objective, np.abs(wrong).max(initial=0.0) / total)
-        if not np.isfinite(error) or (error > 1e4 * best[0] and best[0] < 1e-6):
+        if error < best[0]:
+            best, last = (error, point), count
+        if not np.isfinite(error) or count > last + _PATIENCE:
             status = Status.stalled
             break
-        best = (error, point) if error < best[0] else best
         if error <= tol or count == max_steps:
             status = Status.converged if error <= tol else Status.exhausted
             break
-        point = _step(z, y, weights, ridge, point, mu, wrong)
+        with np.errstate(all="ignore"):  # what is not finite ends the search
+            point = _step(z, y, weights, ridge, point, mu, wrong)
     error, point = best
     status = Status.converged if error <= 1e3 * tol else status  # rounding has the last word
     return CheckFit(point.beta, point.shares, float(error), count, status)
@@ -120,6 +123,8 @@ def _step(
     curve = weights / (p / s + q / a)
     half = z * np.sqrt(curve)[:, None]
     gram = half.T @ half + np.diag(ridge)
+    if not np.isfinite(gram).all():
+        return point
 
     def towards(first: np.ndarray, second: np.ndarray) -> _Point:
         """The direction in which the products change by so much."""

@@ -9,13 +9,16 @@ Prior.       $w_\tau \sim N(0, \alpha^{-1}I)$ for standardised columns. A line h
              beside $\alpha^{-1/2} \sim \mathrm{Exp}(2.3)$ in deviations of the target.
 Order.       Lines cross somewhere; the quantiles of a row are put in order (Chernozhukov et al.), which
              brings them nearer to the true ones.
+Calm.        The gaps of a law are made of lines whose slopes differ only as much as the rows can show
+             (`_calm`): most of what differs between neighbouring lines is noise.
 Predictive.  A new row is beyond $\hat Q_\tau(x)$ more often than the level says, by what is not known of the
              line: $q_\tau = m \pm\sqrt{(\hat Q_\tau - m)^2 + \Phi^{-1}(\tau)^2v_\tau(x)}$ about the median,
              $v_\tau(x)$ the expected square of the error of $\hat Q_\tau(x)$, exact for normal noise. Tails
              are exponential (`law`), as wide as the excesses of the rows say. No gap between neighbours is
              less than a fifth of its usual share of the whole width, nor that less than a fifth of the usual.
 Cost.        For each level some fifteen passes of $O(np^2)$; four with more than 30,000 rows.
-References.  Koenker and Bassett (1978); Koenker (2005); Chernozhukov, Fernandez-Val and Galichon (2010).
+References.  Koenker and Bassett (1978); Koenker (2005); Chernozhukov, Fernandez-Val and Galichon (2010);
+             James and Stein (1961).
 """
 
 from typing import Any
@@ -47,7 +50,7 @@ _WORTH = 5.0  # excesses for which the exponential tail that continues the last 
 
 class QuantileLinear(Ended, HostResult):
     """Lines of standardised columns at `levels` (m,): `beta` (m, p), with expected squares of their errors
-    `covs` (m, p, p).
+    `covs` (m, p, p), and the `calm` ones (m, p) that laws are made of.
 
     `precision` is that of the prior, zero without one; `shares` (m - 1,) are usual gaps between neighbours
     over the width of a law, `width` is that, and `tails` two factors.
@@ -55,6 +58,7 @@ class QuantileLinear(Ended, HostResult):
 
     levels: Any
     beta: Any = field(show=False)
+    calm: Any = field(show=False)
     covs: Any = field(show=False)
     precision: float
     gap: float = field(about="the largest distance of an objective from its lower bound, relative")
@@ -102,7 +106,9 @@ class QuantileLinear(Ended, HostResult):
         places = np.sort(z @ self.beta.T, axis=1)
         if errors:
             middle = int(np.flatnonzero(self.levels == 0.5)[0])
-            places = _widened(places, self._variances(z, rest), self.levels, middle)
+            calm = np.sort(z @ self.calm.T, axis=1)
+            calm += (places - calm)[:, middle : middle + 1]  # one median
+            places = _widened(calm, self._variances(z, rest), self.levels, middle)
             places = _apart(places, self.shares, self.width, middle)
         left, right = _tails(places, self.levels, self.tails)
         moved = self.level + self.size * places
@@ -166,13 +172,49 @@ def _fitted(table: Rows, levels: np.ndarray, intercept: bool, given: float | Non
         variances = slopes / alpha if alpha > 0 else 0.0 * slopes
         covs.append(problem.covariance(lines[-1], level, ridge, variances))
     beta, covs = np.stack([line.beta for line in lines]), np.stack(covs)
-    shape = _shape(problem, beta, covs, levels)
+    calm = _calm(problem.gram(), beta, covs, levels, int(intercept))
+    shape = _shape(problem, calm, covs, levels)
     worst = max(lines, key=lambda line: line.gap)
     status = next((line.status for line in lines if not line.status.ok), Status.converged)
     search = sum(line.num_steps for line in lines), int(status), intercept
-    parts: Any = (levels, beta, covs, float(alpha), float(worst.gap), *shape, base, size, columns.centre,
-                  columns.scale, columns.turn, *search)  # fmt: skip
+    parts: Any = (levels, beta, calm, covs, float(alpha), float(worst.gap), *shape, base, size,
+                  columns.centre, columns.scale, columns.turn, *search)  # fmt: skip
     return QuantileLinear(*parts)
+
+
+def _calm(gram: np.ndarray, beta: np.ndarray, covs: np.ndarray, levels: np.ndarray, first: int) -> np.ndarray:
+    r"""Lines for laws, which are made of gaps: of what differs between neighbours most is noise.
+
+    On each side of the median the slopes differ by $D$ in all, and by $d_k = \omega_kD + e_k$ from one line
+    to the next, with the shares $\omega_k$ of the gaps in the width of a usual row. $D$ and each $e_k$ count
+    by $1 - \mathrm{tr}\,GN/d^\top Gd$ of their noise $N$ (James and Stein): not at all where the width is
+    even, wholly where it surely is not; and the shape is that of all rows unless rows say otherwise.
+    """
+    middle, moved = int(np.flatnonzero(levels == 0.5)[0]), beta.copy()
+    spread, noises = (
+        gram[first:, first:],
+        [np.sum(gram * cov) - gram[0, 0] * cov[0, 0] * first for cov in covs],
+    )
+
+    def counted(step: np.ndarray, low: int, high: int) -> np.ndarray:
+        """A difference of two lines without what is likely to be noise."""
+        linked = np.sqrt(levels[low] * (1 - levels[high]) / (levels[high] * (1 - levels[low])))
+        noise = noises[low] + noises[high] - 2 * linked * np.sqrt(noises[low] * noises[high])
+        size = float(step @ spread @ step)
+        return step * max(1 - noise / size, 0.0) if size > 0 else step
+
+    for places in (range(middle, -1, -1), range(middle, len(levels))):
+        order = list(places)
+        if len(order) < 2:
+            continue
+        ends = sorted((order[0], order[-1]))
+        whole, gaps = (beta[order[-1]] - beta[middle])[first:], np.abs(np.diff(beta[order, 0]))
+        shares = gaps / gaps.sum() if first and gaps.sum() > 0 else np.full(len(gaps), 1 / len(gaps))
+        kept = counted(whole, *ends)
+        for share, at, after in zip(shares, order[:-1], order[1:]):
+            step = (beta[after] - beta[at])[first:] - share * whole
+            moved[after, first:] = moved[at, first:] + share * kept + counted(step, *sorted((at, after)))
+    return moved
 
 
 def _penalty(problem: Table, level: float, alpha: float) -> float:
