@@ -33,7 +33,7 @@ class QuantileRegressor(Regressor):
     >>> y = x + (0.2 + x) * np.random.default_rng(0).exponential(size=400)
     >>> model = QuantileRegressor().fit(x[:, None], y)
     >>> model.predict_quantiles([[0.0], [1.0]], [0.1, 0.9]).round(1).tolist()
-    [[0.0, 0.6], [1.1, 3.4]]
+    [[0.0, 0.6], [1.1, 4.0]]
     """
 
     _parameter_constraints: ClassVar[dict] = {

@@ -8,8 +8,8 @@ Dual.        Shares $a_i \in [0, 1]$, one where the residual is positive and zer
              answer has $p_is_i = q_ia_i = 0$.
 Step.        Mehrotra's, towards $p_is_i = q_ia_i = \sigma\mu$: one Gram matrix
              $Z^\top D^{-1}WZ + \Lambda$ with $D = p/s + q/a$ for two right sides. The target is the same for
-             every copy of a row, so that a weight of two is the row twice all along the path, and where many
-             $\beta$ are best the middle of them is found.
+             every copy of a row, so that a weight of two is the row twice all along the path; where many
+             $\beta$ are best, one near their middle is found.
 Certificate. $\sum_iw_i(p_is_i + q_ia_i)$ is the gap between the objective and its lower bound.
 Cost.        $O(np^2)$ per step, 10 to 20 steps.
 References.  Koenker and Bassett (1978); Portnoy and Koenker (1997); Mehrotra (1992).

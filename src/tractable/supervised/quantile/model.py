@@ -147,8 +147,8 @@ def fit_quantiles(
 
     >>> found = fit_quantiles([[0.0], [1.0], [2.0], [3.0]] * 2, [0, 1, 2, 3, 2, 3, 4, 5], levels=[0.2, 0.8],
     ...                       prior_precision=0)
-    >>> found.coefficients()[0].round(6).tolist(), found.verdict
-    ([[0.0, 1.0], [1.0, 1.0], [2.0, 1.0]], Converged.)
+    >>> found.quantiles([[1.0], [3.0]]).round(2).tolist(), found.verdict
+    ([[1.0, 2.0, 3.0], [3.0, 4.0, 5.0]], Converged.)
     """
     table = Rows.of(X, y, weights, target="number")
     given = _prior_of(prior_precision)

@@ -174,7 +174,7 @@ def bandwidth(level: float, total: float) -> float:
     deviation of the noise.
 
     >>> round(bandwidth(0.5, 1000.0), 3)
-    0.127
+    0.246
     """
     quantile = ndtri(level)
     peak = np.exp(-0.5 * quantile**2) / _NORMAL
