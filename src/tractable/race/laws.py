@@ -167,11 +167,11 @@ class NormalLaws(Laws):
 
 
 class _HostLaws(Laws):
-    """A distribution that answers row by row on the host (`supervised.generalised.mixed`)."""
+    """A distribution that answers row by row on the host, as those of `supervised` do."""
 
     def __init__(self, distribution: Any):
         self.distribution, self.discrete = distribution, bool(distribution.discrete)
-        self.cdf, self.log_density = distribution.cdf, distribution.log_probs
+        self.cdf, self.log_density = distribution.cdf, distribution.row_log_probs
 
     def __len__(self) -> int:
         return self.distribution.shape[0]
@@ -258,7 +258,7 @@ def laws_of(distribution: Any) -> Laws:
         if name == "Normal":
             loc, scale = np.broadcast_to(loc, shape), np.broadcast_to(scale, shape)
         return NormalLaws(*_fewer(np.asarray(weights, float), loc, scale))
-    if hasattr(distribution, "log_probs") and hasattr(distribution, "rows"):
+    if hasattr(distribution, "row_log_probs") and hasattr(distribution, "rows"):
         return _HostLaws(distribution)
     if name in FAMILIES:
         return FamilyLaws.of(name, distribution)
