@@ -39,6 +39,7 @@ def test_the_end_was_seen_where_a_word_says_yes():
         ("times", [pd.Timestamp("2020-01-01"), pd.NaT], "an empty cell"),
         ("weights", ["many", "few"], "'many' in 2"),
         ("weights", [1.0, -2.0], "not be negative; got -2"),
+        ("weights", [1.0, 1e308], "at most 1e"),
         ("groups", ["a", None], "a group in every row"),
         ("events", ["no", "no"], "their end was seen"),
         ("events", ["a", "b", "c"], "two values"),
@@ -74,6 +75,7 @@ def test_rows_of_weight_zero_are_not_there():
     ("more", "options", "said"),
     [
         ({"e": [0, 1] * 20}, {"event": "e"}, "must be positive"),
+        ({"y": [1e308, 1.0] * 20}, {"task": "number"}, "whose square"),
         ({"g": 1, "t": 1}, {"group": "g", "time": "t"}, "not both"),
         ({"y": ["a", "b"] * 20}, {"task": "number"}, "must be numbers for the task"),
         ({"w": [1.0] * 9 + [0.0] * 31}, {"weights": "w"}, "at least 10 rows"),

@@ -17,6 +17,7 @@ from tractable.tables.files import WrongTable
 
 __all__ = ["beside_of"]
 
+_LARGEST = 1e12  # of a weight
 _YES = frozenset({"1", "1.0", "true", "yes", "y", "t"})
 _NO = frozenset({"0", "0.0", "false", "no", "n", "f"})
 
@@ -49,6 +50,8 @@ def _weights(name: str, column: Any) -> np.ndarray:
     values = numbers_of(column)
     if (values < 0).any():
         raise WrongTable(f"the weights {name!r} must not be negative; got {np.nanmin(values):g}.")
+    if (values > _LARGEST).any():
+        raise WrongTable(f"the weights {name!r} must be at most {_LARGEST:g}; got {np.nanmax(values):g}.")
     return values
 
 

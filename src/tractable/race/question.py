@@ -17,6 +17,7 @@ __all__ = ["CLASSES", "Question", "log_scores", "question_of"]
 
 CLASSES = ("binary", "classes", "ordered")
 _MOST_CLASSES = 200
+_LARGEST = 1e150  # of a number
 _MOST_OWN = 0.5  # classes for each row
 
 
@@ -82,6 +83,11 @@ def question_of(
         ) from error
     if not np.isfinite(numbers).all():
         raise WrongTable(f"the target {target!r} must be finite; got an infinite number.")
+    if np.abs(numbers).max() > _LARGEST:
+        raise WrongTable(
+            f"the target {target!r} must be within {_LARGEST:g}; got {np.abs(numbers).max():g}, whose square "
+            "is no number."
+        )
     check_varies(target, float(numbers[0]), bool(np.ptp(numbers) > 0))
     if events is not None and numbers.min() <= 0:
         raise WrongTable(f"the times {target!r} must be positive; got {numbers.min():g}.")
