@@ -212,7 +212,7 @@ class RankedLaws(_ByMass):
     def cdf(self, y):
         u = np.clip(self.inner.cdf(y), 0.0, 1.0)  # a sum of shares may pass one by rounding
         with np.errstate(divide="ignore"):
-            return self.ranks.lower_ranks(np.log(u), np.log1p(-u))
+            return self.ranks.ranks(np.log(u), np.log1p(-u))[0]
 
     def _back(self, level: float) -> float:
         return min(max(self.ranks.back(level)[0], 1e-300), 1 - 1e-16)

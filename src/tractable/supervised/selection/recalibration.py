@@ -18,7 +18,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from scipy.special import betainc, betaln, expit, log_expit, logsumexp
+from scipy.special import betaln, expit, log_expit, logsumexp
 
 from tractable.core.blas import one_blas_thread
 from tractable.core.checks import check
@@ -66,19 +66,18 @@ class RankMap(Module):
         return tuple(np.asarray(part)[: len(low)] for part in found)  # pyright: ignore
 
     def ranks(self, log_lower: ArrayLike, log_upper: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-        r"""$G(u)$ and $1 - G(u)$ on the host: nothing is compiled."""
-        s = self._odds(np.asarray(log_lower, float), np.asarray(log_upper, float))
-        m = len(self.weights)
-        k = np.arange(1, m + 1)
-        upper = betainc(m - k + 1, k, expit(-s)[..., None]) @ np.asarray(self.weights)
-        return self.lower_ranks(log_lower, log_upper), np.asarray(upper)
+        r"""$G(u)$ and $1 - G(u)$ on the host: nothing is compiled.
 
-    def lower_ranks(self, log_lower: ArrayLike, log_upper: ArrayLike) -> np.ndarray:
-        r"""$G(u)$ alone, at half the cost."""
+        $\sum_kw_kP(B \ge k)$ with $B \sim \mathrm{Binomial}(m, \sigma(s))$: sums of positive terms.
+        """
         s = self._odds(np.asarray(log_lower, float), np.asarray(log_upper, float))
-        m = len(self.weights)
-        k = np.arange(1, m + 1)
-        return np.asarray(betainc(k, m - k + 1, expit(s)[..., None]) @ np.asarray(self.weights))
+        m, weights = len(self.weights), np.asarray(self.weights)
+        low, up = (np.maximum(log_expit(side), -1e4)[..., None] for side in (s, -s))  # finite: 0 * inf is NaN
+        j = np.arange(m + 1)
+        masses = np.exp(j * low + (m - j) * up - betaln(j + 1, m - j + 1) - np.log(m + 1))
+        reached = np.r_[0.0, np.cumsum(weights)]
+        left = np.r_[np.cumsum(weights[::-1])[::-1], 0.0]
+        return np.asarray(masses @ reached), np.asarray(masses @ left)
 
     def log_slope(self, log_lower: np.ndarray, log_upper: np.ndarray) -> np.ndarray:
         r"""$\log g(u)$ of ranks on the host."""
