@@ -118,20 +118,21 @@ class Estimator(BaseEstimator):
     def _column_names(self) -> tuple[str, ...] | None:
         return None if (names := getattr(self, "feature_names_in_", None)) is None else tuple(names)
 
-    def summary(self, level: float = 0.9) -> Any:
-        """A table of the coefficients with central intervals of the given level, the intercept first."""
+    def summary(self, level: float = 0.9, **which: Any) -> Any:
+        """A table of the coefficients with central intervals of the given level, the intercept first; `which`
+        names one set of them where an estimator has several."""
         import pandas as pd  # half a second, and only this needs it
 
         check(0 < level < 1, "level", "between 0 and 1", level)
         check_is_fitted(self)
-        values, lower, upper = (np.asarray(a, float) for a in self._coefficients(level))
+        values, lower, upper = (np.asarray(a, float) for a in self._coefficients(level, **which))
         names = self._column_names() or tuple(f"x{j}" for j in range(self.n_features_in_))
         names = ("intercept", *names) if len(values) == len(names) + 1 else names
         names = names if len(names) == len(values) else tuple(f"w{j}" for j in range(len(values)))
         columns = {"coefficient": values, "lower": lower, "upper": upper}
         return pd.DataFrame(columns, index=pd.Index(names, name="column"))
 
-    def _coefficients(self, level: float) -> tuple[Any, Any, Any]:
+    def _coefficients(self, level: float, **which: Any) -> tuple[Any, Any, Any]:
         """Coefficients (the intercept first) and the ends of their intervals."""
         raise AttributeError(f"{type(self).__name__} has no coefficients with intervals.")
 

@@ -58,10 +58,7 @@ class HeteroscedasticRegressor(Regressor):
 
     def scale_summary(self, level: float = 0.9) -> Any:
         """A table of the coefficients of the log-scale with central intervals, the intercept first."""
-        frame = self.summary(level).copy()
-        for column, values in zip(frame.columns, self._coefficients(level, "scale")):
-            frame[column] = values
-        return frame
+        return self.summary(level, which="scale")
 
     def predict_dist(self, X) -> MixedLaw:
         """The predictive law of each row: a mixture of normals."""

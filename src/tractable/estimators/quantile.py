@@ -27,7 +27,7 @@ class QuantileRegressor(Regressor):
     themselves. `levels_`, `coef_` (levels, columns), `intercept_`.
 
     `predict` is the median; `predict_quantiles` the fitted quantiles, in order; `predict_dist` a law that
-    also holds what is not known of the lines.
+    also holds what is not known of the lines; `summary(quantile=0.9)` a table of the line at one level.
 
     >>> x = np.linspace(0, 1, 400)
     >>> y = x + (0.2 + x) * np.random.default_rng(0).exponential(size=400)
@@ -86,17 +86,9 @@ class QuantileRegressor(Regressor):
         """The log predictive density of each row's target."""
         return self.predict_dist(X).row_log_probs(np.asarray(y, float))
 
-    def summary(self, level: float = 0.9, quantile: float = 0.5) -> Any:
-        """A table of the coefficients of one fitted `quantile` with intervals, the intercept first."""
-        self._asked = quantile
-        try:
-            return super().summary(level)
-        finally:
-            del self._asked
-
-    def _coefficients(self, level: float) -> tuple[Any, Any, Any]:
-        place = np.flatnonzero(np.isclose(self.levels_, self._asked))
-        check(len(place) == 1, "quantile", f"among the fitted levels {self.levels_.tolist()}", self._asked)
+    def _coefficients(self, level: float, quantile: float = 0.5) -> tuple[Any, Any, Any]:
+        place = np.flatnonzero(np.isclose(self.levels_, quantile))
+        check(len(place) == 1, "quantile", f"among the fitted levels {self.levels_.tolist()}", quantile)
         values, errors = (part[place[0]] for part in self.model_.coefficients())
         reach = ndtri(0.5 + level / 2) * errors
         return values, values - reach, values + reach
