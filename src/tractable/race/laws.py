@@ -16,6 +16,7 @@ import numpy as np
 from scipy import special
 
 from tractable.core.checks import check
+from tractable.supervised.row_law import RowLaw
 
 __all__ = ["Laws", "NormalLaws", "laws_of"]
 
@@ -167,7 +168,7 @@ class NormalLaws(Laws):
 
 
 class _HostLaws(Laws):
-    """A distribution that answers row by row on the host, as those of `supervised` do."""
+    """A distribution that answers row by row on the host."""
 
     def __init__(self, distribution: Any):
         self.distribution, self.discrete = distribution, bool(distribution.discrete)
@@ -258,7 +259,7 @@ def laws_of(distribution: Any) -> Laws:
         if name == "Normal":
             loc, scale = np.broadcast_to(loc, shape), np.broadcast_to(scale, shape)
         return NormalLaws(*_fewer(np.asarray(weights, float), loc, scale))
-    if hasattr(distribution, "row_log_probs") and hasattr(distribution, "rows"):
+    if isinstance(distribution, RowLaw):
         return _HostLaws(distribution)
     if name in FAMILIES:
         return FamilyLaws.of(name, distribution)

@@ -3,8 +3,6 @@ r"""The predictive law of each row: a mixture over what is not known of the line
 Model.       $p(y_i) = \sum_k w_k\,p(y_i \mid \eta_{ik}, \theta_{ik})$ with the density of a `Family`.
 Quantiles.   Newton steps on the line (in $\log y$, or the log-odds) inside a bracket; for counts, galloping
              and halving of whole numbers.
-Host.        NumPy throughout: a new number of rows compiles nothing. It is a `Distribution` with values, and
-             does not pass through `jit`.
 Cost.        $O(nk)$ for a density, some ten times that for a quantile.
 """
 
@@ -16,11 +14,11 @@ from scipy.special import logsumexp, ndtri
 from tractable.core.checks import check
 from tractable.core.host_random import generator
 from tractable.core.keys import takes_key
-from tractable.core.module import HostResult, field
+from tractable.core.module import field
 from tractable.core.support import Support, bounded
 from tractable.core.types import Key
-from tractable.distributions.base import Distribution
 from tractable.supervised.generalised.families import FAMILIES
+from tractable.supervised.row_law import RowLaw
 
 __all__ = ["MixedLaw"]
 
@@ -28,7 +26,7 @@ _ROUNDS = 200
 _SLACK = 1e-13  # of a probability: rounding of a distribution function
 
 
-class MixedLaw(HostResult, Distribution):
+class MixedLaw(RowLaw):
     r"""One mixture for each row: `weights` $w$ of shape (k,), `eta` (n, k), `shapes` $\theta$ (s, n, k)
     or (s, 1, k).
 
@@ -60,13 +58,8 @@ class MixedLaw(HostResult, Distribution):
         check(self.family in FAMILIES, "family", f"one of {sorted(FAMILIES)}", repr(self.family))
 
     @property
-    def unit_shape(self) -> tuple[int, ...]:
-        return ()
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """One number for each row."""
-        return (len(self.eta),)
+    def num_rows(self) -> int:
+        return len(self.eta)
 
     @property
     def support(self) -> Support:
@@ -92,10 +85,6 @@ class MixedLaw(HostResult, Distribution):
             each = FAMILIES[self.family].log_prob(safe, self.eta, self.shapes)
         found = logsumexp(each + np.log(self.weights), axis=-1) - np.log(self.size)
         return np.where(np.isnan(x), np.nan, np.where(inside, found, -np.inf))
-
-    def log_prob(self, x: Any) -> Any:
-        """Log-density at each point, the sum over rows."""
-        return self.row_log_probs(self._broadcast("x", x, whole=True)).sum(-1)
 
     def cdf(self, x: Any) -> np.ndarray:
         r"""$P(Y \le x)$ for each row."""
@@ -133,11 +122,6 @@ class MixedLaw(HostResult, Distribution):
             around = means - (means @ self.weights)[:, None]
             return self.size**2 * ((family.variance(self.eta, self.shapes) + around**2) @ self.weights)
 
-    @property
-    def std(self) -> Any:
-        """The standard deviation of each row."""
-        return np.sqrt(self.variance)
-
     @takes_key
     def sample(self, key: Key, shape: Any = ()) -> Any:
         """Independent draws, of shape `shape + self.shape`."""
@@ -150,19 +134,6 @@ class MixedLaw(HostResult, Distribution):
         shapes = [s[row if len(s) > 1 else 0, label] for s in self.shapes]
         draws = FAMILIES[self.family].sample(random, self.eta[row, label], shapes)
         return self.low + self.size * draws
-
-    def _log_prob(self, x: Any) -> Any:
-        raise self._missing("density under `jit`")
-
-    def _sample(self, key: Key, n: int) -> Any:
-        raise self._missing("draw under `jit`")
-
-    def _broadcast(self, name: str, x: Any, whole: bool = False) -> np.ndarray:
-        x = np.asarray(x, float)
-        x = np.full(self.shape, x) if x.ndim == 0 and not whole else x
-        ok = x.ndim > 0 and x.shape[-1] == len(self.eta)
-        check(ok, name, f"an array whose last axis has length {len(self.eta)}", f"shape {x.shape}")
-        return x
 
     def _ends(self) -> tuple[float, float]:
         if self.family == "normal":

@@ -6,7 +6,6 @@ Law.         $Q(\tau_k) = q_k$, linear in $\tau$ between neighbours: the density
 Atoms.       Quantiles that are equal are an atom: the distribution function jumps, the density is infinite.
 Moments.     $E[Y] = \sum_k(\tau_{k+1} - \tau_k)\frac{q_k + q_{k+1}}2 + \tau_1(q_1 - s) + (1 - \tau_m)(q_m +
              t)$, and the squares alike.
-Host.        NumPy throughout, like `supervised.generalised.mixed`: a new number of rows compiles nothing.
 Cost.        $O(nm)$ for $n$ rows and $m$ levels.
 """
 
@@ -17,15 +16,15 @@ import numpy as np
 from tractable.core.checks import check
 from tractable.core.host_random import generator
 from tractable.core.keys import takes_key
-from tractable.core.module import HostResult, field
+from tractable.core.module import field
 from tractable.core.support import Support, real
 from tractable.core.types import ArrayLike, Key
-from tractable.distributions.base import Distribution
+from tractable.supervised.row_law import RowLaw
 
 __all__ = ["QuantileLaw"]
 
 
-class QuantileLaw(HostResult, Distribution):
+class QuantileLaw(RowLaw):
     r"""One law for each row: `levels` $\tau$ (m,), `places` $q$ (n, m), tails $s$ `left`, $t$ `right`.
 
     >>> law = QuantileLaw.of([0.25, 0.5, 0.75], [[-1.0, 0.0, 2.0]], [1.0], [2.0])
@@ -53,13 +52,8 @@ class QuantileLaw(HostResult, Distribution):
         return cls(*parts)
 
     @property
-    def unit_shape(self) -> tuple[int, ...]:
-        return ()
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """One number for each row."""
-        return (len(self.places),)
+    def num_rows(self) -> int:
+        return len(self.places)
 
     @property
     def support(self) -> Support:
@@ -88,10 +82,6 @@ class QuantileLaw(HostResult, Distribution):
         outside = np.isinf(x) | (np.isinf(fall) & (fall < 0))
         found = np.where(atom, np.inf, np.where(outside, -np.inf, found))
         return np.where(np.isnan(x), np.nan, found)
-
-    def log_prob(self, x: Any) -> Any:
-        """Log-density at each point, the sum over rows."""
-        return self.row_log_probs(self._broadcast("x", x, whole=True)).sum(-1)
 
     def cdf(self, x: Any) -> np.ndarray:
         r"""$P(Y \le x)$ for each row."""
@@ -124,22 +114,11 @@ class QuantileLaw(HostResult, Distribution):
         """The variance of each row."""
         return self._moments()[1]
 
-    @property
-    def std(self) -> Any:
-        """The standard deviation of each row."""
-        return np.sqrt(self.variance)
-
     @takes_key
     def sample(self, key: Key, shape: Any = ()) -> Any:
         """Independent draws, of shape `shape + self.shape`."""
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
         return self.icdf(generator(key).random(shape + self.shape))
-
-    def _log_prob(self, x: Any) -> Any:
-        raise self._missing("density under `jit`")
-
-    def _sample(self, key: Key, n: int) -> Any:
-        raise self._missing("draw under `jit`")
 
     def _moments(self) -> tuple[np.ndarray, np.ndarray]:
         """Of differences from the middle, which keep their digits."""
@@ -176,10 +155,3 @@ class QuantileLaw(HostResult, Distribution):
     def _place(self, k: np.ndarray) -> np.ndarray:
         rows = np.broadcast_to(np.arange(len(self.places)), k.shape)
         return self.places[rows, np.clip(k, 0, self.places.shape[1] - 1)]
-
-    def _broadcast(self, name: str, x: Any, whole: bool = False) -> np.ndarray:
-        x = np.asarray(x, float)
-        x = np.full(self.shape, x) if x.ndim == 0 and not whole else x
-        ok = x.ndim > 0 and x.shape[-1] == len(self.places)
-        check(ok, name, f"an array whose last axis has length {len(self.places)}", f"shape {x.shape}")
-        return x
