@@ -305,7 +305,7 @@ def test_a_slip_is_answered_with_what_to_write(slip, tmp_path, monkeypatch):
 
 
 COMMANDS = [
-    (["demo", "--picture", "/nonexist/x.png"], "`picture` must be in a folder that is there"),
+    (["demo", "--out", "/nonexist/x"], "`out` must be in a folder that is there"),
     (["query", "missing.bif"], "`file` must be a file that is there"),
     (["query", "asia", "--cases", "none.csv"], "`cases` must be a file that is there; got 'none.csv'"),
     (["query", "sprinklr"], "Did you mean sprinkler"),
