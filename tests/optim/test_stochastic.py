@@ -12,6 +12,7 @@ import pytest
 from tractable.core import Status
 from tractable.core.chunks import chunks
 from tractable.core.iterate import count_traces
+from tractable.optim import batch_rows, stochastic
 from tractable.optim.gradient import Adam, GradientDescent, Momentum
 from tractable.optim.quasi_newton import LBFGS
 from tractable.optim.schedules import PowerLaw, constant, inverse_time
@@ -179,30 +180,34 @@ def test_chunks_give_what_memory_gives_within_the_noise_and_count_weights_alike(
     np.testing.assert_allclose(run.state, streamed.state, rtol=1e-12)
 
 
-def test_resumes_bit_for_bit(tmp_path, monkeypatch):
+def interrupted(monkeypatch, after, piece=5, **options):
+    """A run in pieces of five updates, in which Ctrl-C is pressed after so many pieces."""
+    pieces = []
+
+    def judge(state, records):
+        pieces.append(int(state.step))
+        if len(pieces) > after:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(batch_rows.Pace, "updates", lambda self, state: piece if int(state.step) else 1)
+        patch.setattr(stochastic, "_judge", judge)
+        return fitted(method=Momentum(PowerLaw(0.2, 0.5)), epochs=8, **options)
+
+
+@pytest.mark.cheap
+@pytest.mark.parametrize("options", [{}, {"chunk": 64}], ids=["memory", "chunks"])
+def test_resumes_bit_for_bit_inside_of_an_epoch(tmp_path, monkeypatch, options):
+    whole = fitted(method=Momentum(PowerLaw(0.2, 0.5)), epochs=8, **options)
     path = tmp_path / "run"
-    whole = fitted(method=Momentum(PowerLaw(0.2, 0.5)), epochs=8)
-    import tractable.optim.stochastic as home
-
-    judge, epochs = home._judge, []
-
-    def interrupting(tol):
-        inner = judge(tol)
-
-        def wrapped(state, records):
-            epochs.append(1)
-            if len(epochs) == 4:
-                raise KeyboardInterrupt
-            return inner(state, records)
-
-        return wrapped
-
-    monkeypatch.setattr(home, "_judge", interrupting)
-    part = fitted(method=Momentum(PowerLaw(0.2, 0.5)), epochs=8, checkpoint=path)
-    assert part.status is Status.interrupted
-    assert int(part.num_steps) == 3
-    np.testing.assert_array_equal(part.trace, whole.trace[:3])
-    rest = fitted(method=Momentum(PowerLaw(0.2, 0.5)), epochs=8, checkpoint=path)
+    for after in (6, 4):  # an epoch has thirteen updates
+        part = interrupted(monkeypatch, after, checkpoint=path, **options)
+        assert part.status is Status.interrupted
+        assert np.isfinite(part.state).all()
+        done = int(part.num_steps)
+        assert 0 < done < 8
+        np.testing.assert_array_equal(part.trace, whole.trace[:done])
+    rest = fitted(method=Momentum(PowerLaw(0.2, 0.5)), epochs=8, checkpoint=path, **options)
     assert rest.status is Status.completed
     np.testing.assert_array_equal(rest.state, whole.state)
     np.testing.assert_array_equal(rest.trace, whole.trace)

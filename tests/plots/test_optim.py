@@ -1,6 +1,7 @@
 """Pictures of optimisation: the lines are the numbers."""
 
 import jax.numpy as jnp
+import jax.random as jr
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
@@ -9,6 +10,8 @@ from tractable.optim.autodiff import step_study
 from tractable.optim.gradient import GradientDescent
 from tractable.optim.minimise import trajectory
 from tractable.optim.rates import verify_descent
+from tractable.optim.stochastic import minimise_batches
+from tractable.plots.door import plot
 from tractable.plots.optim import plot_bounds, plot_descent, plot_rate, plot_step_study
 
 
@@ -57,3 +60,17 @@ def test_rates_and_step_errors_are_drawn_on_logarithmic_axes():
     study = step_study(np.sin, np.cos, 1.0)
     ax = plot_step_study(study)
     np.testing.assert_allclose(ax.lines[0].get_data()[1], study.errors["forward"])
+
+
+def test_learning_curves_and_the_epoch_that_was_kept():
+    rows, held = np.full(16, 3.0), np.full(4, 1.5)
+    run = minimise_batches(
+        lambda w, row: 0.5 * (w - row) ** 2, 0.0, rows, GradientDescent(0.3), key=jr.key(0), batch=16,
+        epochs=9, validation=held, patience=2,
+    )  # fmt: skip
+    ax = plot(run)
+    fitted, out, kept = ax.lines
+    np.testing.assert_array_equal(fitted.get_ydata(), run.trace.training)
+    np.testing.assert_array_equal(out.get_ydata(), run.trace.validation)
+    assert kept.get_xdata()[0] == int(run.best_epoch) == 1 + np.argmin(run.trace.validation)
+    assert ax.get_yscale() == "log"

@@ -2,6 +2,8 @@
 differentiation."""
 
 from tractable.optim import autodiff as autodiff
+from tractable.optim.averaging import ExponentialWeights as ExponentialWeights
+from tractable.optim.averaging import UniformWeights as UniformWeights
 from tractable.optim.constrained import minimise_constrained as minimise_constrained
 from tractable.optim.convex import ConvexProgram as ConvexProgram
 from tractable.optim.convexity import check_convexity as check_convexity
@@ -16,6 +18,7 @@ from tractable.optim.gradient import Momentum as Momentum
 from tractable.optim.gradient import Nesterov as Nesterov
 from tractable.optim.gradient import NormalisedGradient as NormalisedGradient
 from tractable.optim.gradient import RMSProp as RMSProp
+from tractable.optim.groups import Groups as Groups
 from tractable.optim.kkt import kkt_report as kkt_report
 from tractable.optim.linear_program import LinearProgram as LinearProgram
 from tractable.optim.linear_program import linear_program as linear_program
@@ -24,6 +27,7 @@ from tractable.optim.maximum_entropy import maximum_entropy as maximum_entropy
 from tractable.optim.minimise import minimise as minimise
 from tractable.optim.newton import GaussNewton as GaussNewton
 from tractable.optim.newton import Newton as Newton
+from tractable.optim.players import minimise_players as minimise_players
 from tractable.optim.projected import Box as Box
 from tractable.optim.projected import L2Ball as L2Ball
 from tractable.optim.projected import ProbabilitySimplex as ProbabilitySimplex

@@ -8,6 +8,7 @@ Estimate.    For a batch $B$ of the $n$ rows, drawn without replacement,
              with rows of weight zero.
 Order.       Every epoch shuffles the rows anew. Streams are shuffled inside each chunk only: shuffle a sorted
              file beforehand.
+Held out.    The mean loss of rows that nothing was fitted to says when to stop; the best parameters are kept.
 Cost.        One pass over the rows per epoch; one program for all epochs and, for rows in memory, for all
              numbers of rows in one bucket.
 References.  Robbins and Monro (1951); Bottou, Curtis and Nocedal (2018).
@@ -22,26 +23,62 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
-import optax
 
 from tractable.core.blocks import run_in_blocks
-from tractable.core.checks import as_float, check, check_count, check_finite
-from tractable.core.chunks import Chunks, bucket_size, chunks, pad_rows
-from tractable.core.fingerprint import digest
-from tractable.core.iterate import Run, Status, run
+from tractable.core.checks import check, check_count
+from tractable.core.chunks import Chunks
+from tractable.core.iterate import Run, Status
 from tractable.core.keys import takes_key
 from tractable.core.module import Module, field
-from tractable.core.programs import as_data, program
+from tractable.core.programs import as_data
 from tractable.core.types import Array, ArrayLike, Float, Int, Key, Scalar
+from tractable.core.verdict import Verdict
+from tractable.optim.averaging import Averaging
+from tractable.optim.batch_epochs import Epochs, MemoryEpochs, StreamedEpochs, fingerprint, first_state
+from tractable.optim.batch_rows import held_out, split_floats
+from tractable.optim.batch_state import RUNNING, BatchState, Player
+from tractable.optim.batch_updates import Rule, mean_loss, words_of
 from tractable.optim.gradient import Adam, FirstOrder
 from tractable.optim.objective import Method
-from tractable.optim.stopping import fall_in_units
 
-__all__ = ["batch_gradient", "minimise_batches"]
+__all__ = ["BatchRun", "LearningCurves", "batch_gradient", "first_order", "minimise_batches", "run_players"]
 
 Loss = Callable[..., Any]
 
-_TOLD = bool | int | float | str
+
+class LearningCurves(Module):
+    """The mean losses of each epoch: as met on the way, and on the held-out rows after it."""
+
+    training: np.ndarray
+    validation: np.ndarray
+
+
+class BatchRun(Run):
+    """The parameters, the mean loss of each epoch, and how the run ended.
+
+    `memory` is what the methods remember (moments, counts). `best_epoch` counts from one, and is the epoch
+    whose parameters are the state where held-out rows judged; else it is zero. `fault` are the epoch and
+    its batch, counted from one, in which a loss or a step was not finite; else they are zero.
+    """
+
+    memory: Any = field(show=False)
+    best_epoch: Int[Array, ""] = field(show=False)
+    fault: Int[Array, "2"] = field(show=False)
+
+    @property
+    def verdict(self) -> Verdict:
+        """How the run ended, and where, if it could not go on."""
+        return Verdict(self.status.ok, self.ending)
+
+    @property
+    def ending(self) -> str:
+        if self.status is not Status.not_finite:
+            return super().ending
+        epoch, batch = np.asarray(self.fault).tolist()
+        return (
+            f"Not finite: the loss or the step of batch {batch} of epoch {epoch} is NaN or infinite; the "
+            "parameters before it are kept. Look at its rows, at the step size, or clip the gradient."
+        )
 
 
 @takes_key
@@ -59,39 +96,43 @@ def minimise_batches(
     args: tuple = (),
     penalty: Callable[[Any], Any] | None = None,
     tol: float | None = None,
+    validation: Any = None,
+    validation_loss: Loss | None = None,
+    patience: int | None = None,
+    clip: float | None = None,
+    accumulate: int = 1,
+    average: Averaging | None = None,
     chunk: int | None = None,
     checkpoint: str | os.PathLike | None = None,
+    seconds: float | int = 30.0,
     progress: bool = True,
-    block: int = 1,
-) -> Run:
+) -> BatchRun:
     """Minimise the weighted mean of `loss(parameters, row, *args)` over the rows, plus `penalty(parameters)`.
 
     `run.state` is the parameters (any pytree; leaves that are not floats are left alone) and `run.trace` the
     mean loss of each epoch, as met on the way: each batch before its step. `data` is an array or a tuple of
     arrays in memory; with `chunk`, or if it is a `Chunks`, it is streamed. Any first-order `method` gives the
-    update, its `learning_rate` may be a schedule in the number of steps. With `tol`, epochs end when the mean
-    loss changes by less than that part of its fall since the first epoch; Ctrl-C keeps the last whole block
-    of epochs, and `checkpoint` resumes bit for bit.
+    update, its `learning_rate` may be a schedule in the number of steps; `Groups` gives parts of the
+    parameters methods of their own, or none.
+
+    - A loss whose signature names `key` is given a random key for each row, one that names `step` the number
+      of updates so far.
+    - `validation` rows are judged after each epoch, by `validation_loss` if given: the trace is then
+      `LearningCurves`. After `patience` epochs without a fall of it the run ends, and its state is the best.
+    - `clip` bounds the norm of the gradient; `accumulate` batches make one update, equal to one of a batch so
+      many times larger; an `average` of the iterates takes the place of the last.
+    - With `tol`, epochs end when the mean loss changes by less than that part of its fall since the first.
+    - Ctrl-C keeps what was done; `checkpoint` is written every so many `seconds`, inside of epochs too, and
+      resumes bit for bit. Where a loss is not finite, the run ends before that batch and names it.
     """
-    batch, epochs = check_count("batch", batch), check_count("epochs", epochs)
     check(tol is None or tol >= 0, "tol", "zero or positive, or None", tol)
-    method = _first_order(method)
-    params, rest = _split(start)
-    rule = _Rule(method, rest, as_data(args), loss, penalty, batch, shuffle)
-    nothing = jnp.asarray(jnp.nan)
-    if chunk is not None or isinstance(data, Chunks):
-        step, compiled = _streamed(rule, data, chunk, weights), False
-    else:
-        step, compiled = _in_memory(rule, data, weights, batch), True
-    mark = _fingerprint(step if compiled else rule) if checkpoint is not None else np.zeros(8, np.uint32)
-    first = _Epoch(params, _memory(method, params), nothing, nothing, nothing, jnp.asarray(mark))
-    found = run_in_blocks(
-        step, first, jr.split(key, epochs), block=block, judge=_judge(tol), report=_report,
-        checkpoint=checkpoint, progress=progress, label="Epochs", compiled=compiled,
+    player = Player(first_order(method), loss, penalty, words=words_of(loss))
+    return run_players(
+        (player,), (start,), data, key=key, batch=batch, epochs=epochs, weights=weights, shuffle=shuffle,
+        args=args, tol=tol, validation=validation, validation_loss=validation_loss, patience=patience,
+        clip=clip, accumulate=accumulate, average=average, chunk=chunk, checkpoint=checkpoint,
+        seconds=seconds, progress=progress,
     )  # fmt: skip
-    ended = Status.exhausted if tol is not None and found.status is Status.completed else found.status
-    state = eqx.combine(found.state.params, rest)
-    return Run(state, found.trace, found.num_steps, jnp.asarray(int(ended)))
 
 
 def batch_gradient(
@@ -115,137 +156,56 @@ def batch_gradient(
     rows = jax.tree.map(lambda leaf: leaf[present], rows)
 
     def value(params):
-        each = jax.vmap(lambda row: loss(params, row, *args))(rows)
-        extra = 0.0 if penalty is None else penalty(params)
-        return scale * (weights * each).sum() + extra
+        mean = mean_loss(loss, params, rows, weights, scale, args=args)
+        return mean if penalty is None else mean + penalty(params)
 
     return jax.value_and_grad(value)(params)
 
 
-class _Epoch(Module):
-    """Where the descent stands after an epoch."""
+def run_players(
+    players: tuple[Player, ...], starts: tuple, data: Any, *, key: Key, batch: int, epochs: int,
+    weights: Any = None, shuffle: bool = True, args: tuple = (), tol: float | None = None,
+    validation: Any = None, validation_loss: Loss | None = None, patience: int | None = None,
+    clip: float | None = None, accumulate: int = 1, average: Averaging | None = None,
+    chunk: int | None = None, checkpoint: Any = None, seconds: float | int = 30.0, progress: bool = True,
+    together: bool = False,
+) -> BatchRun:  # fmt: skip
+    """The loop itself, for one player or several; with `together`, losses take all players' parameters."""
+    epochs = check_count("epochs", epochs)
+    parted = [split_floats("start" if not together else f"starts[{i}]", s) for i, s in enumerate(starts)]
+    params, rest = tuple(own for own, _ in parted), tuple(other for _, other in parted)
+    single = all(leaf.dtype == jnp.float32 for leaf in jax.tree.leaves(params))
+    _check_options(clip, patience, validation, validation_loss)
+    rule = Rule(
+        players, rest, as_data(args), average, None if clip is None else jnp.asarray(float(clip)),
+        None if tol is None else jnp.asarray(float(tol)),
+        None if patience is None else jnp.asarray(check_count("patience", patience), jnp.int32),
+        None if validation is None else held_out(validation, single),
+        None if validation is None else validation_loss or players[0].loss,
+        check_count("batch", batch), check_count("accumulate", accumulate), shuffle, together,
+        str(jr.key_impl(key)),
+    )  # fmt: skip
+    streamed = chunk is not None or isinstance(data, Chunks)
+    epoch: Epochs = (
+        StreamedEpochs(rule, data, chunk, weights, single) if streamed
+        else MemoryEpochs(rule, data, weights, single)
+    )  # fmt: skip
+    mark = fingerprint(rule, epoch.told, "") if checkpoint is not None else np.zeros(8, np.uint32)
+    words = np.asarray(jr.key_data(jr.split(key, epochs)))
 
-    params: Any
-    memory: Any
-    value: Array
-    before: Array
-    first: Array  # the mean of the first epoch: what later ones have fallen from
-    mark: Array  # of the data and the options, so that a checkpoint of others is refused
+    def witness(state: BatchState, first: BatchState) -> tuple[Array, Array]:
+        return state.opening, epoch.opening(first, words[0]) if int(state.step) else state.opening
 
-    def after(self, carry: tuple[Any, Any], value: Array) -> "_Epoch":
-        """The state one epoch later."""
-        value = value.astype(self.value.dtype)
-        first = jnp.where(jnp.isfinite(self.first), self.first, value)
-        return _Epoch(carry[0], carry[1], value, self.value, first, self.mark)
-
-
-class _Rule(Module):
-    """What one step does; the arrays in it are leaves, so that new ones use the same program."""
-
-    method: FirstOrder
-    rest: Any
-    args: tuple
-    loss: Loss = field(static=True)
-    penalty: Callable[[Any], Any] | None = field(static=True)
-    batch: int = field(static=True)
-    shuffle: bool = field(static=True)
-
-    def __call__(self, carry: Any, rows: Any, weights: Array, mean_weight: Scalar) -> tuple[Any, Any]:
-        """One batch; a batch that is all padding changes nothing, not even the count of steps."""
-        count = (weights > 0).sum()
-
-        def advance():
-            params, memory = carry
-            value, slope = batch_gradient(
-                self._loss, params, rows, weights, 1 / (count * mean_weight), args=self.args,
-                penalty=self._penalty,
-            )  # fmt: skip
-            update, memory = self.method.transformation().update(slope, memory, params)
-            return (optax.apply_updates(params, update), memory), value
-
-        shapes = jax.eval_shape(advance)[1]
-        skip = carry, jnp.zeros(shapes.shape, shapes.dtype)
-        (params, memory), value = jax.lax.cond(count > 0, advance, lambda: skip)
-        return (params, memory), (value, count)
-
-    def _loss(self, params: Any, row: Any, *args: Any) -> Any:
-        return self.loss(eqx.combine(params, self.rest), row, *args)
-
-    @property
-    def _penalty(self) -> Callable[[Any], Any] | None:
-        if self.penalty is None:
-            return None
-        penalty = self.penalty
-        return lambda params: penalty(eqx.combine(params, self.rest))
+    found = run_in_blocks(
+        epoch, first_state(rule, params, jnp.asarray(mark)), words, judge=_judge, report=_report,
+        checkpoint=checkpoint, seconds=seconds, progress=progress, label="Epochs", compiled=False,
+        witness=witness,
+    )  # fmt: skip
+    return _answer(rule, found, tol, together)
 
 
-class _MemoryStep(Module):
-    """One epoch over rows in memory."""
-
-    rule: _Rule
-    rows: Any
-    weights: Float[Array, " n"]
-    mean_weight: Scalar
-
-    def __call__(self, state: _Epoch, key: Key) -> tuple[_Epoch, Scalar]:
-        carry, total, count = _pass(
-            self.rule, (state.params, state.memory), self.rows, self.weights, self.mean_weight, key
-        )
-        value = total / count
-        return state.after(carry, value), value
-
-
-@program
-def _pass(
-    rule: _Rule, carry: Any, rows: Any, weights: Float[Array, " n"], mean_weight: Scalar, key: Key
-) -> tuple[Any, Scalar, Int[Array, ""]]:
-    """Every row once, in a new order (or its own): present rows first, then the padding."""
-    ranks = jr.uniform(key, weights.shape) if rule.shuffle else jnp.arange(weights.size, dtype=float)
-    places = jnp.reshape(jnp.argsort(jnp.where(weights > 0, ranks, jnp.inf)), (-1, rule.batch))
-
-    def step(carry, place):
-        return rule(carry, jax.tree.map(lambda leaf: leaf[place], rows), weights[place], mean_weight)
-
-    passed = run(step, carry, places)
-    values, counts = passed.trace
-    return passed.state, (values * counts).sum(), counts.sum()
-
-
-def _in_memory(rule: _Rule, data: Any, weights: ArrayLike | None, batch: int) -> _MemoryStep:
-    data = np.asarray(data) if isinstance(data, list) else data
-    leaves = jax.tree.leaves(data)
-    num_rows = np.shape(leaves[0])[0] if leaves and np.ndim(leaves[0]) else 0
-    check(num_rows > 0, "data", "at least one row", "none")
-    size = -(-bucket_size(num_rows) // batch) * batch
-    rows, padded = pad_rows(data, weights, size=size)
-    present = np.asarray(padded)[np.asarray(padded) > 0]
-    check(present.size > 0, "weights", "positive for at least one row", "zeros")
-    return _MemoryStep(rule, rows, padded, jnp.asarray(present.mean(), padded.dtype))
-
-
-def _streamed(rule: _Rule, data: Any, chunk: int | None, weights: ArrayLike | None) -> Callable:
-    parts = data if isinstance(data, Chunks) else chunks(data, chunk or 1, weights)
-    fix = "Every epoch reads the rows: pass a function that makes the generator."
-    check(parts.reiterable, "data", "readable more than once", "a one-shot iterator", fix)
-    fits = parts.size % rule.batch == 0
-    check(fits, "batch", f"a divisor of the chunk size, {parts.size}", rule.batch, "Choose another chunk.")
-    present = np.concatenate([np.asarray(part)[np.asarray(part) > 0] for _, part in parts])
-    check(present.size > 0, "weights", "positive for at least one row", "zeros")
-    mean_weight = jnp.asarray(present.mean())
-
-    def step(state: _Epoch, key: Key) -> tuple[_Epoch, Array]:
-        carry, total, seen = (state.params, state.memory), 0.0, 0
-        for index, (rows, part) in enumerate(parts):
-            place = jr.fold_in(key, index)
-            carry, value, count = _pass(rule, carry, rows, part, mean_weight.astype(part.dtype), place)
-            total, seen = total + float(value), seen + int(count)
-        value = jnp.asarray(total / seen)
-        return state.after(carry, value), value
-
-    return step
-
-
-def _first_order(method: Method | None) -> FirstOrder:
+def first_order(method: Method | None) -> FirstOrder:
+    """A method that goes with batches; without one, Adam."""
     if method is None:
         return Adam()
     known, wanted = isinstance(method, FirstOrder), "a first-order method such as `Adam` or `GradientDescent`"
@@ -255,42 +215,35 @@ def _first_order(method: Method | None) -> FirstOrder:
     return method
 
 
-def _split(start: Any) -> tuple[Any, Any]:
-    """The floats of the start, and everything else."""
-    params, rest = eqx.partition(start, eqx.is_inexact_array_like)
-    params = jax.tree.map(lambda leaf: as_float("start", leaf), params)
-    leaves = jax.tree.leaves(params)
-    check(bool(leaves), "start", "at least one array of floats", "none")
-    for leaf in leaves:
-        check_finite("start", leaf)
-    return jax.tree.map(lambda leaf: jnp.asarray(leaf, leaf.dtype), params), rest
+def _check_options(clip: Any, patience: Any, validation: Any, validation_loss: Any) -> None:
+    check(clip is None or 0 < clip < np.inf, "clip", "positive and finite, or None", clip)
+    judged = validation is not None
+    check(judged or patience is None, "patience", "left out without `validation`", patience)
+    check(judged or validation_loss is None, "validation_loss", "left out without `validation`", "a function")
 
 
-@program
-def _memory(method: FirstOrder, params: Any) -> Any:
-    return method.transformation().init(params)
+def _answer(rule: Rule, found: Run, tol: float | None, together: bool) -> BatchRun:
+    state: BatchState = found.state
+    kept = state.best if rule.patience is not None and int(state.best_epoch) else rule.answer(state)
+    whole = tuple(eqx.combine(own, rest) for own, rest in zip(kept, rule.rest))
+    trace = np.reshape(np.asarray(found.trace), (-1, rule.width))
+    losses = trace[:, : len(rule.players)] if together else trace[:, 0]
+    curves = losses if rule.held is None else LearningCurves(losses, trace[:, -1])
+    ended = Status.exhausted if tol is not None and found.status is Status.completed else found.status
+    failed = ended is Status.not_finite
+    batches = int(state.turn) * rule.accumulate + 1
+    fault = np.array([int(state.epoch) + 1, batches]) * failed
+    return BatchRun(
+        whole if together else whole[0], curves, found.num_steps, jnp.asarray(int(ended)),
+        state.memory if together else state.memory[0], state.best_epoch, jnp.asarray(fault),
+    )  # fmt: skip
 
 
-def _fingerprint(step: Any) -> np.ndarray:
-    """Eight numbers that change with the data, the method's numbers and the batch size."""
-    rule = step if isinstance(step, _Rule) else step.rule
-    told = [leaf for leaf in jax.tree.leaves(step) if eqx.is_array(leaf) or isinstance(leaf, _TOLD)]
-    structure = f"{type(rule.method).__name__} {rule.batch} {rule.shuffle}"
-    return np.frombuffer(bytes.fromhex(digest(structure, told)), np.uint32)
+def _judge(state: BatchState, _: Any) -> Status | None:
+    code = int(state.code)
+    return None if code == RUNNING else Status(code)
 
 
-def _judge(tol: float | None) -> Callable[[_Epoch, Any], Status | None]:
-    def judge(state: _Epoch, _: Any) -> Status | None:
-        if not np.isfinite(state.value):
-            return Status.not_finite
-        if tol is None:
-            return None
-        change = abs(float(state.value) - float(state.before))
-        fallen = float(fall_in_units(float(state.first), float(state.value)))
-        return Status.converged if change <= tol * fallen else None
-
-    return judge
-
-
-def _report(state: _Epoch, _: Any) -> dict[str, Any]:
-    return {"loss": f"{float(state.value):.6g}"}
+def _report(state: BatchState, _: Any) -> dict[str, Any]:
+    shown = {} if np.isinf(state.lowest) else {"held-out": f"{float(state.lowest):.6g}"}
+    return {"loss": f"{float(state.value):.6g}"} | shown

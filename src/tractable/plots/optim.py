@@ -12,9 +12,10 @@ from tractable.core.checks import check
 from tractable.optim.autodiff.differences import StepStudy
 from tractable.optim.minimise import Trajectory
 from tractable.optim.rates import DescentReport
+from tractable.optim.stochastic import BatchRun, LearningCurves
 from tractable.plots.display import axes_of
 
-__all__ = ["plot_bounds", "plot_descent", "plot_rate", "plot_step_study"]
+__all__ = ["plot_bounds", "plot_descent", "plot_losses", "plot_rate", "plot_step_study"]
 
 
 def plot_descent(
@@ -41,6 +42,31 @@ def plot_descent(
     )
     ax.plot(points[:, 0], points[:, 1], "o-", ms=3, color="C3", label="path")
     ax.set(xlim=(x[0], x[-1]), ylim=(y[0], y[-1]), xlabel="x", ylabel="y")
+    ax.legend()
+    return ax
+
+
+def plot_losses(run: BatchRun, *, ax: Axes | None = None) -> Axes:
+    """The mean loss of each epoch, on held-out rows too where there were any, with the epoch that was kept.
+
+    The axis of losses is logarithmic where all of them are positive.
+    """
+    ax = axes_of(ax, 5, 3.5)
+    curves = run.trace
+    fitted = np.asarray(curves.training if isinstance(curves, LearningCurves) else curves)
+    columns = fitted.reshape(len(fitted), -1)
+    epochs = np.arange(1, len(fitted) + 1)
+    for number, losses in enumerate(columns.T, 1):
+        ax.plot(epochs, losses, label="fitted rows" if columns.shape[1] == 1 else f"player {number}")
+    if isinstance(curves, LearningCurves):
+        ax.plot(epochs, curves.validation, label="held-out rows")
+        columns = np.c_[columns, curves.validation]
+    if int(run.best_epoch):
+        ax.axvline(int(run.best_epoch), color="0.5", ls="--", lw=1, label="kept")
+    known = columns[np.isfinite(columns)]
+    if known.size and known.min() > 0:
+        ax.set_yscale("log")
+    ax.set(xlabel="epoch", ylabel="mean loss")
     ax.legend()
     return ax
 
