@@ -72,17 +72,24 @@ def test_both_engines_draw_the_same_topics():
     chains = [collapsed_gibbs(DRAWN.corpus, 6, key=2, num_sweeps=6, compiled=each) for each in (False, True)]
     np.testing.assert_array_equal(chains[0].labels, chains[1].labels)
     np.testing.assert_allclose(chains[0].trace, chains[1].trace, rtol=1e-12)
+    words, offsets = DRAWN.corpus.tokens()
+    counts, shares, labels = np.zeros((20, 6)), np.zeros((80, 6)), chains[1].labels
+    np.add.at(counts, (words, labels), 1)
+    np.add.at(shares, (np.repeat(np.arange(80), np.diff(offsets)), labels), 1)
+    model = chains[1].model
+    exact = log_joint(counts, shares, np.asarray(model.document_prior), np.asarray(model.word_prior))
+    np.testing.assert_allclose(chains[1].trace[-1], exact, rtol=1e-12)  # the sum of what each word has gained
 
 
 def test_a_chain_finds_the_topics_and_says_whether_it_has_settled():
     options = {"document_prior": 0.1, "word_prior": 0.2}
-    chain = collapsed_gibbs(DRAWN.corpus, 3, key=1, num_sweeps=300, **options)
+    chain = collapsed_gibbs(DRAWN.corpus, 3, key=3, num_sweeps=300, **options)
     assert chain.status is Status.completed
     assert chain.verdict.ok, chain.verdict
     assert match_topics(DRAWN.topics, chain.topics).overlap.min() > 0.95
     np.testing.assert_allclose(chain.shares.sum(1), 1)
     np.testing.assert_allclose(chain.model.topics, chain.topics, atol=0.01)
-    short = collapsed_gibbs(DRAWN.corpus, 3, key=1, num_sweeps=12, num_kept=12, **options)
+    short = collapsed_gibbs(DRAWN.corpus, 3, key=3, num_sweeps=12, num_kept=12, **options)
     assert not short.verdict
     assert "Not settled" in repr(short)
     onward = collapsed_gibbs(DRAWN.corpus, 3, key=2, num_sweeps=40, labels=chain.labels, **options)

@@ -1,9 +1,6 @@
-r"""Dirichlet distributions of many documents and topics on the host: expected logarithms, divergences,
-learning.
+r"""Dirichlet distributions of many documents and topics on the host: expected logarithms, learning.
 
-Identity.    $E\log\theta_k = \psi(\gamma_k) - \psi(\sum_j\gamma_j)$ for $\theta \sim \mathrm{Dir}(\gamma)$;
-             the divergence of two Dirichlets is that of `distributions.divergence.kl`, here for many rows at
-             once.
+Identity.    $E\log\theta_k = \psi(\gamma_k) - \psi(\sum_j\gamma_j)$ for $\theta \sim \mathrm{Dir}(\gamma)$.
 Learning.    From counts $n_{dk}$ the fixed point of Minka,
              $\alpha_k \leftarrow \alpha_k\,\frac{\sum_d\psi(n_{dk} + \alpha_k) - \psi(\alpha_k)}
              {\sum_d\psi(N_d + A) - \psi(A)}$, whose likelihood never falls; the symmetric one has
@@ -14,9 +11,9 @@ References.  Minka (2000), "Estimating a Dirichlet distribution"; Wallach, Mimno
 """
 
 import numpy as np
-from scipy.special import digamma, gammaln, polygamma
+from scipy.special import digamma, polygamma
 
-__all__ = ["divergences", "expected_log", "learn_from_counts", "learn_symmetric"]
+__all__ = ["expected_log", "learn_from_counts", "learn_symmetric"]
 
 
 def expected_log(concentration: np.ndarray) -> np.ndarray:
@@ -26,15 +23,6 @@ def expected_log(concentration: np.ndarray) -> np.ndarray:
     [[-1.0, -1.0]]
     """
     return digamma(concentration) - digamma(concentration.sum(-1, keepdims=True))
-
-
-def divergences(first: np.ndarray, second: np.ndarray, logs: np.ndarray | None = None) -> np.ndarray:
-    r"""$\mathrm{KL}(\mathrm{Dir}(a)\,\|\,\mathrm{Dir}(b))$ along the last axis; `logs` are the expected
-    logarithms of the first, where they are known."""
-    logs = expected_log(first) if logs is None else logs
-    own = gammaln(first.sum(-1)) - gammaln(first).sum(-1)
-    other = gammaln(second.sum(-1)) - gammaln(second).sum(-1)
-    return own - other + ((first - second) * logs).sum(-1)
 
 
 def learn_from_counts(

@@ -20,8 +20,10 @@ from scipy.special import digamma
 
 from tractable.core.checks import check
 from tractable.core.interrupts import heard, in_threads
+from tractable.distributions.kl_conjugate import dirichlet_kl
+from tractable.distributions.multivariate import Dirichlet
 from tractable.latent.topics.corpus import Matrix
-from tractable.latent.topics.dirichlets import divergences, expected_log
+from tractable.latent.topics.dirichlets import expected_log
 
 __all__ = ["DocumentPosteriors", "document_posteriors"]
 
@@ -68,7 +70,12 @@ def document_posteriors(
     logs, lengths = expected_log(gamma), np.asarray(matrix.sum(1)).ravel()
     offset = matrix @ np.where(finite, highest, -np.inf) if not finite.all() else matrix @ highest
     mass = log_mass - lengths * digamma(gamma.sum(1)) + offset
-    bounds = np.where(lengths > 0, mass - divergences(gamma, concentration, logs), 0.0)
+    apart: Any = 0.0  # of one topic, whose share is known
+    if gamma.shape[1] > 1:
+        each: Any = (gamma, concentration)
+        first, second = (Dirichlet(shares) for shares in each)
+        apart = dirichlet_kl(first, second, logs)
+    bounds = np.where(lengths > 0, mass - apart, 0.0)
     fix = "A word that no topic has is impossible: give every word a positive prior."
     check(not np.isnan(bounds).any(), "topics", "possible sources of every word", "a bound of NaN", fix)
     return DocumentPosteriors(gamma, logs, bounds, stats.T)
@@ -94,31 +101,63 @@ def settle_documents(
 def _settle(
     offsets, words, counts, topics, alpha, max_steps, tol
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    held, num = topics[words], len(offsets) - 1
-    owners = np.repeat(np.arange(num), np.diff(offsets))
-    lengths = np.bincount(owners, counts, num)
-    gamma = alpha + np.broadcast_to(lengths[:, None] / len(alpha), (num, len(alpha)))
-    active = lengths > 0
-
-    def sums(values: np.ndarray) -> np.ndarray:
-        return sp.csr_matrix((values, np.arange(len(words)), offsets), shape=(num, len(words))) @ held
-
-    def masses() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        logs = digamma(gamma)
-        highest = logs.max(1, keepdims=True)
-        strength = np.exp(logs - highest)
-        return strength, highest[:, 0], np.einsum("ik,ik->i", strength[owners], held)
-
+    whole = _Cells(np.diff(offsets), counts, topics[words])
+    lengths = whole.sums(np.ones(len(words)))
+    gamma = alpha + np.repeat(lengths[:, None] / len(alpha), len(alpha), axis=1)
+    part, places = whole, np.arange(len(lengths))
+    moving = lengths > 0
     for _ in range(max_steps):
-        if not active.any():
+        if 2 * np.count_nonzero(moving) <= len(places):  # what has settled is looked at no more
+            part, places, moving = part.of(moving), places[moving], moving[moving]
+        if not len(places):
             break
-        strength, _, mass = masses()
-        new = np.where(active[:, None], alpha + strength * sums(counts / mass), gamma)
-        active &= np.abs(new - gamma).sum(1) > tol * lengths
-        gamma = new
-    strength, highest, mass = masses()
-    log_mass = np.bincount(owners, counts * np.log(mass), num) + lengths * highest
-    return gamma, log_mass, (counts / mass)[:, None] * strength[owners] * held
+        before = gamma[places]
+        strength, _ = _strengths(before)
+        new = np.where(moving[:, None], alpha + strength * part.added(strength), before)
+        moving = moving & (np.abs(new - before).sum(1) > tol * lengths[places])
+        gamma[places] = new
+    strength, highest = _strengths(gamma)
+    spread, mass = whole.masses(strength)
+    log_mass = whole.sums(np.log(mass)) + lengths * highest
+    return gamma, log_mass, (counts / mass)[:, None] * spread * whole.held
+
+
+def _strengths(gamma: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Exponentials of expected logarithms, the largest of each document taken off, and that."""
+    logs = digamma(gamma)
+    highest = logs.max(1, keepdims=True)
+    return np.exp(logs - highest), highest[:, 0]
+
+
+class _Cells:
+    """Words of some documents, one after another: how many each document has, their counts and topics."""
+
+    def __init__(self, sizes: np.ndarray, counts: np.ndarray, held: np.ndarray):
+        self.sizes, self.counts, self.held = sizes, counts, held
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        self.table = sp.csr_matrix(
+            (counts.copy(), np.arange(len(counts)), offsets), (len(sizes), len(counts))
+        )
+
+    def of(self, chosen: np.ndarray) -> "_Cells":
+        """Those of the chosen documents."""
+        cells = np.repeat(chosen, self.sizes)
+        return _Cells(self.sizes[chosen], self.counts[cells], self.held[cells])
+
+    def masses(self, strength: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The strengths of each word's document, and the mass that they give to it."""
+        spread = np.repeat(strength, self.sizes, axis=0)
+        return spread, np.einsum("ik,ik->i", spread, self.held)
+
+    def sums(self, values: np.ndarray) -> np.ndarray:
+        """Sums of values over the words of each document, as often as they stand there."""
+        owners = np.repeat(np.arange(len(self.sizes)), self.sizes)
+        return np.bincount(owners, self.counts * values, len(self.sizes))
+
+    def added(self, strength: np.ndarray) -> np.ndarray:
+        """What the words of each document add to its topics."""
+        np.divide(self.counts, self.masses(strength)[1], out=self.table.data)
+        return self.table @ self.held
 
 
 def _in_blocks(

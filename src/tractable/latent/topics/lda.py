@@ -28,11 +28,11 @@ from tractable.core.keys import takes_key
 from tractable.core.module import Module, field
 from tractable.core.support import positive
 from tractable.core.types import Array, Key, Values
-from tractable.distributions.divergence import kl
+from tractable.distributions.kl_conjugate import dirichlet_kl
 from tractable.distributions.multivariate import Dirichlet
 from tractable.inference.variational.cavi_topics import expected_log_topics, topic_shares
 from tractable.latent.topics.corpus import Corpus, as_corpus, rows_as_matrix
-from tractable.latent.topics.dirichlets import divergences, expected_log, learn_symmetric
+from tractable.latent.topics.dirichlets import expected_log, learn_symmetric
 from tractable.latent.topics.documents import DocumentPosteriors, document_posteriors
 from tractable.latent.topics.starts import seeded_counts
 
@@ -71,7 +71,7 @@ class LatentDirichletAllocation(Module):
     word_prior: Values = field(support=positive, rank=1, show=False)
     topic_counts: Values = field(support=positive, rank=2)
     learn: str = field(static=True, default="nothing")
-    max_updates: int = field(static=True, default=1000, show=False)
+    max_updates: int = field(static=True, default=200, show=False)
     tol: float = field(static=True, default=1e-4, show=False)
 
     def __check_init__(self) -> None:
@@ -144,10 +144,12 @@ class LatentDirichletAllocation(Module):
     def log_prior(self) -> Values:
         r"""$-\sum_k \mathrm{KL}(\mathrm{Dir}(\lambda_k) \,\|\, \mathrm{Dir}(\eta))$: the part of the bound
         that no document sees."""
+        if self.word_prior.shape[0] < 2:  # every topic is the one word there is
+            return np.zeros(())
+        prior = Dirichlet(self.word_prior)
         if not has_values(self):
-            prior = Dirichlet(self.word_prior)
-            return -jax.vmap(lambda counts: kl(Dirichlet(counts), prior))(self.topic_counts).sum()
-        return np.asarray(-divergences(np.asarray(self.topic_counts), np.asarray(self.word_prior)).sum())
+            return -jax.vmap(lambda counts: dirichlet_kl(Dirichlet(counts), prior))(self.topic_counts).sum()
+        return np.asarray(-dirichlet_kl(Dirichlet(self.topic_counts), prior).sum())
 
     def infer(self, documents: Any) -> DocumentPosteriors:
         """The topics of each document (fold-in): `shares` are concentrations, `bounds` bound each
