@@ -21,15 +21,19 @@ from tractable.distributions.divergence import (
     reverse_kl,
     symmetrised_kl,
 )
+from tractable.distributions.expfam import expfam_kl
 from tractable.distributions.gamma import Gamma, InverseGamma
 from tractable.distributions.gaussian import Gaussian
 from tractable.distributions.information import cross_entropy, entropy
+from tractable.distributions.kl_conjugate import dirichlet_kl, inverse_wishart_kl, normal_inverse_wishart_kl
 from tractable.distributions.mixture import Mixture
 from tractable.distributions.multinomial import Multinomial
-from tractable.distributions.multivariate import MultivariateStudentT
+from tractable.distributions.multivariate import Dirichlet, MultivariateStudentT
+from tractable.distributions.normal_priors import NormalInverseWishart
 from tractable.distributions.positive import HalfNormal
 from tractable.distributions.transformed import Transformed
 from tractable.distributions.waiting import Exponential, Weibull
+from tractable.distributions.wishart import InverseWishart
 
 COINS = np.array([0.5, 0.5]), np.array([2 / 3, 1 / 3])
 
@@ -80,6 +84,28 @@ def test_nearly_equal_distributions_keep_their_digits():
     a, b = mpmath.mpf(0.3), mpmath.mpf(0.3000003)
     coin = float(a * mpmath.log(a / b) + (1 - a) * mpmath.log((1 - a) / (1 - b)))
     np.testing.assert_allclose(kl(Bernoulli(0.3), Bernoulli(0.3000003)), coin, rtol=1e-8)
+
+
+def test_conjugate_priors_on_the_host_are_the_bregman_form_of_each_unit():
+    """Arrays of NumPy: one number per unit, the same as the Bregman divergence of the log-normaliser."""
+    numbers = np.random.default_rng(0)
+    roots = numbers.normal(size=(3, 4, 4))
+    scales, degrees = roots @ roots.swapaxes(1, 2) + np.eye(4), np.array([4.5, 6.0, 60.0])
+    prior = InverseWishart(np.array(5.0), np.eye(4))
+    found = inverse_wishart_kl(InverseWishart(degrees, scales), prior)
+    assert type(found) is np.ndarray
+    exact = [expfam_kl(InverseWishart(*pair), prior) for pair in zip(degrees, scales)]
+    np.testing.assert_allclose(found, exact, rtol=1e-10)
+    shares, weights = np.array([[0.3, 2.0, 5.0], [1.0, 1.0, 0.1]]), np.array([1.0, 0.5, 2.0])
+    exact = [expfam_kl(Dirichlet(row), Dirichlet(weights)) for row in shares]
+    np.testing.assert_allclose(dirichlet_kl(Dirichlet(shares), Dirichlet(weights)), exact, rtol=1e-10)
+    means = numbers.normal(size=(3, 4))
+    wide = NormalInverseWishart(np.zeros(4), np.array(0.5), np.array(5.0), np.eye(4))
+    posterior = NormalInverseWishart(means, np.array([1.0, 0.5, 9.0]), degrees, scales)
+    exact = kl(jax.tree.map(jnp.asarray, posterior), jax.tree.map(jnp.asarray, wide))
+    np.testing.assert_allclose(normal_inverse_wishart_kl(posterior, wide).sum(), exact, rtol=1e-12)
+    near = InverseWishart(np.array(5.0), np.eye(4) * (1 + 1e-9))
+    assert float(inverse_wishart_kl(near, prior)) == pytest.approx(2.5 * 4 * 0.5e-18, rel=1e-6)
 
 
 def test_certain_outcomes_and_deep_tails():

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 from tractable.gp.classification import ClassificationProcess
-from tractable.gp.monitoring import _log_odds, monitor_predictions
+from tractable.gp.monitoring import monitor_predictions
 from tractable.gp.points import observe
 from tractable.gp.regression import GaussianProcess, evidence_of, fitted
 from tractable.gp.sparse import SparseProcess, _collapsed
+from tractable.inference.trust.monitoring import log_odds
 from tractable.kernels.stationary import RBF, Matern32
 from tractable.supervised.selection.uncertainty import selective_prediction, threshold_for_coverage
 
@@ -33,7 +34,7 @@ def test_predictions_are_those_of_the_rows_before_and_sum_to_the_evidence():
 def test_false_alarms_are_as_rare_as_was_asked_and_drift_is_found():
     """Errors of a process that holds are independent normals: of 4000 watches at most 5% give an alarm."""
     quiet = jr.normal(jr.key(0), (4000, 200))
-    odds = jax.jit(jax.vmap(lambda z: _log_odds(z, jnp.asarray(0))))
+    odds = jax.jit(jax.vmap(lambda z: log_odds(z, jnp.asarray(0))))
     false = (np.asarray(odds(quiet)) >= -np.log(0.05)).any(1).mean()
     assert false < 0.05
     moved = (np.asarray(odds(quiet[:500] + 1.0 * (jnp.arange(200) >= 100)[None])) >= -np.log(0.05)).argmax(1)

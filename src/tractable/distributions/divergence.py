@@ -22,7 +22,11 @@ from tractable.core.estimate import Estimate
 from tractable.core.keys import takes_key
 from tractable.core.module import plates
 from tractable.core.types import Array, ArrayLike, Key
-from tractable.distributions import kl_pairs, kl_pairs_multivariate  # noqa: F401  (they fill the registry)
+from tractable.distributions import (  # noqa: F401  (they fill the registry)
+    kl_conjugate,
+    kl_pairs,
+    kl_pairs_multivariate,
+)
 from tractable.distributions.base import Distribution
 from tractable.distributions.f_generators import relative_density
 from tractable.distributions.integrals import certified, integrate, monte_carlo

@@ -7,13 +7,15 @@ References.  Gil, Alajaji and Linder (2013), "Renyi divergence measures for comm
              continuous distributions"; Chyzak and Nielsen (2019) for the Cauchy.
 """
 
+from typing import Any
+
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import digamma, gammaln, i0e, i1e
 
 from tractable.core.checks import is_concrete
 from tractable.core.numerics import log_sigmoid, log_softmax, safe_log
-from tractable.core.types import Array
+from tractable.core.types import Array, Values
 from tractable.distributions.bounded import Beta, Uniform
 from tractable.distributions.circular import VonMises
 from tractable.distributions.continuous import Cauchy, Gumbel, Laplace, Normal
@@ -28,11 +30,13 @@ from tractable.distributions.waiting import Exponential, Pareto, Weibull
 __all__ = ["mass_terms", "scale_excess"]
 
 
-def scale_excess(x: Array) -> Array:
+def scale_excess(x: Any) -> Values:
     r"""$x - 1 - \log x \ge 0$ for $x \ge 0$, exact near 1; infinite at 0."""
-    near = jnp.abs(x - 1) < 0.2  # elsewhere x - 1 would round away the digits of a small x
-    far = jnp.where(near, 1.0, x)
-    return jnp.where(near, -log1p_minus(jnp.where(near, x - 1, 0.0)), far - 1 - jnp.log(far))
+    xp: Any = np if isinstance(x, (np.ndarray, np.generic)) else jnp  # arrays of NumPy compile nothing
+    away = xp.subtract(x, 1)
+    near = xp.abs(away) < 0.2  # elsewhere x - 1 would round away the digits of a small x
+    far: Any = xp.where(near, 1.0, x)
+    return xp.where(near, -log1p_minus(xp.where(near, away, 0.0)), far - 1 - xp.log(far))
 
 
 def mass_terms(log_p: Array, log_q: Array) -> Array:

@@ -21,16 +21,13 @@ from tractable.core.factors import positive_definite_factor
 from tractable.core.linalg import PsdFactor
 from tractable.core.numerics import log_softmax
 from tractable.core.types import Array, Scalar
-from tractable.distributions.expfam import expfam_kl
 from tractable.distributions.gaussian import Gaussian
 from tractable.distributions.gaussian_forms import GaussianInformation, GaussianPrecision, to_covariance
 from tractable.distributions.kl_pairs import mass_terms, scale_excess
 from tractable.distributions.kl_registry import find_kl, register_kl
 from tractable.distributions.matrix import MatrixNormal
 from tractable.distributions.multinomial import Multinomial
-from tractable.distributions.normal_priors import NormalInverseWishart
 from tractable.distributions.transformed import Transformed
-from tractable.distributions.wishart import InverseWishart
 
 __all__ = ["gaussian_kl"]
 
@@ -65,16 +62,6 @@ def matrix_normal_kl(p, q):
     diagonal = jnp.outer(jnp.diag(a), jnp.diag(b)) ** 2
     below = (a**2).sum() * (b**2).sum() - diagonal.sum()
     return 0.5 * (scale_excess(diagonal).sum() + below + (shift**2).sum())
-
-
-@register_kl(NormalInverseWishart, NormalInverseWishart)
-def normal_inverse_wishart_kl(p, q):
-    r"""$\mathrm{KL}(\Sigma) + \frac12[d(r - 1 - \log r) + \kappa_q\nu_p\|m_p - m_q\|^2_{\Psi_p^{-1}}]$ with
-    $r = \kappa_q/\kappa_p$: taken about the means, which the Bregman form would cancel."""
-    gap = positive_definite_factor(p.scale).half_solve(p.loc - q.loc)
-    ratio = q.mean_scale / p.mean_scale
-    means = 0.5 * (p.loc.shape[-1] * scale_excess(ratio) + q.mean_scale * p.degrees * (gap @ gap))
-    return means + expfam_kl(InverseWishart(p.degrees, p.scale), InverseWishart(q.degrees, q.scale))
 
 
 @register_kl(Multinomial, Multinomial)

@@ -29,7 +29,7 @@ Condition = Callable[[Any, Any], bool]
 _RULES: dict[tuple[type, type], tuple[Rule, Condition]] = {}
 
 
-def register_kl(first: type, second: type, applies: Condition | None = None) -> Callable[[Rule], Rule]:
+def register_kl(first: type, second: type, applies: Condition | None = None) -> Callable:
     """State `KL(first || second)` of one unit; `applies(p, q)` may restrict it, such as to binomials of one
     total.
 
@@ -39,7 +39,7 @@ def register_kl(first: type, second: type, applies: Condition | None = None) -> 
         ok = isinstance(cls, type) and issubclass(cls, Distribution)
         check(ok, name, "a class of distributions", repr(cls), error=TypeError)
 
-    def enter(rule: Rule) -> Rule:
+    def enter(rule: Any) -> Any:
         _RULES[first, second] = (rule, applies or _always)
         return rule
 

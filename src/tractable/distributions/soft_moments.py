@@ -26,7 +26,10 @@ from tractable.core.module import Module
 from tractable.core.numerics import logsumexp
 from tractable.core.types import Values
 
-__all__ = ["Quadratics", "SoftMoments", "precision_roots", "scores", "soft_moments", "weigh_moments"]
+__all__ = [
+    "Quadratics", "SoftMoments", "lower_factors", "precision_roots", "scores", "soft_moments",
+    "weigh_moments",
+]  # fmt: skip
 
 _BLOCK = 2048  # rows whose features fit the cache
 _PART = 8 * _BLOCK  # rows of one task; fixed, so that sums round alike however many threads there are
@@ -151,26 +154,27 @@ def _host_moments(rows: np.ndarray, shares: np.ndarray, centre: np.ndarray) -> S
 def precision_roots(cov: Any) -> tuple[Any, Any]:
     r"""$W$ with $WW^\top = \Sigma^{-1}$ (the inverse of a Cholesky factor, transposed) and $\log|\Sigma|$
     of each matrix of a stack; NaN where one has none."""
-    xp = namespace(cov)
+    xp, lower = namespace(cov), lower_factors(cov)
     if xp is np:
-        lower = _factors(cov)
         eye = np.eye(cov.shape[-1])
         inverse = np.linalg.solve(lower, np.broadcast_to(eye, cov.shape))
     else:
-        lower = jnp.linalg.cholesky(cov)
         eye = jnp.broadcast_to(jnp.eye(cov.shape[-1]), cov.shape)
         inverse = jsl.solve_triangular(lower, eye, lower=True)
     diagonal = xp.diagonal(lower, axis1=-2, axis2=-1)
     return inverse.swapaxes(-1, -2), 2 * xp.log(diagonal).sum(-1)
 
 
-def _factors(cov: np.ndarray) -> np.ndarray:
+def lower_factors(cov: Any) -> Any:
+    """Cholesky factors of a matrix or of each of a stack; NaN where one has none."""
+    if namespace(cov) is not np:
+        return jnp.linalg.cholesky(cov)
     try:
         return np.linalg.cholesky(cov)
     except np.linalg.LinAlgError:
-        if len(cov) == 1:
+        if np.ndim(cov) == 2:
             return np.full_like(cov, np.nan)
-        return np.concatenate([_factors(one[None]) for one in cov])
+        return np.stack([lower_factors(one) for one in cov])
 
 
 class _Sums(NamedTuple):
@@ -179,11 +183,12 @@ class _Sums(NamedTuple):
     quadratics: Quadratics
     centre: np.ndarray
     coefficients: np.ndarray | None
+    absent: np.ndarray  # components of weight zero: an infinite factor makes NaN in some kernels of products
 
     @staticmethod
     def of(quadratics: Quadratics, centre: np.ndarray) -> "_Sums":
         offset, mean, root = (np.asarray(a) for a in quadratics)
-        away = mean - centre
+        away, absent = mean - centre, np.flatnonzero(np.isneginf(offset))
         quadratics = Quadratics(offset, away, root)
         full = root.ndim == 3
         precision = root @ root.swapaxes(1, 2) if full else root**2
@@ -192,10 +197,10 @@ class _Sums(NamedTuple):
             spread = (1 / diagonal).max(0) + (away**2).max(0)  # at least the variance of each column
             loss = (diagonal * spread).sum(1).max()
         if not loss < _LOSS:
-            return _Sums(quadratics, centre, None)
+            return _Sums(quadratics, centre, None, absent)
         shift = (precision @ away[:, :, None])[:, :, 0] if full else precision * away
-        constant = offset - 0.5 * (shift * away).sum(1)
-        return _Sums(quadratics, centre, np.column_stack([constant, shift, _packed(precision)]))
+        constant = np.where(np.isneginf(offset), 0.0, offset) - 0.5 * (shift * away).sum(1)
+        return _Sums(quadratics, centre, np.column_stack([constant, shift, _packed(precision)]), absent)
 
     @property
     def full(self) -> bool:
@@ -213,6 +218,7 @@ class _Sums(NamedTuple):
             joint = (
                 scores(self.quadratics, away.T).T if self.coefficients is None else self.coefficients @ block
             )
+            joint[self.absent] = -np.inf
             heights = _normalise(joint)
             share = weights[i : i + _BLOCK]
             joint *= share

@@ -17,7 +17,7 @@ import numpy as np
 from jax.scipy.special import digamma, erfc, ndtri, polygamma
 
 from tractable.core.numerics import log_sigmoid
-from tractable.core.types import Array, ArrayLike
+from tractable.core.types import Array, ArrayLike, Values
 
 __all__ = [
     "deviance", "digamma_minus_log", "inverse_digamma", "log1p_minus", "log1p_square", "log_beta",
@@ -43,12 +43,15 @@ _LARGEST = 170
 _LOG_FACTORIAL = np.array([math.log(math.factorial(k)) for k in range(_LARGEST + 1)])
 
 
-def log1p_minus(u: ArrayLike) -> Array:
-    r"""$\log(1 + u) - u$ for $u > -1$, to full relative precision near zero, where it is $-u^2/2$."""
-    u = jnp.asarray(u)
-    near = (u > -0.2) & (u < 0.25)
-    s = jnp.where(near, u, 0.0)
-    return jnp.where(near, _log1p_minus_near(s), jnp.log1p(jnp.where(near, 0.0, u)) - jnp.where(near, 0.0, u))
+def log1p_minus(u: ArrayLike) -> Values:
+    r"""$\log(1 + u) - u$ for $u > -1$, to full relative precision near zero, where it is $-u^2/2$; arrays of
+    NumPy are answered by NumPy."""
+    xp: Any = np if isinstance(u, (np.ndarray, np.generic)) else jnp
+    value: Any = xp.asarray(u)
+    near = (value > -0.2) & (value < 0.25)
+    s = xp.where(near, value, 0.0)
+    far = xp.where(near, 0.0, value)
+    return xp.where(near, _log1p_minus_near(s), xp.log1p(far) - far)
 
 
 def log1p_square(z: ArrayLike) -> Array:
@@ -233,7 +236,7 @@ def digamma_minus_log(x: ArrayLike) -> Array:
     return slope - 0.5 / x
 
 
-def _log1p_minus_near(u: Array) -> Array:
+def _log1p_minus_near(u: Values) -> Values:
     """log(1 + u) - u for |u| < 1/4: log(1 + u) = 2 artanh(v) with v = u / (2 + u), and 2v - u = -uv."""
     v = u / (2 + u)
     return -u * v + 2 * v**3 * _horner([1 / (2 * k + 3) for k in range(10)], v**2)
@@ -252,8 +255,8 @@ def _tabulated_log_factorial(k: Array) -> Array:
     return jnp.asarray(_LOG_FACTORIAL, k.dtype)[jnp.clip(k, 0, _LARGEST).astype(int)]
 
 
-def _horner(coefficients, x: Array) -> Array:
-    value = jnp.full_like(x, coefficients[-1])
+def _horner(coefficients, x: Values) -> Values:
+    value = coefficients[-1]
     for c in reversed(coefficients[:-1]):
         value = value * x + c
     return value

@@ -25,7 +25,7 @@ from tractable.core.support import nonnegative
 from tractable.core.types import Array, ArrayLike, Float, PyTree, Scalar
 from tractable.inference.curvature.precision import DensePrecision
 
-__all__ = ["GaussNewtonCurvature", "ggn", "ggn_curvature"]
+__all__ = ["GaussNewtonCurvature", "ggn", "ggn_curvature", "ggn_diagonal"]
 
 Model = Callable[[Any, Array], Array]
 Loss = Callable[[Array, Array], Scalar]
@@ -69,6 +69,25 @@ def ggn(
 
 @program
 def _ggn(model: Model, loss: Loss, parameters: PyTree, inputs: Array, targets: Array) -> Array:
+    jacobians, curvatures = _linearised(model, loss, parameters, inputs, targets)
+    left = jnp.einsum("nop,noq->nqp", jacobians, curvatures)
+    size = jacobians.shape[-1]
+    return symmetrise(left.reshape((-1, size)).T @ jacobians.reshape((-1, size)))
+
+
+@program
+def ggn_diagonal(
+    model: Model, loss: Loss, parameters: PyTree, inputs: Array, targets: Array
+) -> Float[Array, " p"]:
+    """The diagonal of `ggn`, without the matrix."""
+    jacobians, curvatures = _linearised(model, loss, parameters, inputs, targets)
+    return jnp.einsum("nop,noq,nqp->p", jacobians, curvatures, jacobians)
+
+
+def _linearised(
+    model: Model, loss: Loss, parameters: PyTree, inputs: Array, targets: Array
+) -> tuple[Float[Array, "n o p"], Float[Array, "n o o"]]:
+    """The Jacobian of each example and the Hessian of its loss."""
     flat, unravel = ravel_pytree(parameters)
 
     def outputs(u, x):
@@ -79,7 +98,4 @@ def _ggn(model: Model, loss: Loss, parameters: PyTree, inputs: Array, targets: A
         curvature = jax.hessian(lambda f: loss(f.reshape(jnp.shape(output)), y))(jnp.ravel(output))
         return jax.jacrev(outputs)(flat, x), curvature
 
-    jacobians, curvatures = jax.vmap(example)(inputs, targets)
-    left = jnp.einsum("nop,noq->nqp", jacobians, curvatures)
-    size = flat.size
-    return symmetrise(left.reshape((-1, size)).T @ jacobians.reshape((-1, size)))
+    return jax.vmap(example)(inputs, targets)

@@ -25,14 +25,20 @@ from tractable.core.support import nonnegative
 from tractable.core.types import Array, ArrayLike, Bool, Float, Scalar
 from tractable.inference.curvature.precision import Precision
 
-__all__ = ["KroneckerCurvature", "KroneckerPrecision", "dense_network", "kronecker_curvature"]
+__all__ = [
+    "KroneckerBlock",
+    "KroneckerCurvature",
+    "KroneckerPrecision",
+    "dense_network",
+    "kronecker_curvature",
+]
 
 Layers = Sequence[tuple[Any, Any]]
 Activation = Callable[[Array], Array]
 Loss = Callable[[Array, Array], Scalar]
 
 
-class _Block(Module):
+class KroneckerBlock(Module):
     r"""$A \otimes G + \delta I$ of one layer, by the eigenvectors of $A$ and $G$."""
 
     inner_values: Float[Array, " i"]
@@ -40,6 +46,23 @@ class _Block(Module):
     outer_values: Float[Array, " o"]
     outer: Float[Array, "o o"]
     prior: Scalar
+    has_bias: bool = field(static=True, default=True)
+
+    @staticmethod
+    def of(inner: Array, outer: Array, prior: Array, has_bias: bool = True) -> "KroneckerBlock":
+        """The block of both matrices; the last row of `inner` is that of the bias."""
+        inner_values, inner = jnp.linalg.eigh(inner)
+        outer_values, outer = jnp.linalg.eigh(outer)
+        return KroneckerBlock(inner_values, inner, outer_values, outer, prior, has_bias)
+
+    @property
+    def size(self) -> int:
+        """How many parameters the layer has."""
+        return self.outer_values.size * self.inner_values.size
+
+    def variances(self) -> Float[Array, " n"]:
+        """The diagonal of the inverse."""
+        return self._flat(self.outer**2 @ (1 / self.spectrum) @ (self.inner**2).T)
 
     @property
     def spectrum(self) -> Float[Array, "o i"]:
@@ -49,24 +72,31 @@ class _Block(Module):
 
     def spread(self, v: Float[Array, " n"]) -> Float[Array, "o i"]:
         """The layer's part of a flat vector, $[W\\, b]$, in the eigenbasis."""
-        rows, columns = self.outer_values.size, self.inner_values.size - 1
-        weight, bias = v[: rows * columns].reshape((rows, columns)), v[rows * columns :]
-        return self.outer.T @ jnp.concatenate([weight, bias[:, None]], axis=1) @ self.inner
+        rows, columns = self.outer_values.size, self.inner_values.size - int(self.has_bias)
+        matrix = v[: rows * columns].reshape((rows, columns))
+        if self.has_bias:
+            matrix = jnp.concatenate([matrix, v[rows * columns :][:, None]], axis=1)
+        return self.outer.T @ matrix @ self.inner
 
     def gather(self, m: Float[Array, "o i"]) -> Float[Array, " n"]:
         """The way back from the eigenbasis."""
-        matrix = self.outer @ m @ self.inner.T
+        return self._flat(self.outer @ m @ self.inner.T)
+
+    def _flat(self, matrix: Float[Array, "o i"]) -> Float[Array, " n"]:
+        """Weights row by row, then the biases."""
+        if not self.has_bias:
+            return matrix.ravel()
         return jnp.concatenate([matrix[:, :-1].ravel(), matrix[:, -1]])
 
 
 class KroneckerPrecision(Precision):
     """A block per layer, over the flattened list of `(weight, bias)`."""
 
-    blocks: tuple[_Block, ...]
+    blocks: tuple[KroneckerBlock, ...]
 
     @property
     def size(self) -> int:
-        return sum(block.outer_values.size * block.inner_values.size for block in self.blocks)
+        return sum(block.size for block in self.blocks)
 
     @property
     def smallest(self) -> Scalar:
@@ -88,13 +118,15 @@ class KroneckerPrecision(Precision):
     def log_det(self) -> Scalar:
         return jnp.stack([jnp.log(block.spectrum).sum() for block in self.blocks]).sum()
 
+    def variances(self) -> Array:
+        return jnp.concatenate([block.variances() for block in self.blocks])
+
     def _by_block(self, v: Array, change: Callable[[Array], Array]) -> Array:
         parts, start = [], 0
         for block in self.blocks:
-            size = block.outer_values.size * block.inner_values.size
-            piece = v[start : start + size]
+            piece = v[start : start + block.size]
             parts.append(block.gather(change(block.spectrum) * block.spread(piece)))
-            start += size
+            start += block.size
         return jnp.concatenate(parts)
 
 
@@ -113,13 +145,8 @@ class KroneckerCurvature(Module):
             return _factors(layers, x, y, self.activation, self.loss)
 
         factors = jax.vmap(example)(inputs, targets)
-        blocks = []
-        for inner, outer in factors:
-            (inner_values, inner), (outer_values, outer) = (
-                jnp.linalg.eigh(inner.sum(0)),
-                jnp.linalg.eigh(outer.mean(0)),
-            )
-            blocks.append(_Block(inner_values, inner, outer_values, outer, self.prior_precision))
+        prior = self.prior_precision
+        blocks = [KroneckerBlock.of(inner.sum(0), outer.mean(0), prior) for inner, outer in factors]
         return KroneckerPrecision(tuple(blocks))
 
 

@@ -12,16 +12,19 @@ References.  Golub and Van Loan (2013) chapter 8; Halko, Martinsson and Tropp (2
 
 from abc import abstractmethod
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
+from tractable.core.checks import to_device
 from tractable.core.factors import DiagonalPlusLowRank
 from tractable.core.host_random import generator
 from tractable.core.iterate import run
 from tractable.core.linalg import symmetrise
 from tractable.core.module import Module
-from tractable.core.types import Array, Bool, Float, Scalar
+from tractable.core.types import Array, Bool, Float, Scalar, Values
 
 __all__ = [
     "DensePrecision", "DiagonalPrecision", "LowRankPrecision", "Precision", "hessian_diagonal",
@@ -74,6 +77,10 @@ class Precision(Module):
         identity = jnp.eye(self.size, dtype=self.smallest.dtype)
         return symmetrise(jax.vmap(self.solve)(identity))
 
+    def variances(self) -> Float[Array, " d"]:
+        r"""The diagonal of $A^{-1}$."""
+        return jnp.diag(self.covariance())
+
     def directions(self) -> Float[Array, "k d"]:
         """Up to 64 directions in which the Gaussian has unit variance, the widest first where known."""
         identity = jnp.eye(self.size, dtype=self.smallest.dtype)
@@ -88,12 +95,18 @@ class DensePrecision(Precision):
     vectors: Float[Array, "d d"]
 
     @staticmethod
-    def of(matrix: Float[Array, "d d"]) -> "DensePrecision":
+    def of(matrix: Values) -> "DensePrecision":
         """The form of a symmetric matrix (its symmetric part)."""
-        diagonal = jnp.diag(matrix)
-        scale = jnp.sqrt(jnp.where(diagonal > 0, diagonal, 1.0))
-        values, vectors = jnp.linalg.eigh(symmetrise(matrix) / (scale[:, None] * scale[None]))
-        return DensePrecision(scale, values, vectors)
+        xp: Any = np if isinstance(matrix, np.ndarray) else jnp  # on the host nothing is compiled
+        diagonal = xp.diag(matrix)
+        scale = xp.sqrt(xp.where(diagonal > 0, diagonal, 1.0))
+        values, vectors = xp.linalg.eigh(0.5 * (matrix + matrix.T) / (scale[:, None] * scale[None]))
+        parts = (scale, values, vectors)
+        return DensePrecision(*(map(to_device, parts) if xp is np else parts))
+
+    def on_host(self) -> "DensePrecision":
+        """The same with NumPy arrays, whose answers are NumPy arrays: nothing is compiled."""
+        return jax.tree.map(np.asarray, self)
 
     @property
     def size(self) -> int:
@@ -107,17 +120,21 @@ class DensePrecision(Precision):
     def positive(self) -> Bool[Array, ""]:
         return self.values[0] > 4 * self.size * jnp.finfo(self.values.dtype).eps * self.values[-1]
 
-    def solve(self, v: Array) -> Array:
+    def solve(self, v: Values) -> Values:
         return self.vectors @ ((self.vectors.T @ (v / self.scale)) / self.values) / self.scale
 
-    def root(self, z: Array) -> Array:
-        return self.vectors @ (z / jnp.sqrt(self.values)) / self.scale
+    def root(self, z: Values) -> Values:
+        return self.vectors @ (z / self.values**0.5) / self.scale
 
-    def quadratic(self, v: Array) -> Scalar:
+    def quadratic(self, v: Values) -> Any:
         return self.values @ (self.vectors.T @ (v * self.scale)) ** 2
 
-    def log_det(self) -> Scalar:
-        return jnp.log(self.values).sum() + 2 * jnp.log(self.scale).sum()
+    def log_det(self) -> Any:
+        xp = np if isinstance(self.values, np.ndarray) else jnp
+        return xp.log(self.values).sum() + 2 * xp.log(self.scale).sum()
+
+    def variances(self) -> Values:
+        return (self.vectors**2 / self.values[None]).sum(1) / self.scale**2
 
 
 class DiagonalPrecision(Precision):
@@ -148,6 +165,9 @@ class DiagonalPrecision(Precision):
 
     def log_det(self) -> Scalar:
         return jnp.log(self.diagonal).sum()
+
+    def variances(self) -> Array:
+        return 1 / self.diagonal
 
     def directions(self) -> Array:
         widest = jnp.argsort(self.diagonal)[:_MOST_DIRECTIONS]

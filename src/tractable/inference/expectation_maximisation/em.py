@@ -106,7 +106,9 @@ class EM(Module):
             stats, value = _e_step(state.model, rows, weights)
             return _moved(state, state.model.m_step(stats), value, self.stop), value
 
-        return self._host_run(step, _Climb.start(model), checkpoint, seconds, progress, compiled=False)
+        nothing: Any = np.asarray(np.nan)
+        start = _Climb(_strong(model), nothing, nothing, nothing)
+        return self._host_run(step, start, checkpoint, seconds, progress, compiled=False)
 
     def _stream(self, model: Any, parts: HasTotals, checkpoint: Any, seconds: Any, progress: bool) -> Run:
         def step(state, _):
@@ -209,9 +211,10 @@ def expected_statistics(model: Any, parts: HasTotals) -> tuple[Any, Any]:
     return parts.total(model.e_step)
 
 
-def log_prior(model: Any) -> Array:
+def log_prior(model: Any) -> Values:
     """The model's log-prior density at its own parameters; zero for a model without a prior."""
-    return jnp.asarray(model.log_prior()) if hasattr(model, "log_prior") else jnp.zeros(())
+    value = model.log_prior() if hasattr(model, "log_prior") else 0.0
+    return value if isinstance(value, np.ndarray) else jnp.asarray(value)
 
 
 class _Climb(Module):
@@ -219,9 +222,9 @@ class _Climb(Module):
     (NaN where nobody asks)."""
 
     model: Any
-    value: Scalar
-    before: Scalar
-    moved: Scalar
+    value: Values  # on the host where the model is
+    before: Values
+    moved: Values
 
     @staticmethod
     def start(model: Any) -> "_Climb":
@@ -266,9 +269,9 @@ class _Step(Module):
         return jax.tree.map(lambda a, b: jnp.where(use, a, b) if eqx.is_array(a) else b, third, second)
 
 
-def _moved(state: _Climb, model: Any, value: Scalar, stop: str) -> _Climb:
+def _moved(state: _Climb, model: Any, value: Values, stop: str) -> _Climb:
     """The next state; where the parameters decide, with the largest relative change of a free coordinate."""
-    change = jnp.asarray(jnp.nan)
+    change = state.moved
     if stop == "parameters":
         old, new = unconstrain(state.model)[0], unconstrain(model)[0]
         change = jnp.asarray(jnp.max(jnp.abs(new - old) / (1 + jnp.abs(new))), change.dtype)
@@ -285,9 +288,12 @@ def _extrapolate(model: Any, first: Any, second: Any) -> Any:
     return rebuild(jnp.where(still, c, a - 2 * alpha * r + alpha**2 * v))[0]
 
 
-def _e_step(model: Any, rows: Any, weights: Values) -> tuple[Any, Scalar]:
+def _e_step(model: Any, rows: Any, weights: Values) -> tuple[Any, Any]:
     stats, evidence = model.e_step(rows, weights)
-    return stats, evidence + log_prior(model) if hasattr(model, "log_prior") else jnp.asarray(evidence)
+    if hasattr(model, "log_prior"):
+        evidence = evidence + log_prior(model)
+    host = isinstance(evidence, np.ndarray | np.generic)  # where nothing is compiled for one number
+    return stats, np.asarray(evidence) if host else jnp.asarray(evidence)
 
 
 @program

@@ -46,7 +46,10 @@ from tractable.inference.samplers.metropolis import check_acceptance
 from tractable.inference.samplers.sampler import ChainState, Info, LogDensity, Sampler, chain_state
 from tractable.inference.trust.autocorrelation import autocorrelation_time
 
-__all__ = ["MALA", "ULA", "LangevinDraws", "annealed_langevin", "langevin", "unadjusted_variance"]
+__all__ = [
+    "MALA", "ULA", "LangevinDraws", "annealed_langevin", "langevin", "stein_ratio",
+    "unadjusted_variance",
+]  # fmt: skip
 
 Score = Callable[..., Array]
 
@@ -152,7 +155,7 @@ def langevin(
     num_steps = check_count("num_steps", num_steps, least=4)
     step_size = ULA(as_float("step_size", step_size)).step_size.astype(start.dtype)
     draws, scores = _langevin(score, start, key, step_size, num_steps, as_data(args))
-    return LangevinDraws(draws, _stein(draws, scores, True), step_size[None], 0.0, num_steps)
+    return LangevinDraws(draws, stein_ratio(draws, scores, True), step_size[None], 0.0, num_steps)
 
 
 @takes_key
@@ -190,7 +193,7 @@ def annealed_langevin(
     )
     levels = (sigmas.astype(start.dtype), steps)
     draws, scores = _anneal(score, start, key, levels, num_steps, as_data(args))
-    stein = _stein(draws, scores, False)
+    stein = stein_ratio(draws, scores, False)
     if denoise:
         draws = draws + levels[0][-1] ** 2 * scores
     noise = 0.0 if denoise or not is_concrete(sigmas) else float(sigmas[-1])
@@ -229,7 +232,9 @@ def _anneal(score, start, key, levels, num_steps, args):
 
 
 @program
-def _stein(draws: Float[Array, "n d"], scores: Float[Array, "n d"], in_order: bool) -> Estimate:
+def stein_ratio(draws: Float[Array, "n d"], scores: Float[Array, "n d"], in_order: bool) -> Estimate:
+    r"""$-E[(x - \bar x)^\top s(x)]/d$ of draws with their scores: 1 for draws of the density; above 1 they
+    are too wide, below too narrow."""
     each = -((draws - draws.mean(0, keepdims=True)) * scores).mean(1)
     time = autocorrelation_time(each) if in_order else 1.0  # the rows of a path are not independent
     return Estimate(each.mean(), each.std() * jnp.sqrt(time / each.size))

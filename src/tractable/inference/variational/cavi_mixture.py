@@ -18,20 +18,20 @@ from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
-import jax.random as jr
 import numpy as np
 import scipy.special
 from jax.scipy.special import digamma
 
 from tractable.core.checks import as_float, check, check_count, check_finite, check_shape, namespace
 from tractable.core.chunks import weighted_rows
+from tractable.core.host_random import seeds
 from tractable.core.iterate import Run
 from tractable.core.keys import takes_key
 from tractable.core.module import Module
 from tractable.core.numerics import softmax
-from tractable.core.seeding import far_apart
-from tractable.core.types import Array, ArrayLike, Float, Key, Scalar, Values
-from tractable.distributions.divergence import kl
+from tractable.core.seeding import far_apart, usual_trials
+from tractable.core.types import Array, ArrayLike, Float, Key, Values
+from tractable.distributions.kl_conjugate import dirichlet_kl, normal_inverse_wishart_kl
 from tractable.distributions.mixture import Mixture
 from tractable.distributions.multivariate import Dirichlet, MultivariateStudentT
 from tractable.distributions.normal_priors import NormalInverseWishart
@@ -62,7 +62,7 @@ class BayesianMixture(Module):
 
     @staticmethod
     def start(
-        key: Key,
+        key: Key | np.ndarray,
         rows: ArrayLike,
         prior_weights: Dirichlet,
         prior_component: NormalInverseWishart,
@@ -73,7 +73,7 @@ class BayesianMixture(Module):
         k = prior_weights.concentration.shape[0]
         check_shape("rows", xs, (None, prior_component.loc.shape[0]))
         check(xs.shape[0] >= k, "rows", f"at least as many as components ({k})", xs.shape[0])
-        seeds = xs[np.asarray(far_apart(key, xs, k, weights=weights))]
+        seeds = xs[np.asarray(far_apart(key, xs, k, weights=weights, trials=usual_trials(k)))]
         nearest = scores(Quadratics(np.zeros(k), seeds, np.ones(seeds.shape)), xs).argmax(1)
         return BayesianMixture.labelled(xs, nearest, prior_weights, prior_component, amount)
 
@@ -89,7 +89,7 @@ class BayesianMixture(Module):
         xs, amount = weighted_rows(rows, weights)
         k = prior_weights.concentration.shape[0]
         shares = np.eye(k)[np.asarray(labels)] * amount[:, None]
-        repeated: Any = prior_component.expand((k,))
+        repeated: Any = jax.tree.map(lambda leaf: np.repeat(np.asarray(leaf)[None], k, 0), prior_component)
         empty = BayesianMixture(prior_weights, prior_component, prior_weights, repeated)
         return empty.m_step(weigh_moments(xs, shares, prior_component.loc))
 
@@ -99,9 +99,10 @@ class BayesianMixture(Module):
         return self.prior_component.loc.shape[0]
 
     @property
-    def expected_counts(self) -> Float[Array, " k"]:
+    def expected_counts(self) -> Float[Values, " k"]:
         """How many rows each component is expected to hold."""
-        return self.weights.concentration - self.prior_weights.concentration
+        xp = namespace(self.weights, self.prior_weights)
+        return xp.asarray(self.weights.concentration) - xp.asarray(self.prior_weights.concentration)
 
     def num_active(self, least: float = 1.0) -> int:
         """The number of components expected to hold at least `least` rows."""
@@ -153,9 +154,13 @@ class BayesianMixture(Module):
         weights = Dirichlet(xp.asarray(self.prior_weights.concentration) + count)
         return BayesianMixture(self.prior_weights, prior, weights, components)
 
-    def log_prior(self) -> Scalar:
+    def log_prior(self) -> Values:
         r"""Minus the divergences of the posteriors of weights and components from their priors."""
-        return _log_prior(self)
+        xp, prior, each = namespace(self), self.prior_component, normal_inverse_wishart_kl
+        if xp is not np:
+            each = jax.vmap(each, (0, None))
+        components = each(self.components, prior)
+        return xp.asarray(-dirichlet_kl(self.weights, self.prior_weights) - components.sum())
 
     def predictive(self) -> Mixture:
         """The density of a new row, with weights, means and covariances integrated out: a mixture of t's."""
@@ -188,8 +193,8 @@ def bayesian_mixture(
     check(concentration > 0, "concentration", "positive", concentration)
     prior = default_prior(xs, k, weights) if prior_component is None else prior_component
     shares = Dirichlet(as_float("concentration", np.full(k, float(concentration))))
-    keys = jr.split(key, check_count("num_restarts", num_restarts))
-    starts = [BayesianMixture.start(keys[i], xs, shares, prior, weights) for i in range(num_restarts)]
+    words = seeds(key, check_count("num_restarts", num_restarts)).view(np.uint32).reshape(num_restarts, -1)
+    starts = [BayesianMixture.start(each, xs, shares, prior, weights) for each in words]
     algorithm = EM(tol, max_steps)
     return prune(best_of(starts, xs, algorithm, weights=weights), xs, algorithm, weights)
 
@@ -201,7 +206,7 @@ def prune(found: Run, rows: ArrayLike, algorithm: EM, weights: ArrayLike | None 
     for k in np.argsort(counts):
         if counts[k] < 1:
             continue
-        shorter = algorithm.fit(_without(found.state, jnp.asarray(k)), rows, weights=weights)
+        shorter = algorithm.fit(_without(found.state, int(k)), rows, weights=weights)
         if shorter.status.ok and shorter.values[-1] > found.values[-1]:
             return prune(shorter, rows, algorithm, weights)
     return found
@@ -223,21 +228,14 @@ def default_prior(
     return NormalInverseWishart(*parts)
 
 
-@jax.jit
-def _log_prior(model: BayesianMixture) -> Scalar:
-    components = jax.vmap(lambda c: kl(c, model.prior_component))(model.components)
-    return -kl(model.weights, model.prior_weights) - components.sum()
-
-
-@jax.jit
-def _without(model: BayesianMixture, k: Array) -> BayesianMixture:
+def _without(model: BayesianMixture, k: int) -> BayesianMixture:
     """The model with component `k` as its prior is, and with no weight but the prior's."""
-    gone = jnp.arange(model.weights.concentration.shape[0]) == k
 
-    def forget(posterior: Array, prior: Array) -> Array:
-        mask = gone.reshape((-1,) + (1,) * (posterior.ndim - 1))
-        return jnp.where(mask, jnp.broadcast_to(prior, posterior.shape), posterior)
+    def forget(posterior: Any, prior: Any) -> np.ndarray:
+        left = np.array(posterior)
+        left[k] = prior
+        return left
 
-    weights = jnp.where(gone, model.prior_weights.concentration, model.weights.concentration)
-    components = jax.tree.map(forget, model.components, model.prior_component)
+    weights: Any = forget(model.weights.concentration, np.asarray(model.prior_weights.concentration)[k])
+    components: Any = jax.tree.map(forget, model.components, model.prior_component)
     return BayesianMixture(model.prior_weights, model.prior_component, Dirichlet(weights), components)

@@ -1,0 +1,1 @@
+"""Smaller networks: fewer neurons, fewer weights, fewer bits for each."""
