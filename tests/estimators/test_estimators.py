@@ -79,6 +79,10 @@ SMALLER = {
     "NegativeBinomialRegressor": {"fractions": True, "prior_precision": 100.0},
     "PoissonRegressor": {"fractions": True, "prior_precision": 100.0},
     "QuantileRegressor": {"levels": (0.2, 0.8)}, "SurvivalRegressor": {"prior_precision": 100.0},
+    "BayesianNeuralClassifier": {"hidden_layer_sizes": (4,), "max_rounds": 5},
+    "BayesianNeuralRegressor": {"hidden_layer_sizes": (4,), "max_rounds": 5},
+    "NeuralClassifier": {"hidden_layer_sizes": (8,), "max_iter": 30, "learning_rate": 0.03},
+    "NeuralRegressor": {"hidden_layer_sizes": (8,), "max_iter": 30, "learning_rate": 0.03},
     "LinearGaussianStateSpace": {"n_iter": 3}, "RotationForestClassifier": {"n_estimators": 3},
     "SparseGaussianProcessRegressor": {"n_inducing": 20, "max_iter": 10},
 }  # fmt: skip

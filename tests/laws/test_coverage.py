@@ -26,6 +26,7 @@ SLACK = 0.04  # what approximations may cost
 SIZES = {(10, 3): 3, (60, 3): 3, (400, 3): 2}  # with the number of seeds
 GENERALISED = {"BetaRegressor", "GammaRegressor", "HeteroscedasticRegressor", "NegativeBinomialRegressor",
                "QuantileRegressor", "SurvivalRegressor"}  # fmt: skip
+FED = {"NeuralClassifier", "NeuralRegressor"}  # what held-out rows stop promises nothing from a few
 SMALLER = {
     "AdaBoostClassifier": {"n_estimators": 10}, "BaggingRegressor": {"n_estimators": 5},
     "ForestRegressor": {"n_estimators": 20}, "RotationForestClassifier": {"n_estimators": 5},
@@ -40,6 +41,8 @@ def seeded(name: str):
 
 def sizes(name: str) -> dict:
     """Sizes of tables with their numbers of seeds; fewer where a fit takes seconds, or is one of many."""
+    if name in FED:
+        return {(60, 3): 3, (400, 3): 2}
     if name in GENERALISED:
         return {(10, 3): 2, (60, 3): 1, (400, 3): 1}
     return {(10, 3): 2, (60, 3): 2, (400, 3): 1} if "ProcessRegressor" in name else SIZES
@@ -54,7 +57,8 @@ def allowance(found, share: float, seeds: int) -> float:
 @pytest.mark.parametrize("name", REGRESSORS)
 def test_intervals_hold(name):
     cells = [(truth, size, seeds) for size, seeds in sizes(name).items() for truth in TRUTHS]
-    for truth, size, seeds in (*cells, ("noise", (8, 12), 5)):
+    wide = [] if name in FED else [("noise", (8, 12), 5)]
+    for truth, size, seeds in (*cells, *wide):
         found = measure(name, seeded(name), truth, size, range(seeds))
         if size == (8, 12) and name in REFUSING:
             assert found.refused >= 3  # of five

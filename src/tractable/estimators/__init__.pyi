@@ -4,6 +4,8 @@ from tractable.estimators.bagging import BaggingClassifier as BaggingClassifier
 from tractable.estimators.bagging import BaggingRegressor as BaggingRegressor
 from tractable.estimators.bayes_linear import BayesianLinearRegressor as BayesianLinearRegressor
 from tractable.estimators.bayes_linear import RelevanceRegressor as RelevanceRegressor
+from tractable.estimators.bayesian_neural import BayesianNeuralClassifier as BayesianNeuralClassifier
+from tractable.estimators.bayesian_neural import BayesianNeuralRegressor as BayesianNeuralRegressor
 from tractable.estimators.boosting import BoostingClassifier as BoostingClassifier
 from tractable.estimators.boosting import DistributionBoostingRegressor as DistributionBoostingRegressor
 from tractable.estimators.conformal import CalibratedClassifier as CalibratedClassifier
@@ -65,10 +67,13 @@ from tractable.estimators.naive_bayes import (
 from tractable.estimators.naive_bayes import NaiveBayesClassifier as NaiveBayesClassifier
 from tractable.estimators.neighbours import NeighboursClassifier as NeighboursClassifier
 from tractable.estimators.neighbours import NeighboursRegressor as NeighboursRegressor
+from tractable.estimators.neural import NeuralClassifier as NeuralClassifier
+from tractable.estimators.neural import NeuralRegressor as NeuralRegressor
 from tractable.estimators.ordinal import OrdinalClassifier as OrdinalClassifier
 from tractable.estimators.perceptron import PerceptronClassifier as PerceptronClassifier
 from tractable.estimators.quantile import QuantileRegressor as QuantileRegressor
 from tractable.estimators.registry import all_estimators as all_estimators
+from tractable.estimators.sequences import SequenceClassifier as SequenceClassifier
 from tractable.estimators.sparse_gaussian_process import (
     SparseGaussianProcessRegressor as SparseGaussianProcessRegressor,
 )
