@@ -1,6 +1,6 @@
-"""What others do with a table: scikit-learn's histogram booster and LightGBM with split conformal intervals,
-NGBoost, Bayesian ridge and logistic regression. Each takes (X, y, new X) and gives a normal-like density,
-quantiles, or class probabilities."""
+"""What others do with a table: scikit-learn's histogram booster and LightGBM with split conformal intervals
+(by hand, and by MAPIE), NGBoost, Bayesian ridge and logistic regression. Each takes (X, y, new X) and gives a
+normal-like density, quantiles, or class probabilities."""
 
 import importlib.util
 from collections.abc import Callable
@@ -55,9 +55,22 @@ def light_numbers(X: np.ndarray, y: np.ndarray, new: np.ndarray, seed: int) -> S
     from lightgbm import LGBMRegressor as Booster  # pyright: ignore
 
     def quantile(q: float) -> Any:
-        return Booster(objective="quantile", alpha=q, random_state=seed, verbose=-1)
+        return Booster(objective="quantile", alpha=q, random_state=seed, verbose=-1, n_jobs=1)
 
-    return _conformal(Booster(random_state=seed, verbose=-1), quantile, (X, y), new, seed)
+    return _conformal(Booster(random_state=seed, verbose=-1, n_jobs=1), quantile, (X, y), new, seed)
+
+
+def mapie_numbers(X: np.ndarray, y: np.ndarray, new: np.ndarray, seed: int) -> Said:
+    """LightGBM, with the intervals of MAPIE's conformalised quantiles."""
+    from lightgbm import LGBMRegressor as Booster  # pyright: ignore
+    from mapie.regression import ConformalizedQuantileRegressor  # pyright: ignore
+    from sklearn.model_selection import train_test_split
+
+    first, second, y1, y2 = train_test_split(X, y, test_size=0.2, random_state=seed)
+    booster = Booster(objective="quantile", alpha=0.5, random_state=seed, verbose=-1, n_jobs=1)
+    found = ConformalizedQuantileRegressor(booster, confidence_level=0.9).fit(first, y1)
+    ends = found.conformalize(second, y2).predict_interval(new)[1][:, :, 0].T
+    return light_numbers(X, y, new, seed)._replace(ends=tuple(ends))
 
 
 def ridge_numbers(X: np.ndarray, y: np.ndarray, new: np.ndarray, seed: int) -> Said:
@@ -103,7 +116,8 @@ def light_classes(X: np.ndarray, y: np.ndarray, new: np.ndarray, seed: int) -> S
     """LightGBM, as it comes."""
     from lightgbm import LGBMClassifier  # pyright: ignore
 
-    return Said(probabilities=LGBMClassifier(random_state=seed, verbose=-1).fit(X, y).predict_proba(new))
+    found = LGBMClassifier(random_state=seed, verbose=-1, n_jobs=1).fit(X, y)
+    return Said(probabilities=found.predict_proba(new))
 
 
 PEERS: tuple[tuple[str, str, bool, Callable[..., Said]], ...] = (
@@ -112,6 +126,7 @@ PEERS: tuple[tuple[str, str, bool, Callable[..., Said]], ...] = (
     ("Bayesian ridge", "sklearn", False, ridge_numbers),
     ("logistic regression", "sklearn", True, logistic_classes),
     ("LightGBM", "lightgbm", False, light_numbers),
+    ("LightGBM with MAPIE", "mapie", False, mapie_numbers),
     ("NGBoost", "ngboost", False, natural_numbers),
     ("LightGBM", "lightgbm", True, light_classes),
 )

@@ -71,8 +71,8 @@ def _studied(scale=1.0, shift=0.0, count=500):
     X = rng.normal(size=(count, 2))
     y = X @ [2.0, 0.0] + shift + scale * rng.normal(size=count)
     frame, model = pd.DataFrame(X, columns=["x0", "x1"]), _Line([2.0, 0.0])
-    said = answers([(model.laws_of(model.encoded(frame), count), Question("number", "y", y))])
-    return study(model, frame, said, _described(frame), 0)
+    pairs = [(model.laws_of(model.encoded(frame), count), Question("number", "y", y))]
+    return study(model, frame, pairs, _described(frame), 0)
 
 
 def test_a_group_whose_promises_fail_is_named_and_no_other():
@@ -106,7 +106,7 @@ def test_counts_promise_what_their_intervals_have_and_ranks_are_spread_over_jump
     np.testing.assert_allclose(found.promised[:20, 2], mass, rtol=1e-9)
     assert ((found.held[:, 2] == 1) == ((low <= y) & (y <= high))).all()
     frame, model = pd.DataFrame({"x0": rate}), _Line([1.0])
-    ranks = study(model, frame, answers([(laws, Question("count", "y", y))]), _described(frame), 0)["ranks"]
+    ranks = study(model, frame, [(laws, Question("count", "y", y))], _described(frame), 0)["ranks"]
     slow = np.zeros(len(ranks["counts"]))
     for a, b in zip(found.low, found.high):  # each row's jump as a uniform law
         slow += np.clip(np.minimum(b, ranks["edges"][1:]) - np.maximum(a, ranks["edges"][:-1]), 0, None) / (
@@ -196,8 +196,8 @@ def test_rows_beyond_what_was_learnt_and_columns_that_say_all_are_warned_of():
     X = RNG.normal(size=(200, 2))
     frame, model = pd.DataFrame(X, columns=["x0", "x1"]), _Line([100.0, 0.0])
     laws = model.laws_of({"linear": X}, 200)
-    said = answers([(laws, Question("number", "y", X @ [100.0, 0.0]))])
-    found = study(model, frame, said, _described(frame), 0, frame[frame["x1"] < 0])
+    pairs = [(laws, Question("number", "y", X @ [100.0, 0.0]))]
+    found = study(model, frame, pairs, _described(frame), 0, frame[frame["x1"] < 0])
     text = " ".join(found["words"]["warnings"])
     assert "beyond x1" in text
     assert "comes from x0" in text
@@ -287,15 +287,22 @@ def test_a_fit_that_was_not_examined_has_a_page_without_a_study(raced, tmp_path)
         tr.plot(bare, kind="importance")
 
 
-def test_rows_of_several_folds_are_those_of_one():
-    X = RNG.normal(size=(60, 2))
-    frame, model, y = pd.DataFrame(X, columns=["x0", "x1"]), _Line([2.0, 1.0]), X @ [2.0, 1.0]
-    laws, question = model.laws_of({"linear": X}, 60), Question("number", "y", y, places=np.arange(60))
-    parts = [(laws.take(rows), question.take(rows)) for rows in (slice(0, 25), slice(25, 60))]
-    one, two = (study(model, frame, answers(p), _described(frame), 0) for p in ([(laws, question)], parts))
+@pytest.mark.cheap
+@pytest.mark.parametrize(("count", "first"), [(60, 25), (7001, 2500)])  # all rows, and every third
+def test_rows_of_several_folds_are_those_of_one(count, first):
+    X = RNG.normal(size=(count, 2))
+    frame, model = pd.DataFrame(X, columns=["x0", "x1"]), _Line([2.0, 1.0])
+    y = X @ [2.0, 1.0] + RNG.normal(size=count)
+    laws, question = model.laws_of({"linear": X}, count), Question("number", "y", y, places=np.arange(count))
+    parts = [(laws.take(rows), question.take(rows)) for rows in (slice(0, first), slice(first, count))]
+    one, two = (study(model, frame, p, _described(frame), 0) for p in ([(laws, question)], parts))
     assert (one["ranks"]["counts"] == two["ranks"]["counts"]).all()
     assert one["worst"] == two["worst"]
     assert (one["coverage"]["held"] == two["coverage"]["held"]).all()
+    step = -(-count // 3000)
+    wanted = np.argsort(question.take(slice(None, None, step)).y - X[::step] @ [2.0, 1.0])
+    assert one["rows"] == len(wanted)
+    assert one["worst"]["lines"][0][0] in (str(step * wanted[0]), str(step * wanted[-1]))
 
 
 @pytest.mark.thorough

@@ -86,6 +86,7 @@ KINDS: dict[str, dict[str, str]] = {
         "shares": "topics:plot_shares",
     },
     "optim.rates:DescentReport": {"rate": "optim:plot_rate"},
+    "optim.stochastic:BatchRun": {"losses": "optim:plot_losses"},
     "optim.autodiff.differences:StepStudy": {"steps": "optim:plot_step_study"},
     "latent.factor.principal:PrincipalComponents": {
         "scree": "factor:plot_scree",

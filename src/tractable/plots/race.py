@@ -50,7 +50,7 @@ def plot_leaderboard(fit: Any, *, ax: Axes | None = None) -> Axes:
     ax.axvline(0, color="0.8", lw=1, ls="--", zorder=0)
     ax.set_yticks(places, [_short(each.name) for each in lines])
     ax.set_ylim(-0.6, len(lines) - 0.4)
-    ax.set_xlabel("log-score beside the best (nats a row, two errors)")
+    ax.set_xlabel("log-score beside the best (nats a row)")
     return ax
 
 
@@ -91,12 +91,12 @@ def plot_groups(fit: Any, *, ax: Axes | None = None) -> Axes:
         ax.plot(ends, [place, place], color="0.8", lw=5, zorder=0)
         ax.plot(held, place, "o", color=colour, ms=4)
     names = [": ".join(word for word in (found["column"][k], found["level"][k]) if word) for k in order]
-    names = [_short(name or "all rows", 38) for name in names]
+    names = [_short(name or "all rows", 34) for name in names]
     ax.set_yticks(places, names, fontsize="small")
     ax.set_ylim(-0.6, len(order) - 0.4)
     promise = found["promises"][t]
     what = "right" if promise == "likeliest" else f"inside the {promise} interval"
-    ax.set_xlabel(f"share {what}; grey: what chance allows")
+    ax.set_xlabel(f"share {what}")
     return ax
 
 
@@ -149,7 +149,7 @@ def plot_importance(fit: Any, *, ax: Axes | None = None) -> Axes:
     )
     ax.set_yticks(places, [_short(name) for name in names])
     ax.axvline(0, color="black", lw=0.8)
-    ax.set_xlabel("log-score lost without the column (nats a row)")
+    ax.set_xlabel("log-score lost (nats a row)")
     return ax
 
 

@@ -45,9 +45,14 @@ class Clock:
 
     def __init__(self, limit: float | None):
         self.start, self.limit, self.cut, self.interrupted = time.monotonic(), limit, False, False
+        self._work = time.process_time()
 
     def seconds(self) -> float:
         return time.monotonic() - self.start
+
+    def slowness(self) -> float:
+        """Seconds of the clock for a second of work: above one where others use the machine."""
+        return max(1.0, self.seconds() / max(time.process_time() - self._work, 1e-3))
 
     def has(self, predicted: float, share: float = 1.0) -> bool:
         """Whether so many seconds more end within a share of the limit."""

@@ -25,7 +25,7 @@ from tractable.race.members import Refused, fit_member
 from tractable.race.model import TableModel
 from tractable.race.question import Question, question_of
 from tractable.race.result import TableFit, provenance
-from tractable.race.study import answers, study
+from tractable.race.study import study
 from tractable.race.weighing import Choice, choose, turned
 from tractable.tables.description import TableDescription, describe_table
 from tractable.tables.encoder import TableEncoder
@@ -36,6 +36,8 @@ from tractable.tables.target import target_task
 __all__ = ["EFFORTS", "fit_table"]
 
 EFFORTS = {"low": 20.0, "normal": 60.0, "high": 360.0}
+_PAGE = 2.5  # seconds of work for the pictures of a report, and at least for what they show
+_MORE = 1.3  # a fit to all rows after one without the last part
 
 
 def fit_table(
@@ -124,7 +126,7 @@ def _raced(
     choice = choose(entries, judged, part)
     begun = clock.seconds()
     fitted = first = _model(rows, described, part, choice, allowed, seed)
-    again = clock.seconds() - begun
+    again, begun = clock.seconds() - begun, clock.seconds()
     if len(last):
         asked = table.iloc[last]
         pairs = [(first.predict_dist(asked), question.take(last))]
@@ -132,10 +134,11 @@ def _raced(
         pairs = [(turned(each, choice.ranks), own) for each, own in zip(choice.laws, choice.parts)]
         asked = rows.iloc[np.concatenate(judged)]
     numbers = averaged([measures(*pair) for pair in pairs]) if len(pairs) > 1 else measures(*pairs[0])
+    page = clock.slowness() * _PAGE if examined else 0.0
     seen = {}
-    if examined and clock.has(again, 0.9):
-        seen = study(first, asked, answers(pairs), described, seed, rows)
-    if len(last) and clock.has(again):
+    if examined and clock.has(max(page, clock.seconds() - begun) + page):
+        seen = study(first, asked, pairs, described, seed, rows)
+    if len(last) and clock.has(_MORE * again + page):
         fitted = _model(table, described, question, choice, allowed, seed)
     return TableFit(
         fitted, choice, numbers, described, left_out, len(last) > 0,

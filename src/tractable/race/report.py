@@ -53,7 +53,7 @@ def write_report(path: Path, fit: TableFit) -> None:
         _doubt(fit),
         "<h2>What matters</h2>" if "importance" in drawn else "", drawn.get("importance", ""), _asked(fit),
         "<h2>Effects</h2>" if "effects" in drawn else "", drawn.get("effects", ""), _careful(drawn),
-        "<h2>Residuals</h2>" if "residuals" in drawn else "", drawn.get("residuals", ""), _checks(fit),
+        "<h2>Residuals</h2>" if seen else "", drawn.get("residuals", ""), _checks(fit),
         _worst(fit), _data(fit), _use(fit),
     ]  # fmt: skip
     write_page(Path(path), f"Predicting {fit.target}", parts)
@@ -105,7 +105,7 @@ def _models(fit: TableFit) -> str:
     ]  # fmt: skip
     more = ("evidence a row",) if stated else ()
     said = f"<p>{_text(fit.evidence_sentence)}</p>" if fit.evidence_sentence else ""
-    return html_table(("model", "log-score", "error", "behind", "error", "weight", *more, ""), rows) + (
+    return html_table(("model", "log-score", "error", "behind", "error", "weight", *more, "note"), rows) + (
         "<p>Log-scores are mean log-densities of what happened in rows held out, in nats: larger is better. "
         f"Differences are paired over rows; those within two errors cannot be told apart.</p>{said}"
     )
@@ -135,10 +135,8 @@ def _coverage(fit: TableFit) -> str:
     bad = [line for line, marked in zip(lines[1:], odd[1:]) if marked]
     first = html_table(head, [promised, lines[0], *bad])
     said = fit.study["words"]["coverage"] or ["No group of rows is further off than chance allows."]
-    return (
-        first + "".join(f"<p>{_text(line)}</p>" for line in said)
-        + _folded(f"All {len(lines) - 1} groups", html_table(head, lines[1:]), len(lines) > _MANY)
-    )  # fmt: skip
+    groups = _folded(f"All {len(lines) - 1} groups", html_table(head, lines[1:]), len(lines) > _MANY)
+    return first + "".join(f"<p>{_text(line)}</p>" for line in said) + (groups if lines[1:] else "")
 
 
 def _confusion(fit: TableFit) -> str:

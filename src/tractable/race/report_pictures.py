@@ -46,7 +46,7 @@ def _leaderboard(fit: TableFit) -> str:
     lines = [each for each in fit.standings if np.isfinite(each.difference)][:15]
     said = "; ".join(f"{each.name} {each.difference:.3g}" for each in lines[:6])
     return _drawn(
-        (6, 1 + 0.33 * len(lines)), lambda ax: draw.plot_leaderboard(fit, ax=ax),
+        (4.8, 1 + 0.33 * len(lines)), lambda ax: draw.plot_leaderboard(fit, ax=ax),
         f"Log-scores of the models beside the best, larger is better: {said}.",
         "How far each model is behind the best on rows held out, with two paired standard errors; blue "
         "models are "
@@ -62,7 +62,7 @@ def _levels(fit: TableFit) -> str:
     )
     what = "sets of classes" if fit.model.classes else "intervals"
     return _drawn(
-        (5.5, 4), lambda ax: draw.plot_levels(fit, ax=ax), f"Shares of promises that were kept: {kept}.",
+        (4.6, 3.7), lambda ax: draw.plot_levels(fit, ax=ax), f"Shares of promises that were kept: {kept}.",
         f"How often {what} held what happened, over what they promised, for all rows and for thirds of the "
         "prediction, with two errors: on the line where honest.",
     )  # fmt: skip
@@ -73,7 +73,7 @@ def _groups(fit: TableFit) -> str:
     bad = int((found["off"] < 0).sum())
     count = min(len(found["rows"]), 24)
     return _drawn(
-        (6.5, 1 + 0.24 * count), lambda ax: draw.plot_groups(fit, ax=ax),
+        (4.8, 1 + 0.24 * count), lambda ax: draw.plot_groups(fit, ax=ax),
         f"Shares of promises kept in {count} groups of rows; {bad} are lower than chance allows.",
         "Promises kept by group of rows, the lowest first; grey bars are what chance allows, red points "
         "are failures.",
@@ -85,7 +85,7 @@ def _calibration(fit: TableFit) -> str:
         counts = fit.study["ranks"]["counts"]
         said = ", ".join(f"{count:.0f}" for count in counts)
         return _drawn(
-            (6, 3.2), lambda ax: draw.plot_calibration(fit, ax=ax),
+            (4.8, 3), lambda ax: draw.plot_calibration(fit, ax=ax),
             f"A histogram of the ranks of what happened in the predicted laws; rows in each part: {said}.",
             "Ranks of what happened (PIT): flat within the grey band where the laws are right, heaped at "
             "both ends where "
@@ -94,7 +94,7 @@ def _calibration(fit: TableFit) -> str:
     bins = fit.study["reliability"]
     said = ", ".join(f"{a:.0%} stated and {b:.0%} true" for a, b in zip(bins["said"], bins["seen"]))
     return _drawn(
-        (5, 4), lambda ax: draw.plot_calibration(fit, ax=ax),
+        (4.6, 3.7), lambda ax: draw.plot_calibration(fit, ax=ax),
         f"Stated probabilities and shares that came true: {said}.",
         "Probabilities that were stated and how often they came true, with two errors: on the line where "
         "calibrated.",
@@ -105,7 +105,7 @@ def _risk(fit: TableFit) -> str:
     found = fit.study["risk"]
     half = float(np.interp(0.5, found["share"], found["risk"]))
     return _drawn(
-        (6, 3.2), lambda ax: draw.plot_risk(fit, ax=ax),
+        (4.8, 3), lambda ax: draw.plot_risk(fit, ax=ax),
         f"The {found['name']} is {found['risk'][-1]:.3g} where all rows are answered and {half:.3g} where "
         "the surer "
         "half is.",
@@ -118,7 +118,7 @@ def _outcomes(fit: TableFit) -> str:
     found = fit.study["points"]
     inside = np.mean((found["low"] <= found["actual"]) & (found["actual"] <= found["high"]))
     return _drawn(
-        (6, 4), lambda ax: draw.plot_outcomes(fit, ax=ax),
+        (4.8, 3.6), lambda ax: draw.plot_outcomes(fit, ax=ax),
         f"What happened over predicted means with 90 % intervals of {len(found['mean'])} rows; "
         f"{inside:.0%} are inside.",
         "What happened over what was predicted, with 90 % intervals; red where the interval missed.",
@@ -128,7 +128,7 @@ def _outcomes(fit: TableFit) -> str:
 def _residuals(fit: TableFit) -> str:
     found = fit.study["residuals"]
     return _drawn(
-        (6, 3.2), lambda ax: draw.plot_residuals(fit, ax=ax),
+        (4.8, 3), lambda ax: draw.plot_residuals(fit, ax=ax),
         f"Residuals over predictions; their lean is {found['lean']:.1f} and their slope "
         f"{found['slope']:.1f} standard "
         "errors from none.",
@@ -141,7 +141,7 @@ def _importance(fit: TableFit) -> str:
     found = fit.study["importance"]
     said = "; ".join(f"{name} {lost:.3g}" for name, lost in zip(found["column"][:6], found["lost"]))
     return _drawn(
-        (6, 1 + 0.27 * min(15, len(found["column"]))), lambda ax: draw.plot_importance(fit, ax=ax),
+        (4.8, 1 + 0.27 * min(15, len(found["column"]))), lambda ax: draw.plot_importance(fit, ax=ax),
         f"Log-score lost where a column is shuffled: {said}.",
         "What each column is worth: the log-score lost where its values are shuffled among the rows, with "
         "two errors.",
@@ -152,7 +152,7 @@ def _effects(fit: TableFit) -> str:
     from matplotlib.figure import Figure
 
     found = fit.study["effects"]
-    figure = Figure(figsize=(7, 2.6 * -(-len(found) // 2)), layout="constrained")
+    figure = Figure(figsize=(5.4, 2.4 * -(-len(found) // 2)), layout="constrained")
     draw.plot_effects(fit, figure=figure)
     said = "; ".join(
         f"{each['column']}: {each['said']} from {each['mean'].min():.4g} to {each['mean'].max():.4g}"

@@ -12,6 +12,7 @@ Cost.        Bounded: some ten thousand predictions, whatever the table. No cloc
 References.  Czado, Gneiting and Held (2009); Gneiting, Balabdaoui and Raftery (2007).
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -59,7 +60,7 @@ class Answers(NamedTuple):
         return self.high - self.low if self.shares is None else 1 - self.shares.max(1)  # pyright: ignore
 
 
-def answers(pairs: list[tuple[Laws, Question]]) -> Answers:
+def answers(pairs: Sequence[tuple[Laws, Question]]) -> Answers:
     """Of rows of one or several folds."""
     found = [_answers(*pair) for pair in pairs]
     if len(found) == 1:
@@ -86,14 +87,14 @@ def _answers(laws: Laws, question: Question) -> Answers:
 
 
 def study(
-    model: TableModel, frame: Any, said: Answers, described: Any, seed: int, learnt: Any = None
-) -> dict[str, Any]:
-    """What is found, by name. `frame` has the rows of `said`; `learnt` is the table that the model was fitted
-    to, where that is another one."""
+    model: TableModel, frame: Any, pairs: Sequence[tuple[Laws, Question]], described: Any, seed: int,
+    learnt: Any = None,
+) -> dict[str, Any]:  # fmt: skip
+    """What is found, by name. `frame` has the rows of `pairs`, one after the other; `learnt` is the table
+    that the model was fitted to, where that is another one."""
     step = max(1, -(-len(frame) // _MOST))
-    if step > 1:
-        frame, said = frame.iloc[::step], _thinned(said, step)
-    frame = frame.reset_index(drop=True)
+    said = answers(_thinned(pairs, step) if step > 1 else pairs)
+    frame = frame.iloc[::step].reset_index(drop=True)
     tables = model.encoded(frame)
     matters = importance(model, tables, said.question, seed)
     names = list(dict.fromkeys([*matters["column"], *described.features]))
@@ -120,11 +121,14 @@ def _apart(said: Answers) -> np.ndarray | None:
     return said.doubt if said.shares is None else None
 
 
-def _thinned(said: Answers, step: int) -> Answers:
-    rows = slice(None, None, step)
-    cut = {k: v if v is None else v[rows] for k, v in said._asdict().items() if isinstance(v, np.ndarray)}
-    held = Hits(*(None if part is None else part[rows] for part in said.hits))  # pyright: ignore
-    return said._replace(question=said.question.take(rows), hits=held, **cut)
+def _thinned(pairs: Sequence[tuple[Laws, Question]], step: int) -> list[tuple[Laws, Question]]:
+    """Every `step`-th row of all of them."""
+    found, start = [], 0
+    for laws, question in pairs:
+        rows = np.arange(-start % step, len(laws), step)
+        found.append((laws.take(rows), question.take(rows)))
+        start += len(laws)
+    return found
 
 
 def _of_numbers(said: Answers) -> dict[str, Any]:
@@ -265,4 +269,6 @@ def _worst(model: TableModel, said: Answers, frame: Any, columns: list[str]) -> 
 
 
 def _cell(value: Any) -> str:
+    if value is None or value != value:
+        return "missing"
     return f"{value:.4g}" if isinstance(value, float | np.floating) else str(value)[:40]

@@ -6,12 +6,13 @@ Mixture.     $\max_w \sum_i \log\sum_k w_k p_{ik} + \sum_k c_k\log w_k$ (`infere
              own score is that of weights from the other folds, and the mean of these is kept. Shares below
              `_FAINT` are dropped.
 Winner.      The base rate, unless the best beats it by more than one paired standard error; the mixture,
-             unless the best single model beats it by more than one.
+             unless the best single model beats it by more than two: it was chosen among many.
 Ranks.       A map that makes the held-out ranks uniform (`supervised.selection.recalibration`); classes are
-             tempered (`supervised.selection.tempering`). Either is kept only where it helps on folds that it
-             was not fitted to, by more than two standard errors.
+             tempered (`supervised.selection.tempering`): a mixture of honest shares is not sure enough.
+             Either is kept only where it helps on folds that it was not fitted to, a map of ranks by more
+             than two errors; tempering is an average over its family, which few rows do not mislead.
 Cost.        $O(nK)$ a step.
-References.  Yao, Vehtari, Simpson and Gelman (2018); Dawid (1984).
+References.  Yao, Vehtari, Simpson and Gelman (2018); Ranjan and Gneiting (2010); Dawid (1984).
 """
 
 from typing import Any, NamedTuple
@@ -36,6 +37,7 @@ MIXTURE = "mixture"
 _FAINT = 0.05
 _PRIOR_ROWS = 2.0  # few rows do not decide among several models that are alike
 _MOST_MEMBERS = 6
+_TOLD_APART = 2.0  # paired standard errors
 
 
 class Standing(NamedTuple):
@@ -178,7 +180,7 @@ def _winner(logs: np.ndarray, mixture: np.ndarray, amounts: np.ndarray) -> tuple
     best = int(np.argmax(means))
     top, name = logs[:, best], ""
     gain, error = _gap(mixture, top, amounts)
-    if gain > -error:  # the best of many looks better than it is
+    if gain > -_TOLD_APART * error:  # the best of many looks better than it is
         top, name = mixture, MIXTURE
     gain, error = _gap(top, logs[:, 0], amounts)
     return ("", 0) if not gain > error else (name, best)
@@ -240,7 +242,8 @@ def calibrated(laws: list[Laws], parts: list[Question], question: Question) -> A
         after = log_scores(turned(laws[fold], found), parts[fold])
         gains.append(after - before[fold])
     gain, error = _mean_and_error(np.concatenate(gains), np.concatenate([part.amounts for part in parts]))
-    return _turning(laws, parts) if gain > 2 * error else None
+    least = 0.0 if question.of_classes and len(laws) > 1 else _TOLD_APART * error
+    return _turning(laws, parts) if gain > least else None
 
 
 def turned(laws: Laws, ranks: Any) -> Laws:
