@@ -3,14 +3,18 @@
 Each library infers each program in a fresh process with empty caches of compiled programs: tractable with all
 latents written naturally, NumPyro (its enumeration where something is discrete) and PyMC with nutpie
 non-centred, as their users write them; four chains, a thousand draws, float64. Seconds run from the start of
-the process to the draws; `cpu` are those of the processor, for machines that others use too; effective draws
-are the least of the quantities that a reader looks at. Means are compared in standard errors with ours: they
-are the same posterior. `--peers` names a Python that has the peers, where this one has not.
+the process to the draws; `cpu` are those of the processor, for machines that others use too, and it is of
+them that a library may take `--limit`; effective draws are the least of the quantities that a reader looks
+at. Means are compared in standard errors with ours: they are the same posterior. `--peers` names a Python
+that has the peers, where this one has not.
 """
 
 import argparse
 import json
+import math
 import os
+import resource
+import signal
 import statistics
 import subprocess
 import sys
@@ -26,6 +30,7 @@ from benchmarks._programs_data import DATA
 
 PEERS = ("numpyro", "pymc")
 ELIMINATED = {"schools", "groups", "crossed", "mixture", "chain", "series", "process"}
+_PATIENCE = 6  # seconds by the clock for each of the processor, on a machine that others use too
 
 
 def measure(python: str, library: str, name: str, limit: float) -> dict[str, Any]:
@@ -40,13 +45,21 @@ def measure(python: str, library: str, name: str, limit: float) -> dict[str, Any
         }
         command = [python, "-W", "ignore", "-m", "benchmarks._programs_child", library, name]
         environment = {**os.environ, **settings}
+        options: dict[str, Any] = {"capture_output": True, "text": True, "timeout": _PATIENCE * limit}
         try:
-            done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=limit)
+            done = subprocess.run(command, env=environment, preexec_fn=lambda: _allow(limit), **options)
         except subprocess.TimeoutExpired:
-            return {"failed": f"over {limit:g} s"}
+            return {"failed": f"over {_PATIENCE * limit:g} s"}
+    if done.returncode == -signal.SIGXCPU:
+        return {"failed": f"over {limit:g} cpu s"}
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     reason = (done.stderr.strip().splitlines() or ["no output"])[-1][:60]
     return json.loads(lines[-1]) if lines else {"failed": reason}
+
+
+def _allow(seconds: float) -> None:
+    """Seconds of the processor that this process may use."""
+    resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(seconds), math.ceil(seconds) + 1))
 
 
 def gap(ours: dict[str, Any], theirs: dict[str, Any]) -> float:
@@ -86,7 +99,11 @@ def main(options: Sequence[str]) -> None:
 
 def _tell(name: str, library: str, found: dict[str, Any]) -> None:
     """A line at once: a run that is stopped has lost nothing."""
-    shown = found.get("failed") or f"{found['cpu']:.1f} cpu s, {found['ess']:.0f} effective draws"
+    shown = found.get("failed")
+    if not shown:
+        shown = (
+            f"{found['seconds']:.1f} s, {found['cpu']:.1f} cpu s, {found['ess']:.0f} draws {found['said']}"
+        )
     print(f"{name}, {library}: {shown}", file=sys.stderr, flush=True)
 
 

@@ -14,6 +14,6 @@ EXAMPLES = sorted(path.name for path in (ROOT / "examples").glob("*.py"))
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_example_runs_to_its_assertions(name, tmp_path, monkeypatch):
     path = ROOT / "examples" / name
-    assert re.search(r"^\s+assert ", path.read_text(), re.MULTILINE), "an example ends in an assertion"
+    assert re.search(r"^\s*assert ", path.read_text(), re.MULTILINE), "an example ends in an assertion"
     monkeypatch.chdir(tmp_path)
     runpy.run_path(str(path), run_name="__main__")

@@ -11,6 +11,7 @@ from tractable import inference as inference
 from tractable import kernels as kernels
 from tractable import latent as latent
 from tractable import messages as messages
+from tractable import neural as neural
 from tractable import optim as optim
 from tractable import plots as plots
 from tractable import programs as programs

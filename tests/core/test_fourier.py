@@ -277,3 +277,15 @@ def test_panels_are_cut_at_the_breaks():
 def test_bad_input(call, words):
     with pytest.raises(ValueError, match=words):
         call()
+
+
+def test_causal_convolution_is_the_double_sum():
+    rng = np.random.default_rng(3)
+    for length in (1, 2, 7, 64):
+        kernel, x = rng.normal(size=(2, 3, length))
+        wanted = np.stack([np.convolve(k, row)[:length] for k, row in zip(kernel, x)])
+        np.testing.assert_allclose(
+            f.causal_convolution(jnp.asarray(kernel), jnp.asarray(x)), wanted, atol=1e-13
+        )
+    with pytest.raises(ValueError, match="`kernel` must be as long as `x` \\(4\\), and not empty; got 3"):
+        f.causal_convolution(jnp.ones(3), jnp.ones(4))

@@ -11,6 +11,8 @@ from tractable.distributions.linear_gaussian import LinearGaussian
 from tractable.messages.gaussian_back import adjoint, score, smoothed_covariances, smoothed_means
 from tractable.messages.gaussian_chain import GaussianChain
 from tractable.messages.gaussian_host import HostChain, SingularReading, forward
+from tractable.messages.gaussian_steps import FORMS, Belief, Step
+from tractable.messages.gaussian_turned import turn
 
 T, D, M = 7, 3, 2
 
@@ -134,3 +136,18 @@ def test_readings_without_density_are_named_by_their_time():
     with pytest.raises(SingularReading) as caught:
         forward(chain, ys)
     assert caught.value.time == 3
+
+
+@pytest.mark.parametrize("singular", [False, True])
+def test_steps_turned_round_are_those_of_the_compiled_chain(singular):
+    rng = np.random.default_rng(5)
+    A, b, Q = 0.6 * rng.normal(size=(4, D, D)), rng.normal(size=(4, D)), spd(rng, 4, D)
+    mean, cov = rng.normal(size=(4, D)), spd(rng, 4, D)
+    if singular:  # a start that is known in one direction, and a drift without noise
+        cov[1], Q[1], Q[2] = np.diag([1.0, 0.0, 2.0]), 0.0, 0.0
+    found = turn(A, b, Q, mean, cov)
+    form = FORMS["covariance"]
+    step, belief = Step(*map(jnp.asarray, (A, b, Q))), Belief(jnp.asarray(mean), jnp.asarray(cov))
+    ahead, back = jax.vmap(form.turn)(step, belief)
+    for own, other in zip(found, (ahead.mean, ahead.spread, back.weights, back.bias, back.spread)):
+        np.testing.assert_allclose(own, other, rtol=1e-9, atol=1e-10)

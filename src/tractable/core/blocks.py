@@ -17,7 +17,7 @@ import jax.random as jr
 import numpy as np
 
 from tractable.core import storage
-from tractable.core.checks import check, check_count, is_key
+from tractable.core.checks import check, check_count, is_key, to_device
 from tractable.core.fingerprint import check_same_values, digest
 from tractable.core.iterate import Run, Status, is_close, num_steps_of, run
 from tractable.core.programs import program
@@ -32,7 +32,7 @@ _ANY = jax.ShapeDtypeStruct((), float)  # stands for the one array, of any shape
 
 
 def run_in_blocks(
-    step: Callable[[State, Any], tuple[State, Any]],
+    step: Callable[..., tuple[State, Any]],
     start: State,
     inputs: Any = None,
     *,
@@ -46,6 +46,7 @@ def run_in_blocks(
     seconds: float | int = 30.0,
     compiled: bool = True,
     partial: bool = True,
+    witness: Callable[[State, State], tuple[Any, Any]] | None = None,
 ) -> Run[State]:
     """`run`, driven from Python in compiled blocks of `block` steps, for work that takes minutes or days.
 
@@ -60,6 +61,10 @@ def run_in_blocks(
       record what it recorded then.
     - With `compiled=False`, `step` is ordinary Python (it may read files), called once per step, and records
       one array.
+    - With a `witness`, a call of `step(state, ahead, left)` makes as many of the `left` steps as it likes, or
+      a part of one: `ahead(count)` are the inputs from here on, and the answer is the state with one array of
+      records, of the steps that it ended. `witness(state, start)` gives two values, one kept by the state and
+      one computed anew, by which a checkpoint of another step is known.
     """
     total, block = num_steps_of(inputs, num_steps), check_count("block", block)
     start, rows = jax.tree.map(_strong, start), _Rows.of(inputs)
@@ -67,23 +72,30 @@ def run_in_blocks(
 
     def shapes() -> Any:
         """Of one record; asked for only where there are none to look at, since it traces the step."""
-        return jax.eval_shape(step, start, rows.take(0, 1, first=True))[1] if total and compiled else _ANY
+        asked = bool(total and compiled and witness is None)
+        return jax.eval_shape(step, start, rows.take(0, 1, first=True))[1] if asked else _ANY
 
-    size = min(block, total) if compiled else 1
+    size, made = min(block, total), step
+    if witness is not None or not compiled:
+        size, made = 1, _Pieces(step) if witness is not None else _Plain(step)
     point = _Point(start, [], 0, Status.completed)
     if checkpoint is not None and Path(checkpoint).exists():
         point = _resume(checkpoint, mark, start, shapes)
-        if point.done:
-            now = _first_record(step if compiled else _Plain(step), start, rows, size)
+        if witness is not None:
+            was, now = witness(point.state, start)
+        elif point.done:
+            now = _first_record(made, start, rows, size)
             was = jax.tree.map(lambda leaf: leaf[0], point.parts[0])
+        if witness is not None or point.done:
             must = "a checkpoint of this run (the first step records the same)"
             check_same_values("checkpoint", must, checkpoint, was, now)
     saved = time.monotonic()
     try:
         with progress_bar(total, label, done=point.done, progress=progress) as bar:
             while point.done < total and point.status is Status.completed:
-                advanced = _advance(point, step if compiled else _Plain(step), rows, total, size, judge)
-                fields = report(advanced.state, advanced.parts[-1]) if report is not None else {}
+                advanced = _advance(point, made, rows, total, size, judge)
+                last = advanced.parts[-1] if advanced.parts else None
+                fields = report(advanced.state, last) if report is not None else {}
                 bar.advance(advanced.done - point.done, **fields)
                 point = advanced
                 if checkpoint is not None and time.monotonic() - saved >= seconds:
@@ -119,6 +131,12 @@ class _Plain(NamedTuple):
     step: Callable
 
 
+class _Pieces(NamedTuple):
+    """A step that says itself how far it went."""
+
+    step: Callable
+
+
 class _Point(NamedTuple):
     """Where a run in blocks stands; replaced as a whole, so that an interrupt never sees half of a step."""
 
@@ -148,9 +166,21 @@ class _Rows(NamedTuple):
         wrapped = [part if name is None else jr.wrap_key_data(part, impl=name) for part, name in keyed]
         return jax.tree.unflatten(self.structure, wrapped)
 
+    def ahead(self, low: int, total: int) -> Callable[[int], Any]:
+        """The inputs from `low` on, as many as asked for; beyond the end the last one again."""
+        at = np.arange(low, total)
+
+        def taken(count: int) -> Any:
+            places = np.pad(at[:count], (0, max(count - at.size, 0)), mode="edge")
+            return self._replace(leaves=[leaf[places] for leaf in self.leaves]).take(0, count)
+
+        return taken
+
 
 def _strong(leaf: Any) -> Any:
     """Without a weak type, which the first step would lose: the block would compile twice."""
+    if isinstance(leaf, np.ndarray | np.generic):
+        return to_device(np.asarray(leaf))
     return leaf if is_key(leaf) else jnp.asarray(leaf, jnp.result_type(leaf))
 
 
@@ -172,9 +202,9 @@ def _block(step: Callable, state: Any, rows: Any, skip: Array, block: int) -> tu
     return result.state, result.trace
 
 
-def _advance(
-    point: _Point, step: Callable | _Plain, rows: _Rows, total: int, block: int, judge: Callable | None
-) -> _Point:
+def _advance(point: _Point, step: Any, rows: _Rows, total: int, block: int, judge: Callable | None) -> _Point:
+    if isinstance(step, _Pieces):
+        return _advance_freely(point, step, rows, total, judge)
     low = min(
         point.done, total - block
     )  # the last block reaches back over rows that are done, and skips them
@@ -192,7 +222,16 @@ def _advance(
     return _Point(kept, [*point.parts, records], low + block, status)
 
 
-def _first_record(step: Callable | _Plain, start: Any, rows: _Rows, block: int) -> Any:
+def _advance_freely(point: _Point, step: _Pieces, rows: _Rows, total: int, judge: Callable | None) -> _Point:
+    """Some steps, or a part of one; its state is valid whatever it is judged to be."""
+    state, records = step.step(point.state, rows.ahead(point.done, total), total - point.done)
+    records = np.asarray(records)
+    verdict = judge(state, records) if judge is not None else None
+    parts = [*point.parts, records] if len(records) else point.parts
+    return _Point(state, parts, point.done + len(records), point.status if verdict is None else verdict)
+
+
+def _first_record(step: Any, start: Any, rows: _Rows, block: int) -> Any:
     """What the first step records, by the program of all blocks: its row stands last, the others skip."""
     if isinstance(step, _Plain):
         return step.step(start, rows.take(0, 1, first=True))[1]

@@ -27,8 +27,8 @@ from tractable.core.quadrature import evaluate, fourier_integrals, mean_square, 
 from tractable.core.types import Array, ArrayLike, Scalar
 
 __all__ = [
-    "FourierSeries", "SeriesError", "Spectrum", "dft", "dft_matrix", "fft", "fourier_series",
-    "fourier_transform", "inverse_dft", "inverse_fft", "inverse_fourier_transform",
+    "FourierSeries", "SeriesError", "Spectrum", "causal_convolution", "dft", "dft_matrix", "fft",
+    "fourier_series", "fourier_transform", "inverse_dft", "inverse_fft", "inverse_fourier_transform",
     "inverse_sampled_fourier_transform", "is_square_integrable", "sampled_fourier_transform", "series_error",
     "series_from_complex", "series_from_samples", "spectrum",
 ]  # fmt: skip
@@ -194,6 +194,24 @@ def inverse_fft(transform: ArrayLike) -> Array:
     r"""The inverse of `fft`: the transform of the conjugate, conjugated, over $N$."""
     transform = jnp.asarray(transform)
     return fft(transform.conj()).conj() / transform.shape[0]
+
+
+def causal_convolution(kernel: Array, x: Array) -> Array:
+    r"""$y_t = \sum_{s \le t} k_{t-s} x_s$ along the last axis, in $O(n \log n)$: a product of transforms.
+
+    Both are as long as the sum is asked for. Zeros behind them keep the end from coming round to the
+    beginning; rounding is relative to the largest output, not to each one.
+
+    >>> causal_convolution(jnp.array([1.0, 0.5, 0.25]), jnp.array([1.0, 0.0, 2.0])).round(12).tolist()
+    [1.0, 0.5, 2.25]
+    """
+    length = x.shape[-1]
+    fits = kernel.shape[-1] == length and length > 0
+    check(fits, "kernel", f"as long as `x` ({length}), and not empty", kernel.shape[-1])
+    # a power of two, beyond which rotations of both would overlap
+    size = 1 << (2 * length - 1).bit_length()
+    product = jnp.fft.rfft(kernel, size) * jnp.fft.rfft(x, size)
+    return jnp.fft.irfft(product, size)[..., :length]
 
 
 def spectrum(x: ArrayLike, spacing: Number = 1.0) -> Spectrum:

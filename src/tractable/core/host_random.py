@@ -46,7 +46,6 @@ def _sequence(key: Key | int | np.ndarray, stream: tuple[int, ...]) -> np.random
     if isinstance(key, Integral):
         return np.random.SeedSequence([int(key), *stream])
     words = isinstance(key, np.ndarray) and key.dtype == np.uint32
-    check(
-        words or is_key(key), "key", "a random key, such as `jax.random.key(0)`", repr(key), error=TypeError
-    )
+    if not (words or is_key(key)):  # what a key looks like takes longer to say than a generator to make
+        check(False, "key", "a random key, such as `jax.random.key(0)`", repr(key), error=TypeError)
     return np.random.SeedSequence([*key_words(key).tolist(), *stream])

@@ -36,6 +36,7 @@ class Status(enum.IntEnum):
     infeasible = 7
     unbounded = 8
     saddle = 9
+    stopped = 10
 
     @property
     def sentence(self) -> str:
@@ -44,7 +45,7 @@ class Status(enum.IntEnum):
     @property
     def ok(self) -> bool:
         """Whether the result may be used as it is."""
-        return self in (Status.converged, Status.completed)
+        return self in (Status.converged, Status.completed, Status.stopped)
 
 
 _SENTENCES = {
@@ -63,6 +64,8 @@ _SENTENCES = {
     Status.unbounded: "Unbounded: the objective falls without end where the constraints hold.",
     Status.saddle: "Stationary, but no minimum: the objective curves downwards there. "
     "Start elsewhere, or a little beside.",
+    Status.stopped: "Stopped early: the held-out loss had not fallen for as long as was asked; "
+    "the best state is kept.",
     Status.interrupted: "Interrupted: the state is that after the last whole step or block; resume to go on.",
 }
 

@@ -19,6 +19,7 @@ import numpy as np
 
 from tractable.core.checks import check, check_count, check_option
 from tractable.core.module import HostResult, field
+from tractable.core.runge_kutta import runge_kutta_step
 from tractable.core.types import Values
 
 __all__ = ["LinearSystem", "Response", "Stability", "mass_spring_damper"]
@@ -150,7 +151,7 @@ class LinearSystem(HostResult):
             elif method == "exact":
                 x = self._held(float(gap), known) @ np.concatenate([x, u[k]])
             else:
-                x = x + gap * _slope(self, x, u[k], float(gap), method)
+                x = self._rolled(x, u[k], float(now), float(gap), method)
         return Response(moments, states, states @ self.C.T + u @ self.D.T)
 
     def impulse_response(self, times: Any) -> np.ndarray:
@@ -186,6 +187,10 @@ class LinearSystem(HostResult):
 
     def _dual(self) -> "LinearSystem":
         return LinearSystem(self.A.T, self.C.T, self.B.T, self.D.T, self.step)
+
+    def _rolled(self, x: np.ndarray, u: np.ndarray, now: float, gap: float, method: str) -> np.ndarray:
+        """One step of a rule of Runge and Kutta, its input held."""
+        return runge_kutta_step(lambda _, state: self.A @ state + self.B @ u, now, x, gap, method)
 
     def _held(self, gap: float, known: dict) -> np.ndarray:
         """$[A_d, B_d]$ of one gap."""
@@ -235,20 +240,6 @@ def mass_spring_damper(
     check(mass > 0, "mass", "positive", mass)
     A = [[0.0, 1.0], [-stiffness / mass, -damping / mass]]
     return LinearSystem(A, [[0.0], [1 / mass]], [[1.0, 0.0]])
-
-
-def _slope(system: LinearSystem, x: np.ndarray, u: np.ndarray, gap: float, method: str) -> np.ndarray:
-    """The mean slope over a step, by Euler or by Runge and Kutta."""
-
-    def at(state: np.ndarray) -> np.ndarray:
-        return system.A @ state + system.B @ u
-
-    first = at(x)
-    if method == "euler":
-        return first
-    second = at(x + gap / 2 * first)
-    third = at(x + gap / 2 * second)
-    return (first + 2 * second + 2 * third + at(x + gap * third)) / 6
 
 
 def _matrix(name: str, value: Any) -> np.ndarray:

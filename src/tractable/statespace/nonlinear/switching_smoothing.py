@@ -18,7 +18,7 @@ Cost.        $O(T K^2 d^3)$ merged; a filter and a smoother for each path else.
 References.  Kim (1994); Barber (2006); Fong, Godsill, Doucet and West (2002).
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from tractable.core.estimate import Estimate
 from tractable.core.module import HostResult, field
 from tractable.core.verdict import Verdict
 from tractable.inference.particles.replicates import mean_of_replicates
+from tractable.messages.gaussian_turned import Turned, times, turn
 from tractable.statespace.nonlinear.switching_passes import Kept, Modes
 
 __all__ = [
@@ -103,20 +104,6 @@ class DrawnSmoothed(HostResult):
         return Verdict(good, f"{'Good' if good else 'Weak'}: {said}.{fix}", numbers)
 
 
-class _Turned(NamedTuple):
-    """Beliefs one step on, and the steps back from them; leading axes are those of the beliefs."""
-
-    mean: np.ndarray
-    cov: np.ndarray
-    gain: np.ndarray
-    bias: np.ndarray
-    rest: np.ndarray
-
-    def back(self, mean: np.ndarray, cov: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """What beliefs of the later states say of the earlier ones."""
-        return _times(self.gain, mean) + self.bias, _around(self.gain, cov) + self.rest
-
-
 def smoothed_by_mode(modes: Modes, kept: Kept, corrected: bool) -> tuple[Any, Any, Any, Any]:
     """Probabilities of modes, means, covariances and losses of each time, from the filter's beliefs."""
     weights, chain = np.asarray(kept.log_weights), np.asarray(modes.log_transition)
@@ -168,13 +155,13 @@ def draw_back(
     """Paths of modes (replicates, paths, times) drawn backward, and how many particles they pass through."""
     cloud, logs = history.particles, np.asarray(history.log_weights)
     mode, mean, cov = (np.asarray(a) for a in (cloud.mode, cloud.belief.mean, cloud.belief.spread))
-    chain, (num, times, _) = np.asarray(modes.log_transition), logs.shape
-    rows, paths = np.arange(num)[:, None], np.zeros((num, num_paths, times), np.int64)
+    chain, (num, length, _) = np.asarray(modes.log_transition), logs.shape
+    rows, paths = np.arange(num)[:, None], np.zeros((num, num_paths, length), np.int64)
     index = _choose(random, np.repeat(logs[:, -1][:, None], num_paths, 1))
     distinct = [_distinct(index)]
     paths[..., -1] = mode[:, -1][rows, index]
     x = _draw(random, mean[:, -1][rows, index], cov[:, -1][rows, index])
-    for t in range(times - 2, -1, -1):
+    for t in range(length - 2, -1, -1):
         after = paths[..., t + 1]
         turned = _turn(modes, slice(None), mean[:, t][:, :, None], cov[:, t][:, :, None])
         scores = logs[:, t][:, None] + chain[mode[:, t][:, None], after[..., None]]
@@ -182,7 +169,7 @@ def draw_back(
         to_mean, to_cov = (np.moveaxis(leaf, 2, 1)[rows, after] for leaf in turned[:2])
         index = _choose(random, scores + _log_density(to_mean, to_cov, x[:, :, None]))
         gain, bias, rest = (leaf[rows, index, after] for leaf in turned[2:])
-        x = _draw(random, _times(gain, x) + bias, rest)
+        x = _draw(random, times(gain, x) + bias, rest)
         paths[..., t] = mode[:, t][rows, index]
         distinct.append(_distinct(index))
     return paths, np.stack(distinct[::-1], 1)
@@ -190,38 +177,18 @@ def draw_back(
 
 def averages(modes: Modes, kept: Kept, paths: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Over the paths of each replicate (r, p, t): modes, means and second moments of the states."""
-    num, count, times = paths.shape
-    means, covs = smoothed_paths(modes, kept, paths.reshape(-1, times))
+    num, count, length = paths.shape
+    means, covs = smoothed_paths(modes, kept, paths.reshape(-1, length))
     seconds = covs + means[..., :, None] * means[..., None, :]
     marks = np.eye(len(modes.log_initial))[paths].mean(1)
-    each = [leaf.reshape(times, num, count, *leaf.shape[2:]).mean(2) for leaf in (means, seconds)]
+    each = [leaf.reshape(length, num, count, *leaf.shape[2:]).mean(2) for leaf in (means, seconds)]
     return marks, np.swapaxes(each[0], 0, 1), np.swapaxes(each[1], 0, 1)
 
 
-def _turn(modes: Modes, which: Any, mean: np.ndarray, cov: np.ndarray) -> _Turned:
+def _turn(modes: Modes, which: Any, mean: np.ndarray, cov: np.ndarray) -> Turned:
     """The steps of the modes `which`, turned round at beliefs."""
     A, b, Q = (np.asarray(a)[which] for a in (modes.moves.weights, modes.moves.bias, modes.moves.spread))
-    predicted, ahead = _times(A, mean) + b, _around(A, cov) + Q
-    cross = cov @ np.swapaxes(A, -1, -2)
-    gain = cross @ _inverse(ahead)
-    kept = np.eye(mean.shape[-1]) - gain @ A
-    rest = _around(kept, cov) + _around(gain, Q)
-    return _Turned(predicted, ahead, gain, mean - _times(gain, predicted), rest)
-
-
-def _inverse(cov: np.ndarray) -> np.ndarray:
-    """Inverses; where one is singular, pseudo-inverses in units in which the variances are one."""
-    try:
-        lower = np.linalg.inv(np.linalg.cholesky(cov))
-        return np.swapaxes(lower, -1, -2) @ lower
-    except np.linalg.LinAlgError:
-        variance = np.diagonal(cov, axis1=-2, axis2=-1)
-        scale = 1 / np.sqrt(np.where(variance > 0, variance, 1.0))
-        both = scale[..., :, None] * scale[..., None, :]
-        values, vectors = np.linalg.eigh(cov * both)
-        kept = values > 10 * cov.shape[-1] * np.finfo(float).eps
-        weights = np.where(kept, 1 / np.where(kept, values, 1.0), 0.0)
-        return (vectors * weights[..., None, :]) @ np.swapaxes(vectors, -1, -2) * both
+    return turn(A, b, Q, mean, cov)
 
 
 def _log_density(mean: np.ndarray, cov: np.ndarray, x: np.ndarray) -> np.ndarray:
@@ -264,21 +231,12 @@ def _choose(random: np.random.Generator, logs: np.ndarray) -> np.ndarray:
 def _draw(random: np.random.Generator, mean: np.ndarray, cov: np.ndarray) -> np.ndarray:
     values, vectors = np.linalg.eigh(cov)
     noise = random.standard_normal(mean.shape) * np.sqrt(np.maximum(values, 0.0))
-    return mean + _times(vectors, noise)
+    return mean + times(vectors, noise)
 
 
 def _distinct(index: np.ndarray) -> Any:
     order = np.sort(index, -1)
     return 1 + (order[..., 1:] != order[..., :-1]).sum(-1)
-
-
-def _times(matrices: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    return np.einsum("...ij,...j->...i", matrices, vectors)
-
-
-def _around(matrices: np.ndarray, cov: np.ndarray) -> np.ndarray:
-    found = matrices @ cov @ np.swapaxes(matrices, -1, -2)
-    return 0.5 * (found + np.swapaxes(found, -1, -2))
 
 
 def _log_sum(logs: np.ndarray, axis: int) -> Any:
