@@ -24,7 +24,7 @@ from tractable.distributions.soft_moments import precision_roots
 
 __all__ = [
     "COVARIANCES", "Diagonal", "Fixed", "Full", "LowRank", "Spherical", "Spread", "Tied", "place_and_spread",
-    "spread_of",
+    "raised", "spread_of",
 ]  # fmt: skip
 
 _INNER = 10  # steps of factor analysis per M-step: its own EM is slow, and costs no pass over the rows
@@ -74,7 +74,7 @@ class Full(Spread):
         own = divisor > 0
         xp = namespace(divisor, scatter, self.cov)
         mean = scatter / xp.where(own, divisor, 1.0)[:, None, None]
-        return Full(xp.where(own[:, None, None], _clip(mean, floor), self.dense(0, 0)))
+        return Full(xp.where(own[:, None, None], raised(mean, floor), self.dense(0, 0)))
 
     def num_parameters(self, k, dim):
         return k * dim * (dim + 1) // 2
@@ -95,7 +95,7 @@ class Tied(Spread):
         return xp.broadcast_to(root, (k, dim, dim)), xp.broadcast_to(log_det, (k,))
 
     def fitted(self, divisor, scatter, floor):
-        return Tied(_clip(scatter.sum(0) / divisor.sum(), floor))
+        return Tied(raised(scatter.sum(0) / divisor.sum(), floor))
 
     def num_parameters(self, k, dim):
         return dim * (dim + 1) // 2
@@ -246,7 +246,7 @@ def place_and_spread(moments: Any, divisor: Any, centre: Any, means: Any, spread
     return placed, spread.fitted(xp.asarray(divisor), second - outer, xp.asarray(floor))
 
 
-def _clip(cov: Any, floor: Any) -> Any:
+def raised(cov: Any, floor: Any) -> Any:
     """The covariance above the floor that is likeliest for scatter `cov`; the same where it is above."""
     xp = namespace(cov, floor)
     cov = 0.5 * (cov + cov.swapaxes(-1, -2))

@@ -18,7 +18,7 @@ from tractable.core.chunks import weighted_rows
 from tractable.core.host_random import generator
 from tractable.core.seeding import far_apart
 from tractable.core.types import ArrayLike, Key
-from tractable.distributions.spreads import spread_of
+from tractable.distributions.spreads import raised, spread_of
 from tractable.latent.kmeans.lloyd import lloyd
 from tractable.latent.mixtures.gaussian import GaussianMixture
 
@@ -68,6 +68,7 @@ def start_from_labels(
         scatter[j] = (shares[mine, None] * away).T @ away
     pooled = scatter.sum(0) / counts.sum() + np.diag(least + 1e-12 * variance)
     cov = (scatter + (dim + 1) * pooled) / (counts + dim + 1)[:, None, None]
+    cov = raised(cov, least)  # EM climbs among covariances above the floor, and begins there
     made = GaussianMixture(
         counts / counts.sum(), means, spread_of(covariance, cov, counts, rank), floor=floor
     )
