@@ -104,7 +104,7 @@ def test_likelihood_prefers_the_sources_and_gaussians_cannot_be_parted():
     assert not IndependentComponents.fit(RNG.normal(size=(500, 2)), key=0).verdict.ok
     dependent = np.column_stack([MIXED, MIXED[:, 0], np.ones(3000)])
     assert (matched(IndependentComponents.fit(dependent, key=0).transform(dependent)) > 0.98).all()
-    with pytest.raises(ValueError, match="positive to be whitened"):
+    with pytest.raises(ValueError, match=r"in which the rows vary \(3\); got 4"):
         IndependentComponents.fit(dependent, 4, key=0)
 
 
@@ -187,3 +187,14 @@ def test_amounts_are_least_squares_without_signs_and_negative_entries_are_named(
     with pytest.raises(ValueError, match=r"`X` must be zero or positive; got -1.0 at index \(1, 0\)"):
         NonNegativeFactors.fit([[1.0], [-1.0]], 1, key=0)
     assert NonNegativeFactors.fit(np.zeros((3, 2)), 1, key=0).cost == pytest.approx(0.0)
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [(np.ones((9, 3)), "`X` must be rows of which two differ"),
+     (np.outer(np.arange(9.0), [1.0, 2.0, 3.0]), r"`num_components` must be at most .* vary \(1\); got 2")],
+)  # fmt: skip
+@pytest.mark.cheap
+def test_sources_need_directions_in_which_rows_vary(rows, said):
+    with pytest.raises(ValueError, match=said):
+        IndependentComponents.fit(rows, 2, key=0)

@@ -346,7 +346,12 @@ def test_degenerate_rows_get_a_result_or_a_reason(case):
         assert not fit.verdict.ok
     else:
         assert fit.verdict.ok
-    for shape in ("full", "tied", "diagonal", "spherical"):  # the start lies above the floor too, so EM climbs
+    for shape in (
+        "full",
+        "tied",
+        "diagonal",
+        "spherical",
+    ):  # EM climbs from the start on
         values = gaussian_mixture(rows, 3, key=jr.key(0), covariance=shape).values
         assert (np.diff(values) >= -1e-9 * (1 + np.abs(values[1:]))).all()
     if case == "huge":

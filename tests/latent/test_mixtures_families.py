@@ -219,6 +219,16 @@ def test_the_variational_mixture_finds_the_number_of_components():
     assert np.isfinite(draws).all()
 
 
+def test_directions_in_which_nothing_varies_are_said_to_decide_the_number_of_components():
+    X = blobs(4)
+    still = BayesianGaussianMixture(3, random_state=0).fit(np.column_stack([X, np.full(len(X), 7.0)]))
+    assert still.verdict_.numbers["constant"] == (2,)
+    twice = BayesianGaussianMixture(3, random_state=0).fit(np.column_stack([X, X[:, 0] - X[:, 1]]))
+    assert twice.verdict_.numbers["dependent"]
+    few = BayesianGaussianMixture(3, random_state=0).fit(X[:2])
+    assert [each.verdict_.ok for each in (still, twice, few)] == [False] * 3
+
+
 def test_hard_and_sampled_labels_stay_near_the_maximum_of_em():
     X = blobs()
     start = GaussianMixture.from_rows(jr.key(0), X, 3)

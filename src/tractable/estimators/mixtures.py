@@ -25,6 +25,7 @@ from tractable.latent.mixtures.student import StudentMixture
 
 __all__ = ["BayesianGaussianMixture", "GaussianMixture"]
 
+_FLAT = 1e-12  # a variance, of columns of unit variance, that rounding may leave of nothing
 _SHAPES = {
     "full": "full",
     "tied": "tied",
@@ -193,18 +194,38 @@ class BayesianGaussianMixture(_Mixture):
         used = np.asarray(table.weights) > 0
         rows, weights, _ = distinct_rows(table.X[used], np.asarray(table.weights)[used])
         check(weights.sum() > 0, "sample_weight", "positive for at least one row", "none")
+        check(len(rows) > 1, "X", "at least two distinct rows", "copies of one")
         run = self._climb(rows, weights)
         order = np.argsort(-np.asarray(run.state.expected_counts), kind="stable")
         self._keep(run.state.reordered(order))
         self.converged_, self.n_iter_ = run.status.ok, int(run.num_steps)
         self.lower_bound_ = float(run.values[-1])
-        numbers = {"num_active": self.n_active_, "counts": np.asarray(self.model_.expected_counts)}
-        sentence = f"{run.status.sentence} {self.n_active_} components in use."
-        self.verdict_ = Verdict(run.status.ok, sentence, numbers)
+        self.verdict_ = self._judged(run.status, rows, weights)
         self.labels_ = self._density().log_joint(table.X).argmax(1)
         if not run.status.ok:
             warnings.warn(self.verdict_.sentence, ConvergenceWarning, stacklevel=2)
         return self
+
+    def _judged(self, status: Any, rows: np.ndarray, weights: np.ndarray) -> Verdict:
+        """Whether the search ended, rows and not the prior alone speak, and every direction varies: along
+        one that does not, the prior decides how many components there are."""
+        away = rows - weights @ rows / weights.sum()
+        moving = np.ptp(rows, axis=0) > 0
+        still = np.flatnonzero(~moving).tolist()
+        unit = away[:, moving] / np.sqrt(weights @ away[:, moving] ** 2)
+        flat = bool(moving.any()) and np.linalg.eigvalsh((unit.T * weights) @ unit)[0] < _FLAT
+        said = [f"{status.sentence} {self.n_active_} components in use."]
+        if still:
+            said.append(f"Columns {still} are constant: the prior decides there. Drop them.")
+        if flat:
+            said.append(
+                "Columns depend on each other, or rows are few: the prior decides there. Drop columns."
+            )
+        if not self.n_active_:
+            said.append("The rows are too few for one component.")
+        numbers = {"num_active": self.n_active_, "counts": np.asarray(self.model_.expected_counts),
+                   "constant": still, "dependent": bool(flat)}  # fmt: skip
+        return Verdict(status.ok and len(said) == 1, " ".join(said), numbers)
 
     def _climb(self, rows: np.ndarray, weights: np.ndarray) -> Any:
         k = max(2, min(self.n_components, len(rows)))

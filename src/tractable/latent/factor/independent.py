@@ -61,8 +61,7 @@ class IndependentComponents(Ended, Module):
         max_steps = check_count("max_steps", max_steps)
         rows = Rows.of(X, None, weights, least=2)
         axes = PrincipalComponents.fit(rows, num_components, standardise=True)
-        if num_components is None:
-            axes = _varying(axes)
+        axes = _varying(axes, num_components)
         z, p = np.asarray(axes.whiten(rows)), np.asarray(rows.weights) / float(rows.total)
         start = generator(key).standard_normal((z.shape[1], z.shape[1]))
         turn, steps, code = _fixed_point(z, p, _orthogonal(start), contrast, max_steps, tol)
@@ -105,9 +104,12 @@ class IndependentComponents(Ended, Module):
         return Verdict(self.status.ok, self.status.sentence, numbers)
 
 
-def _varying(axes: PrincipalComponents) -> PrincipalComponents:
+def _varying(axes: PrincipalComponents, wanted: int | None) -> PrincipalComponents:
     """The directions that vary: dependent and constant columns have no source of their own."""
-    count = max(int((axes.variances > _LEAST * axes.variances[0]).sum()), 1)
+    check(bool(axes.variances[0] > 0), "X", "rows of which two differ", "copies of one row")
+    count = int((axes.variances > _LEAST * axes.variances[0]).sum())
+    must = "at most the number of directions in which the rows vary"
+    check(wanted is None or wanted <= count, "num_components", f"{must} ({count})", wanted)
     return dataclasses.replace(axes, components=axes.components[:count], variances=axes.variances[:count])
 
 
