@@ -15,6 +15,8 @@ from tractable.programs import Flat
 from tractable.programs.methods import Task
 from tractable.programs.time_budget import plan_within
 
+CHECKED = pytest.mark.skipif("TRACTABLE_CHECKED" in os.environ, reason="the type checker speaks first")
+
 
 def _twice(y):
     tr.sample("a", Normal(0.0, 1.0))
@@ -70,10 +72,68 @@ def _loop(y):
     tr.sample("y", Normal(1.0 * count, 1.0), obs=y[0])
 
 
+def _spread(y):
+    mean = tr.sample("mean", Normal(0.0, 1.0))
+    with tr.plate("row", 2):
+        tr.sample("y", Normal(mean, y), obs=np.zeros(2))
+
+
+def _index(y):
+    with tr.plate("group", 2):
+        mean = tr.sample("mean", Normal(0.0, 1.0))
+    with tr.plate("row", 2):
+        tr.sample("y", Normal(mean[jnp.asarray([1, 2])], 1.0), obs=y)
+
+
+def _drawn_size(y):
+    count = tr.sample("count", DiscreteUniform(1, 3))
+    with tr.plate("row", count):
+        tr.sample("y", Normal(0.0, 1.0))
+
+
+def _empty(y):
+    with tr.plate("row", 0):
+        tr.sample("y", Normal(0.0, 1.0))
+
+
+def _words(y):
+    with tr.plate("row", 2):
+        tr.sample("y", Normal(0.0, 1.0), obs=["a", "b"])
+
+
+def _turned(y):
+    tr.sample(Normal(0.0, 1.0), "mean")
+
+
+def _missing(y):
+    slope = tr.sample("slope", Normal(0.0, 1.0))
+    with tr.plate("row", 2):
+        tr.sample("y", Normal(slope * jnp.log(y), 1.0), obs=np.zeros(2))
+
+
+def _negative(y):
+    spread = tr.sample("spread", Normal(0.0, 1.0))
+    tr.sample("y", Normal(0.0, spread), obs=y[0])
+
+
 @pytest.mark.cheap
 @pytest.mark.parametrize(
     ("function", "kind", "words"),
     [
+        (
+            _spread,
+            ValueError,
+            "a `scale` of its Normal that is positive and finite; got -2.0 at index 1",
+        ),
+        (_index, ValueError, "`index` must be from 0 to 1 (an axis of 2); got 2 at"),
+        pytest.param(_drawn_size, TypeError, "size of plate 'row'` must be known beforehand", marks=CHECKED),
+        (_empty, ValueError, "`size of plate 'row'` must be a whole number of at least 1; got 0. At"),
+        (_words, TypeError, "`y` must be numbers; got ['a']. At"),
+        pytest.param(
+            _turned, TypeError, "`name` must be a string, before all else; got Normal", marks=CHECKED
+        ),
+        (_missing, ValueError, "Its `loc` is nan at index 1 there, and must be finite"),
+        (_negative, ValueError, "there, and must be positive and finite: let it be so for all values"),
         (_twice, ValueError, "used once in a model; got 'a'. The other is at"),
         (_outside, ValueError, "`y` must be zero or positive, and finite; got -2.0 at index 1"),
         (_above, ValueError, "`y` must be possible under the model; got log-density -inf at index"),
@@ -91,7 +151,72 @@ def test_faults_name_the_site_the_line_and_the_way_out(function, kind, words):
     assert "test_faults.py:" in str(caught.value)
 
 
-@pytest.mark.skipif("TRACTABLE_CHECKED" in os.environ, reason="the type checker speaks first")
+def _alike(y):
+    mean, spread = tr.sample("mean", Normal(0.0, 1.0)), tr.sample("spread", HalfNormal(1.0))
+    with tr.plate("row", 3):
+        tr.sample("y", Normal(mean, spread), obs=y)
+
+
+def test_errors_of_other_libraries_are_placed():
+    def mismatched(x):
+        slope = tr.sample("slope", Normal(np.zeros(3), 1.0))
+        with tr.plate("row", 4):
+            tr.sample("y", Normal(x @ slope, 1.0), obs=np.zeros(4))
+
+    with pytest.raises(TypeError) as caught:
+        tr.infer(tr.model(mismatched), np.zeros((4, 2)), key=0)
+    note = caught.value.__notes__[0]
+    assert re.match(r"In the model `mismatched` at .*test_faults.py:\d+, `.*x @ slope", note)
+    assert "x of shape (4, 2)" in note
+
+
+@pytest.mark.cheap
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda model: tr.infer(model, np.ones(3), key=0, keep=["center"]), "`keep` must be one of 'mean'"),
+        (
+            lambda model: tr.infer(model.condition({"center": 1.0}), np.ones(3), key=0),
+            "sites of the model (mean",
+        ),
+        (lambda model: tr.infer(model.do({"center": 1.0}), np.ones(3), key=0), "got 'center'"),
+        (lambda model: tr.infer(model, [1.0, None, 2.0], key=0), "got None at index 1"),
+        (
+            lambda model: tr.infer(model, np.zeros(3), key=0),
+            "It may be improper, as where a spread may go to zero",
+        ),
+    ],
+)
+def test_slips_about_a_model_are_told(change, words):
+    with pytest.raises(ValueError, match=re.escape(words)):
+        change(tr.model(_alike))
+
+
+def test_missing_arguments_are_named():
+    @tr.model
+    def line(x):
+        slope = tr.sample("slope", Normal(0.0, 1.0))
+        with tr.plate("row", 2):
+            tr.sample("y", Normal(slope * x, 1.0), obs=np.zeros(2))
+
+    with pytest.raises(ValueError, match="The argument `x` has NaN at index 1"):
+        tr.infer(line, np.array([1.0, np.nan]), key=0)
+
+
+def test_predictions_at_a_group_that_is_not_there_are_refused():
+    @tr.model
+    def groups(group, y=None):
+        with tr.plate("group", 2):
+            mean = tr.sample("mean", Normal(0.0, 1.0))
+        with tr.plate("row", 2):
+            tr.sample("y", Normal(mean[group], 1.0), obs=y)
+
+    post = tr.infer(groups, np.array([0, 1]), np.ones(2), key=0)
+    with pytest.raises(ValueError, match=re.escape("`index` must be from 0 to 1 (an axis of 2); got 5 at")):
+        post.predict(group=np.array([0, 5]), key=0)
+
+
+@CHECKED
 def test_a_missing_key_is_asked_for():
     with pytest.raises(TypeError, match=re.escape("Give a random key, such as `jax.random.key(0)`")):
         tr.infer(tr.model(_misfit), np.zeros(3))

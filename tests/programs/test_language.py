@@ -230,3 +230,28 @@ def test_words_outside_a_model_say_so():
 def test_a_missing_key_is_asked_for():
     with pytest.raises(ValueError, match="`key` must be given: 'mean' is drawn"):
         schools.bind(RISKS).trace()
+
+
+def test_a_model_inside_another_brings_along_what_it_observes():
+    @model
+    def inner(mean):
+        sample("x", Normal(mean, 1.0))
+
+    @model
+    def outer():
+        inner.condition({"x": 2.0})(sample("mean", Normal(0.0, 1.0)))
+
+    trace = outer.bind().trace({"mean": 0.5})
+    assert trace.sites["x"].kind == "observed"
+    assert np.isclose(trace.log_likelihoods["x"], Normal(0.5, 1.0).log_prob(2.0))
+    changed = outer.condition({"x": 3.0}).bind().trace({"mean": 0.5})  # the outer one decides
+    assert changed["x"] == 3.0
+
+
+def test_numbers_in_a_tuple_are_data():
+    @model
+    def rows(y):
+        with plate("row", len(y)):
+            sample("y", Normal(0.0, 1.0), obs=y)
+
+    assert rows.bind((1.5, 2, 3)).trace()["y"].tolist() == [1.5, 2.0, 3.0]

@@ -22,7 +22,7 @@ __all__ = ["TRACED", "call_user", "is_library", "traced_words", "user_line"]
 
 TRACED = (TracerArrayConversionError, TracerIntegerConversionError, ConcretizationTypeError)
 
-_LIBRARIES = {"equinox", "jax", "jaxlib", "jaxtyping", "numpy", "optax", "scipy", "tractable"}
+_LIBRARIES = {"contextlib", "equinox", "jax", "jaxlib", "jaxtyping", "numpy", "optax", "scipy", "tractable"}
 _MISFIT = re.compile(r"missing \d+ required|takes .* positional argument|unexpected keyword argument")
 
 
@@ -54,6 +54,9 @@ def traced_words(name: str, error: BaseException) -> str | None:
         return f"`{name}` must be {must}; got one at {where}. Use `jax.numpy.where(condition, a, b)`."
     got = f"NumPy, SciPy, `math` or `float` on a traced value at {where}"
     fix = "Use `jax.numpy`, `jax.scipy` or `tractable.distributions` there."
+    if isinstance(error, TracerIntegerConversionError):
+        got = f"a traced value where Python needs a whole number (`range`, a place in a list) at {where}"
+        fix = "Use `jax.numpy` arrays in place of lists; a loop needs a number that is known beforehand."
     return f"`{name}` must be written with JAX; got {got}. {fix}"
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import jax.random as jr
 
 from tractable.core.types import Key
-from tractable.programs.faults import naming_sites
+from tractable.programs.faults import check_defined, naming_sites
 from tractable.programs.methods import METHODS, Answer, Task
 from tractable.programs.parameters import with_params
 from tractable.programs.preparing import prepared
@@ -69,6 +69,8 @@ class Attempt:
         made = made._within_time() if made.method == "nuts" and made.seconds is not None else made
         with naming_sites(made.task, made.facts):
             answer = METHODS[made.method](made.task, key, made.num_draws, dict(made.options))
+        if made.method == "exact":
+            check_defined(made.task, made.facts, answer.evidence.value)
         return made, answer
 
     def second(self, answer: Answer) -> "Attempt | None":

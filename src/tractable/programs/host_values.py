@@ -47,6 +47,10 @@ def _convert(params: dict[str, Any], x: np.ndarray) -> Any:
     return x.astype(to)
 
 
+def _divide(params: dict[str, Any], x: np.ndarray, y: np.ndarray) -> Any:
+    return np.divide(x, y) if x.dtype.kind == "f" else None  # whole numbers are cut off, not rounded down
+
+
 def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda params, *arrays: function(*arrays)
 
@@ -56,6 +60,10 @@ HOST: dict[str, Callable[..., Any]] = {
     "add": _plain(np.add),
     "sub": _plain(np.subtract),
     "mul": _plain(np.multiply),
+    "div": _divide,
+    "sqrt": _plain(np.sqrt),
+    "abs": _plain(np.abs),
+    "square": _plain(np.square),
     "neg": _plain(np.negative),
     "max": _plain(np.maximum),
     "min": _plain(np.minimum),

@@ -26,7 +26,7 @@ from tractable.core.verdict import Verdict
 from tractable.inference.posterior import each_draw, with_target
 from tractable.programs.attempt import Attempt
 from tractable.programs.explanation import Explanation
-from tractable.programs.faults import about_flat
+from tractable.programs.faults import about_improper
 from tractable.programs.language import Model
 from tractable.programs.methods import METHODS, Answer
 from tractable.programs.posterior import ProgramPosterior, Stated
@@ -82,6 +82,8 @@ def infer(
     check_option("method", method, ("auto", "svi", *METHODS))
     bound = model if isinstance(model, Program) else bind(model, args, data)
     facts = survey(bound)
+    for name in keep:
+        check_option("keep", name, tuple(site.name for site in facts.of_kind("latent")))
     count = None if num_draws is None else check_count("num_draws", num_draws)
     how = {"progress": progress, **(options or {})}
     timed = seconds is None or (method in ("auto", "nuts") and guide is None and batch is None)
@@ -110,7 +112,7 @@ def _posterior(attempt: Attempt, answer: Answer, key: Key) -> ProgramPosterior:
     with one_blas_thread():
         draws = _restored(attempt.task.reduced, answer, key)
     explanation = _explained(facts, attempt.structure, attempt.method, attempt.why, attempt.said)
-    verdict = about_flat(facts, answer.verdict)
+    verdict = about_improper(facts, answer.verdict, draws)
     if search is not None and not search.status.ok:
         verdict = Verdict(False, f"{search.verdict.sentence} {verdict.sentence}", verdict.numbers)
     post = ProgramPosterior(draws, answer.inner, answer.evidence, verdict, explanation, search)

@@ -77,8 +77,8 @@ class Model(Module):
     fixed: dict[str, Any] = field(default_factory=dict)
 
     def __call__(self, *args: Any, **options: Any) -> Any:
-        current("model")
-        return self.function(*args, **options)
+        with current("model").given(self.observed, self.fixed):
+            return self.function(*args, **options)
 
     @property
     def name(self) -> str:

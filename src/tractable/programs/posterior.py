@@ -97,8 +97,11 @@ class ProgramPosterior(Posterior):
         check(key is not None, "key", "given: rows are drawn", None, "Pass `key=jax.random.key(0)`.")
         bound = self._program()
         if options:
+            from tractable.programs.survey import check_arguments
+
             fresh = {**bound.options, **options}
             bound = bind(bound.model, bound.args, fresh)
+            check_arguments(bound)
         latents = {name: self.draws[name] for name in self.explanation.latents}
         shape = next(iter(latents.values())).shape[:2] if latents else (1, _DRAWS)
         assert key is not None

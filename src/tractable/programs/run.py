@@ -11,7 +11,6 @@ Cost.        That of the model itself; a scan runs as one `lax.scan`, whose step
 """
 
 import contextlib
-import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
@@ -22,16 +21,25 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from tractable.core.checks import check, check_count, check_entries, is_concrete
+from tractable.core.checks import check, check_entries
 from tractable.core.linalg import psd_factor
 from tractable.core.module import Module, field, plates
 from tractable.core.types import Array, Key, PyTree
-from tractable.core.user_code import is_library
 from tractable.distributions.base import Distribution
 from tractable.distributions.continuous import Normal
 from tractable.distributions.gaussian import Gaussian
 from tractable.distributions.leading_axes import unit_log_probs
 from tractable.programs.moving_support import onto_support
+from tractable.programs.run_checks import (
+    check_names,
+    check_shape_of,
+    here,
+    is_known,
+    is_traced,
+    parts_of_steps,
+    plate_size,
+    scan_length,
+)
 
 __all__ = ["Innovation", "Plate", "Run", "Site", "current", "recording"]
 
@@ -104,7 +112,7 @@ class Run:
         self._check_new(name)
         must = "a distribution of `tractable.distributions`"
         given = type(distribution).__name__
-        check(isinstance(distribution, Distribution), name, must, given, f"At {_here()}.", TypeError)
+        check(isinstance(distribution, Distribution), name, must, given, f"At {here()}.", TypeError)
         spread, self._support = self._in_plates(name, distribution), distribution.support
         obs = self.observed.get(name, obs)
         if name in self.fixed:
@@ -134,10 +142,9 @@ class Run:
 
     @contextlib.contextmanager
     def plate(self, name: str, size: int | Sequence) -> Iterator[np.ndarray]:
-        labels = None if np.ndim(size) == 0 else tuple(np.asarray(size).tolist())
-        count = check_count(f"size of plate {name!r}", size if labels is None else len(labels))
+        count, labels = plate_size(name, size)
         inside = [plate.name for plate in self.plates]
-        check(name not in inside, "plate", "a name that no plate around it has", repr(name), f"At {_here()}.")
+        check(name not in inside, "plate", "a name that no plate around it has", repr(name), f"At {here()}.")
         if name in self.sizes:
             count, labels = self.sizes[name], None
         self.plates.append(Plate(name, count, labels))
@@ -147,7 +154,7 @@ class Run:
             self.plates.pop()
 
     def scan(self, name: str, step: Callable, start: PyTree, xs: PyTree, length: int | None) -> Any:
-        count = _length(name, xs, length)
+        count = scan_length(name, xs, length)
         check(not self.plates, "scan", "outside of plates", f"scan {name!r} in plate {self.plates}")
         around = Plate(name, count)
 
@@ -164,12 +171,23 @@ class Run:
         keys = None if self.key is None else jr.split(self._stream(name), count)
         hints = {n: part for n, part in self.hints.items() if np.shape(part)[:1] == (count,)}
         parts = (self.values, self.noises, hints, self.raws, self.observed, self.fixed)
-        chosen = ({n: _steps(n, part[n], count) for n in names if n in part} for part in parts)
+        chosen = ({n: parts_of_steps(n, part[n], count) for n in names if n in part} for part in parts)
         last, (outs, sites) = jax.lax.scan(stepped, start, (xs, *chosen, keys), length=count)
         for inner in names:  # in the order of the step: a dict of the scan has its own
             self._check_new(inner)
             self.sites[inner] = _within(sites[inner], around)
         return last, outs
+
+    @contextlib.contextmanager
+    def given(self, observed: Mapping[str, Any], fixed: Mapping[str, Any]) -> Iterator[None]:
+        """Values that a model inside of this one brings along; those of the outer one go first."""
+        before = self.observed, self.fixed
+        self.observed, self.fixed = {**observed, **self.observed}, {**fixed, **self.fixed}
+        try:
+            yield
+        finally:
+            self.observed, self.fixed = before
+        check_names((*observed, *fixed), self.sites)
 
     # --- parts -------------------------------------------------------------------------------------
 
@@ -187,13 +205,13 @@ class Run:
             return value, log_probs + (log_dets if fits else log_dets.sum() / log_probs.size)
         if name in self.values:
             value = jnp.asarray(self.values[name])
-            _check_shape(name, distribution, value)
+            check_shape_of(name, distribution, value)
         elif name in self.hints and np.shape(self.hints[name]) == distribution.shape:
             value = jnp.asarray(self.hints[name])
         elif self.shapes_only:
             value = jnp.zeros(distribution.shape, int if distribution.discrete else float) + self._unknown()
         else:
-            fix = f"The site has no value: pass a key, as in `key=jax.random.key(0)`. At {_here()}."
+            fix = f"The site has no value: pass a key, as in `key=jax.random.key(0)`. At {here()}."
             check(self.key is not None, "key", f"given: {name!r} is drawn", None, fix)
             value = distribution.sample(self._stream(name))
         return value, unit_log_probs(distribution, value)
@@ -204,14 +222,17 @@ class Run:
         return jr.key_data(self.key).reshape(-1)[0].astype(int) * 0
 
     def _observed(self, name: str, distribution: Distribution, obs: Any) -> Array:
-        if is_concrete(obs):
+        if not any(map(is_traced, jax.tree.leaves(obs))):
             obs = np.asarray(obs)
-            fix = f"It is observed at {_here()}; leave such entries out."
+            words = "Number the words: `np.unique(y, return_inverse=True)[1]`."
+            first = obs.ravel()[:1].tolist()
+            check(obs.dtype.kind in "biuf", name, "numbers", first, f"At {here()}. {words}", TypeError)
+            fix = f"It is observed at {here()}; leave such entries out."
             support = self._support
-            if support is not None and _is_known(support):
+            if support is not None and is_known(support):
                 check_entries(name, obs, lambda v: np.asarray(support.contains(v)), support.words, fix)
         value = jnp.asarray(obs)
-        _check_shape(name, distribution, value)
+        check_shape_of(name, distribution, value)
         return value
 
     def _in_plates(self, name: str, distribution: Distribution) -> Distribution:
@@ -222,19 +243,20 @@ class Run:
         fits = len(own) >= len(sizes) and all(a in (1, b) for a, b in zip(own, sizes))
         around = ", ".join(f"{plate.name} of {plate.size}" for plate in self.plates)
         must = f"one distribution, or one for each place of its plates ({around})"
-        fix = f"At {_here()}. Put its axes in the order of the plates, as in `a[:, None]` or `b[None, :]`."
+        fix = f"At {here()}. Put its axes in the order of the plates, as in `a[:, None]` or `b[None, :]`."
         check(fits, name, must, f"leading axes {own}", fix)
         return distribution.expand(sizes + own[len(sizes) :])
 
     def _keep(self, name: str, kind: str, value: Any, log_probs: Any, distribution: Any) -> Any:
         around = tuple(self.plates)
         support = self._support if isinstance(distribution, Distribution) else None
-        self.sites[name] = Site(value, log_probs, distribution, name, kind, around, _here(), support)
+        self.sites[name] = Site(value, log_probs, distribution, name, kind, around, here(), support)
         return value
 
     def _check_new(self, name: str) -> None:
-        fix = f"The other is at {self.sites[name].line}; this one at {_here()}." if name in self.sites else ""
-        check(isinstance(name, str), "name", "a string", repr(name), f"At {_here()}.", TypeError)
+        got = type(name).__name__
+        check(isinstance(name, str), "name", "a string, before all else", got, f"At {here()}.", TypeError)
+        fix = f"The other is at {self.sites[name].line}; this one at {here()}." if name in self.sites else ""
         check(name not in self.sites, "name", "used once in a model", repr(name), fix)
 
     def _stream(self, name: str) -> Key:
@@ -301,38 +323,3 @@ def _within(site: Site, around: Plate) -> Site:
     return Site(
         site.value, site.log_probs, site.distribution, site.name, site.kind, (around, *site.plates), site.line
     )
-
-
-def _steps(name: str, value: Any, count: int) -> Array:
-    """A value with one part for each step; a single number stands for all of them."""
-    value = jnp.asarray(value)
-    if value.ndim == 0:
-        return jnp.broadcast_to(value, (count,))
-    check(value.shape[0] == count, name, f"one value for each of {count} steps", f"shape {value.shape}")
-    return value
-
-
-def _length(name: str, xs: PyTree, length: int | None) -> int:
-    sizes = {np.shape(leaf)[0] for leaf in jax.tree.leaves(xs)} | (set() if length is None else {length})
-    fix = "Give `length=`, or arrays in `xs` whose first axis is the steps."
-    check(len(sizes) == 1, f"scan {name!r}", "of one length", sorted(sizes) or "none", fix)
-    return check_count("length", sizes.pop())
-
-
-def _check_shape(name: str, distribution: Distribution, value: Array) -> None:
-    fix = f"At {_here()}."
-    check(
-        value.shape == distribution.shape, name, f"of shape {distribution.shape}", f"shape {value.shape}", fix
-    )
-
-
-def _is_known(tree: Any) -> bool:
-    return all(is_concrete(leaf) for leaf in jax.tree.leaves(tree))
-
-
-def _here() -> str:
-    """The line of the user's code that is being run."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and is_library(frame):
-        frame = frame.f_back
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}"

@@ -22,13 +22,14 @@ from tractable.core.checks import check, check_entries
 from tractable.core.support import IntegerRange, Support
 from tractable.core.types import Shape
 from tractable.distributions.base import Distribution
+from tractable.programs.data_checks import check_indices, check_parameters, parameters
 from tractable.programs.dependence import dependence, depends_on
 from tractable.programs.forms import Form, forms
 from tractable.programs.run import Plate, Site
 from tractable.programs.tape import evaluate, reached, record
 from tractable.programs.trace import Program
 
-__all__ = ["Facts", "Seen", "survey"]
+__all__ = ["Facts", "Seen", "check_arguments", "survey"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -128,26 +129,35 @@ def _jaxpr(function: Callable, examples: dict, bound: Program) -> Any:
     return jax.make_jaxpr(lambda latents, data: function(latents, rebuilt(data)))(examples, arrays)
 
 
-def _seen(bound: Program) -> dict[str, Seen]:
+def check_arguments(bound: Program) -> None:
+    """Refuse arguments for predictions that the program cannot have, such as a group beyond the last."""
+    _seen(bound, anew=True)
+
+
+def _seen(bound: Program, anew: bool = False) -> dict[str, Seen]:
     """The sites, from a run whose latents have no values; supports that they do not move are evaluated."""
     sites: dict[str, Site] = {}
     arrays, rebuilt = bound.divided()
 
     def look(key: Any, data: list) -> dict[str, Any]:
-        found = rebuilt(data).trace(key=key, shapes_only=True).sites
+        found = rebuilt(data).trace(key=key, shapes_only=True, anew=anew).sites
         sites.update(found)
-        return {name: (jax.tree.leaves(_support(site)), _given(site)) for name, site in found.items()}
+        return {
+            name: (jax.tree.leaves(_support(site)), _given(site), parameters(site))
+            for name, site in found.items()
+        }
 
     closed, shapes = jax.make_jaxpr(look, return_shape=True)(jr.key(0), arrays)
     check(bool(sites), "model", "one with sites", "a function without any", "Call `sample` in it.")
-    values = iter(_known(closed, [None, *arrays]))
+    values = iter(_known(closed, [None, *arrays], _is_needed(shapes)))
     known = jax.tree.map(lambda _: next(values), shapes)
     found = {}
     for name, site in sites.items():
-        leaves, value = known[name]
+        leaves, value, law = known[name]
         support = _rebuilt(_support(site), leaves)
         found[name] = _of(site, support)
         _check_observed(site, support, value)
+        check_parameters(site, law)
     return found
 
 
@@ -161,12 +171,25 @@ def _given(site: Site) -> Any:
     return site.value if site.kind == "observed" else 0.0
 
 
-def _known(closed: Any, values: list) -> list[Any]:
+def _is_needed(shapes: dict[str, Any]) -> list[bool]:
+    """Whether an output must be known; parameters of laws are looked at where that costs nothing."""
+    return jax.tree.leaves(
+        {
+            name: ([True] * len(ends), True, dict.fromkeys(law, False))
+            for name, (ends, _, law) in shapes.items()
+        }
+    )
+
+
+def _known(closed: Any, values: list, needed: list[bool]) -> list[Any]:
     """The outputs that do not depend on the first input, a key; `Ellipsis` for the others."""
     tape = record(closed)
     masks = reached(tape, [1, *[0] * (len(tape.inputs) - 1)])
+    check_indices(tape, closed.jaxpr.eqns, masks, values)
     free = [slot for slot in tape.outputs if masks[slot] == 0]
-    found = evaluate(tape, free, values)
+    must = [slot for slot, need in zip(tape.outputs, needed) if need and masks[slot] == 0]
+    found = evaluate(tape, free, values, compiled=False)
+    found |= evaluate(tape, set(must) - set(found), values)
     return [found.get(slot, ...) for slot in tape.outputs]
 
 

@@ -246,8 +246,11 @@ def runner(tape: Tape, wanted: Sequence[int]) -> Callable[[Mapping[int, Any]], l
     return run
 
 
-def evaluate(tape: Tape, wanted: Iterable[int], values: Sequence[Any]) -> dict[int, np.ndarray]:
-    """The values of the slots `wanted` at the inputs `values`: on the host, the rest by one small program."""
+def evaluate(
+    tape: Tape, wanted: Iterable[int], values: Sequence[Any], *, compiled: bool = True
+) -> dict[int, np.ndarray]:
+    """The values of the slots `wanted` at the inputs `values`: on the host, the rest by one small program,
+    or not at all."""
     known = {slot: value for slot, value in zip(tape.inputs, values) if value is not None}
     wanted = set(wanted)
     steps = _relevant(tape, wanted)
@@ -261,11 +264,11 @@ def evaluate(tape: Tape, wanted: Iterable[int], values: Sequence[Any]) -> dict[i
             if found is not None:
                 host[step.outputs[0]] = np.asarray(found, tape.types[step.outputs[0]].dtype)
     asked = sorted(wanted - set(host))
-    if asked:
+    if asked and compiled:
         # a loop takes all its inputs, though what is asked of it may not depend on those without a value
         known |= {slot: _any(tape.types[slot]) for slot in read & set(tape.inputs) - set(known)}
         host.update(zip(asked, map(np.asarray, jax.jit(runner(tape, asked))(known))))
-    return {slot: host[slot] for slot in wanted}
+    return {slot: host[slot] for slot in wanted if slot in host}
 
 
 def _any(kind: Any) -> Any:

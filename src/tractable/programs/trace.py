@@ -25,10 +25,11 @@ from tractable.core.keys import takes_key
 from tractable.core.module import Module, field
 from tractable.core.programs import program
 from tractable.core.types import Array, Key, PyTree, Scalar
-from tractable.core.user_code import TRACED, traced_words
+from tractable.core.user_code import TRACED, traced_words, user_line
 from tractable.programs.language import Model
 from tractable.programs.moving_support import from_support
 from tractable.programs.run import Site
+from tractable.programs.run_checks import check_names
 
 __all__ = ["Program", "Trace", "bind"]
 
@@ -79,11 +80,25 @@ class Program(Module):
             if said is None:
                 raise
             raise TypeError(said) from error
-        unknown = [name for name in (values or {}) if name not in run.sites]
-        must = f"of sites of the model ({', '.join(run.sites)})"
-        check(not unknown, "values", must, ", ".join(unknown))
+        except Exception as error:
+            self._placed(error)
+            raise
+        check_names((*(values or {}), *self.model.observed, *self.model.fixed), run.sites)
         # without the lines: a program is the same wherever its words are written
         return Trace(run.sites)
+
+    def _placed(self, error: Exception) -> None:
+        """Where an error that does not say so came about in the user's code, and with what arguments."""
+        where = user_line(error)
+        if not where or where.partition(", `")[0] in str(error):
+            return
+        given = [
+            f"{name} of shape {value.shape}"
+            for name, value in self.options.items()
+            if hasattr(value, "shape")
+        ]
+        with_what = f" Arrays among its arguments: {', '.join(given)}." if given else ""
+        error.add_note(f"In the model `{self.model.name}` at {where}.{with_what}")
 
     def divided(self) -> tuple[list, Callable[[list], "Program"]]:
         """The arrays among the arguments, and the way back from them."""
@@ -162,7 +177,9 @@ def _as_data(tree: PyTree) -> PyTree:
             array = np.asarray(leaf)
             numeric = np.issubdtype(array.dtype, np.number) or array.dtype == bool
             return to_device(array) if numeric else leaf
-        if isinstance(leaf, list):
+        if isinstance(leaf, list | tuple):
+            fix = "Leave such rows out."
+            check(None not in leaf, "arguments", "columns of numbers", f"None at index {_index(leaf)}", fix)
             return to_device(np.asarray(leaf))
         return leaf
 
@@ -170,7 +187,14 @@ def _as_data(tree: PyTree) -> PyTree:
 
 
 def _is_column(leaf: Any) -> bool:
-    """Whether it is one thing: a list of numbers, a column of a table."""
-    if isinstance(leaf, list):
-        return len(leaf) > 0 and all(isinstance(each, int | float | np.number) for each in leaf)
+    """Whether it is one thing: a list of numbers, a column of a table; whole numbers in a tuple belong to
+    the model."""
+    if isinstance(leaf, list | tuple):
+        kinds = (float, np.floating) if isinstance(leaf, tuple) else (int, float, np.number)
+        numbers = all(each is None or isinstance(each, int | float | np.number) for each in leaf)
+        return numbers and any(isinstance(each, kinds) for each in leaf)
     return leaf is None or hasattr(leaf, "to_numpy")
+
+
+def _index(entries: list | tuple) -> int:
+    return next((i for i, each in enumerate(entries) if each is None), -1)

@@ -119,8 +119,12 @@ class DenseWhitening(Whitening):
         self, draws: np.ndarray, gradients: np.ndarray | None, settled: bool = True
     ) -> "DenseWhitening":
         scale = _scales(draws, gradients, settled)
-        spread = _spread(draws / scale, None if gradients is None else gradients * scale, settled)
-        return DenseWhitening(_centre(draws), scale[:, None] * np.linalg.cholesky(spread))
+        try:
+            spread = _spread(draws / scale, None if gradients is None else gradients * scale, settled)
+            lower = np.linalg.cholesky(spread)
+        except np.linalg.LinAlgError:  # chains of an improper density, so far out that no digits are left
+            lower = np.eye(scale.size)
+        return DenseWhitening(_centre(draws), scale[:, None] * lower)
 
 
 class LowRankWhitening(Whitening):
