@@ -90,22 +90,26 @@ def pytest_runtest_setup(item):
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item, nextitem):
-    """With `TRACTABLE_MEASURE` set to a folder, write what each test costs there."""
+    """With `TRACTABLE_MEASURE` set to a folder, write what each test costs there. Forget compiled programs
+    before they are too many: between files, and after long tests of files that make very many."""
     before = _cpu_seconds()
     try:
         return (yield)
     finally:
+        cost = _cpu_seconds() - before
         if _MEASURE:
             worker = os.environ.get("PYTEST_XDIST_WORKER", "main")
             with Path(_MEASURE, worker).open("a", encoding="utf-8") as file:
-                file.write(f"{item.nodeid}\t{_cpu_seconds() - before:.3f}\n")
+                file.write(f"{item.nodeid}\t{cost:.3f}\n")
+        if nextitem is None or nextitem.path != item.path:
+            _forget(15_000)
+        elif cost > 1.0:
+            _forget(30_000)
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_runtest_teardown(item, nextitem):
-    """Forget compiled programs between files before they are too many: each takes mappings of memory, of
-    which a process has 65,530 and beyond which it dies."""
-    if (nextitem is None or nextitem.path != item.path) and _num_mappings() > 15_000:
+def _forget(most: int) -> None:
+    """Each program takes mappings of memory, of which a process has 65,530 and beyond which it dies."""
+    if _num_mappings() > most:
         jax.clear_caches()
         gc.collect()
 
