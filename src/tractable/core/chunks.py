@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tractable.core.checks import check, check_count, check_nonnegative, is_concrete
+from tractable.core.checks import check, check_count, check_nonnegative, is_concrete, to_device
 from tractable.core.sources import Block, array_blocks, item_blocks, open_table
 from tractable.core.sums import sum_parts
 from tractable.core.types import Array, ArrayLike, Float
@@ -147,6 +147,8 @@ def _extend(x: Any, size: int, fill: int | None) -> Array:
     extra = size - x.shape[0]
     shape = (extra, *x.shape[1:])
     tail = xp.zeros(shape, x.dtype) if fill is None else xp.broadcast_to(x[fill:], shape)
+    if extra and xp is np:
+        return to_device(np.concatenate([x, tail]))  # nobody else has it: it need not be copied
     return jnp.asarray(xp.concatenate([x, tail]) if extra else x)
 
 

@@ -24,7 +24,8 @@ from tractable.core.checks import check, check_count, check_entries, check_shape
 from tractable.core.keys import takes_key
 from tractable.core.numerics import sigmoid
 from tractable.core.types import Array, ArrayLike, Float, Int, Key, Values
-from tractable.neural.lstm_backward import lstm_states
+from tractable.neural.lstm_backward import gates_of, lstm_states
+from tractable.neural.rows_product import rows_product
 
 __all__ = ["Cell", "GRUCell", "LSTMCell", "RNNCell", "pad_sequences", "unroll"]
 
@@ -53,7 +54,9 @@ class Cell(eqx.Module):
 
     def project(self, inputs: Array) -> Array:
         """The part of the gates that the inputs give, for one step or for a whole sequence at once."""
-        return inputs @ self.weight[self.hidden_size :] + _row(self.bias, inputs.ndim)
+        weight = self.weight[self.hidden_size :]
+        along = inputs @ weight if inputs.ndim == 1 else rows_product(inputs, weight)
+        return along + _row(self.bias, inputs.ndim)
 
     @abstractmethod
     def advance(self, state: Any, projected: Array) -> Any:
@@ -141,9 +144,10 @@ class LSTMCell(Cell):
         return state[0]
 
     def advance(self, state: tuple[Array, Array], projected: Array) -> tuple[Array, Array]:
-        write, keep, show, new = jnp.split(projected + state[0] @ self._recurrent, 4)
-        memory = sigmoid(keep) * state[1] + sigmoid(write) * jnp.tanh(new)
-        return sigmoid(show) * jnp.tanh(memory), memory
+        gates, new = gates_of(projected + state[0] @ self._recurrent)
+        write, keep, show = jnp.split(gates, 3)
+        memory = keep * state[1] + write * new
+        return show * jnp.tanh(memory), memory
 
     def states(self, start: tuple[Array, Array], projected: Array) -> tuple[Array, Array]:
         return lstm_states(self._recurrent, *start, projected)

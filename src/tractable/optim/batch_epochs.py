@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from tractable.core.checks import check
+from tractable.core.checks import check, to_device
 from tractable.core.chunks import Chunks, chunks
 from tractable.core.fingerprint import digest
 from tractable.core.iterate import Status
@@ -43,6 +43,7 @@ class MemoryEpochs:
         self.table = row_table(data, weights, rule.batch, single)
         self.orders = Orders(self.table, rule.batch * rule.accumulate, rule.shuffle)
         self.window = int(np.clip(_ORDERED // self.orders.size, 1, WINDOW))
+        self._sent: tuple[tuple[int, int], Array] | None = None
 
     @property
     def told(self) -> Any:
@@ -51,11 +52,11 @@ class MemoryEpochs:
 
     def __call__(self, state: BatchState, ahead: Ahead, left: int) -> tuple[BatchState, np.ndarray]:
         words, most, first = ahead(self.window), self.pace.updates(state), int(state.epoch)
-        orders = jnp.asarray(np.stack([self.orders(word, first + i) for i, word in enumerate(words)]))
+        orders = self._orders(words, first, min(left, self.window))
         begun, before = time.monotonic(), int(state.step)
 
         def made(updates: int) -> tuple[BatchState, np.ndarray]:
-            limits = jnp.asarray([min(left, self.window), updates], jnp.int32)
+            limits = to_device(np.array([min(left, self.window), updates], np.int32))
             after, done, records = _epochs(self.rule, state, self.table, orders, words, limits)
             return after, np.asarray(records)[: int(done)]
 
@@ -69,9 +70,17 @@ class MemoryEpochs:
     def opening(self, state: BatchState, word: np.ndarray) -> Array:
         """The losses of the first batch, computed anew by the same program."""
         words = np.repeat(word[None], self.window, axis=0)
-        orders = jnp.asarray(np.repeat(self.orders(word, 0)[None], self.window, axis=0))
-        limits = jnp.asarray([1, 1], jnp.int32)
+        orders, limits = self._orders(words, 0, 1), to_device(np.array([1, 1], np.int32))
         return _epochs(self.rule, state, self.table, orders, words, limits)[0].opening
+
+    def _orders(self, words: np.ndarray, first: int, count: int) -> Array:
+        """Those of `count` epochs from `first` on, in a window; they are sent once, however many pieces."""
+        if self._sent is None or self._sent[0] != (first, count):
+            table = np.zeros((self.window, self.orders.size), np.int32)
+            for i in range(count):
+                table[i] = self.orders(words[i], first + i)
+            self._sent = ((first, count), to_device(table))
+        return self._sent[1]
 
 
 class StreamedEpochs:
@@ -100,11 +109,11 @@ class StreamedEpochs:
 
     def __call__(self, state: BatchState, ahead: Ahead, left: int) -> tuple[BatchState, np.ndarray]:
         table, word, most = self._table(int(state.part)), ahead(1)[0], self.pace.updates(state)
-        order = jnp.asarray(self.orders(word, int(state.epoch), int(state.part)))
+        order = to_device(self.orders(word, int(state.epoch), int(state.part)))
         begun, before = time.monotonic(), int(state.step)
 
         def made(updates: int) -> tuple[BatchState, np.ndarray]:
-            most = jnp.asarray(updates, jnp.int32)
+            most = to_device(np.asarray(updates, np.int32))
             return _part(self.rule, state, table, order, word, most), np.zeros((0, 1))
 
         after, none = made(most)

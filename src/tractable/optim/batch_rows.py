@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tractable.core.checks import as_float, check, check_finite
+from tractable.core.checks import as_float, check, check_finite, to_device
 from tractable.core.chunks import bucket_size, pad_rows
 from tractable.core.host_random import generator
 from tractable.core.types import Array
@@ -109,9 +109,9 @@ def row_table(data: Any, weights: Any, batch: int, single: bool, name: str = "da
     rows, padded = pad_rows(cast_rows(data, single), weights, size=size)
     present = np.asarray(padded)[np.asarray(padded) > 0]
     check(present.size > 0, "weights", "positive for at least one row", "zeros")
-    mean = jnp.asarray(present.mean(), padded.dtype)
-    padded = padded.astype(np.float32) if single else padded
-    return Table(rows, padded, mean.astype(padded.dtype), jnp.asarray(present.size, jnp.int32))
+    padded = to_device(np.asarray(padded, np.float32)) if single else padded
+    mean = to_device(np.asarray(present.mean(), padded.dtype))
+    return Table(rows, padded, mean, to_device(np.asarray(present.size, np.int32)))
 
 
 def cast_rows(rows: Any, single: bool) -> Any:
