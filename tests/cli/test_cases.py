@@ -105,7 +105,7 @@ def test_impossible_cases_are_named_and_the_others_answered(tmp_path):
         ("alarm\nyes\n", ["-e", "alarm=no"], "must give 'alarm' one state; got no for all cases and yes"),
         ('alarm\n"yes\n', [], "must be CSV in UTF-8"),
         ("alarm\nyes\n", ["--json"], "`--json`; got another request"),
-        ("alarm\nyes\n", ["-o", "/nonexist/x.csv"], "`output` must be in a folder that is there"),
+        ("alarm\nyes\n", ["-o", "/nonexist/x.csv"], "`out` must be in a folder that is there"),
     ],
 )  # fmt: skip
 def test_a_wrong_file_of_cases_is_one_line_and_code_two(tmp_path, text, options, says):

@@ -37,7 +37,7 @@ def table(tmp_path_factory):
 def answer(table):
     members, report = table.with_suffix(".members.csv"), table.with_suffix(".html")
     arguments = ["cluster", str(table), "--most", "5", "--starts", "2", "--json"]
-    result = RUNNER.invoke(app, [*arguments, "--output", str(members), "--report", str(report)])
+    result = RUNNER.invoke(app, [*arguments, "--out", str(members), "--report", str(report)])
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout), members, report
 

@@ -76,8 +76,8 @@ def query(
     cases: Annotated[
         Path | None, typer.Option(help="Evidence of many cases in CSV: a column for each variable.")
     ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Where the answers to the cases go, in CSV.")
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Where the answers to the cases go, in CSV.")
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Ask for all variables not observed.")] = False,
     mpe: Annotated[bool, typer.Option("--mpe", help="The most probable joint state.")] = False,
@@ -93,15 +93,15 @@ def query(
     for name, path in (("evidence_file", evidence_file), ("cases", cases)):
         if path is not None:
             existing("query", name, path)
-    if output is not None:
-        writable("query", "output", output)
+    if out is not None:
+        writable("query", "out", out)
     alone = cases is None or not (samples or explain or as_json)
-    if not alone or (output is not None and cases is None):
+    if not alone or (out is not None and cases is None):
         must = "the answers to `--cases`, without `--samples`, `--explain` and `--json`"
-        stop("query", f"`--output` must be for {must}; got another request.", 2)
+        stop("query", f"`--out` must be for {must}; got another request.", 2)
     from tractable.cli.query import Source, run_query
 
-    source = Source(file, evidence or [], evidence_file, cases, output)
+    source = Source(file, evidence or [], evidence_file, cases, out)
     run_query(source, target or [], everything, mpe, samples, seed, explain, as_json)
 
 
@@ -111,8 +111,8 @@ def cluster(
     columns: Annotated[
         list[str] | None, typer.Option("--column", "-c", help="A column to use; may be repeated.")
     ] = None,
-    ignore: Annotated[
-        list[str] | None, typer.Option("--ignore", "-i", help="A column to leave out; may be repeated.")
+    drop: Annotated[
+        list[str] | None, typer.Option("--drop", help="A column to leave out; may be repeated.")
     ] = None,
     clusters: Annotated[int | None, typer.Option(min=1, help="The number; by default it is found.")] = None,
     most: Annotated[int, typer.Option(min=1, help="The largest number that is tried.")] = 8,
@@ -121,21 +121,19 @@ def cluster(
     ] = None,
     starts: Annotated[int, typer.Option(min=1, help="Starts of each fit.")] = 3,
     seed: Annotated[int, typer.Option(min=0, help="The random seed of the starts.")] = 0,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Where the memberships go, in CSV.")
-    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Where the memberships go, in CSV.")] = None,
     report: Annotated[Path | None, typer.Option(help="Where a report with pictures goes, in HTML.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
 ) -> None:
     """Find and describe the clusters of a table: how many, what distinguishes them, which row is where."""
     existing("cluster", "file", file)
-    for name, path in (("output", output), ("report", report)):
+    for name, path in (("out", out), ("report", report)):
         if path is not None:
             writable("cluster", name, path)
     from tractable.cli.cluster import Request, run_cluster
 
     chosen = None if shape is None else shape.value
-    found = Request(file, columns or [], ignore or [], clusters, most, chosen, starts, seed, output, report,
+    found = Request(file, columns or [], drop or [], clusters, most, chosen, starts, seed, out, report,
                     as_json)  # fmt: skip
     run_cluster(found)
 

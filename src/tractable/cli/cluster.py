@@ -1,6 +1,6 @@
 """`tractable cluster`: the clusters of a table, described in words, with probabilities of membership.
 
-Output.      Tables of the numbers of clusters and of the clusters found, and the verdict; with `--output` the
+Output.      Tables of the numbers of clusters and of the clusters found, and the verdict; with `--out` the
              memberships of all rows in CSV, with `--report` a page of HTML with pictures, with `--json` all
              of it as JSON.
 """
@@ -27,13 +27,13 @@ class Request(NamedTuple):
 
     file: Path
     columns: list[str]
-    ignore: list[str]
+    drop: list[str]
     num_clusters: int | None
     most: int
     shape: str | None
     num_starts: int
     seed: int
-    output: Path | None
+    out: Path | None
     report: Path | None
     json: bool
 
@@ -41,7 +41,7 @@ class Request(NamedTuple):
 def run_cluster(request: Request) -> None:
     """Read, analyse, print and write."""
     try:
-        columns = read_columns(request.file, request.columns, request.ignore)
+        columns = read_columns(request.file, request.columns, request.drop)
         found = analyse(
             columns, num_clusters=request.num_clusters, most=request.most, shape=request.shape,
             num_starts=request.num_starts, seed=request.seed,
@@ -50,8 +50,8 @@ def run_cluster(request: Request) -> None:
         stop("cluster", error, 2)
     except ValueError as error:  # a table that no mixture can be fitted to, said by the model
         stop("cluster", f"{request.file}: {error}", 1)
-    if request.output is not None:
-        write_memberships(request.output, found)
+    if request.out is not None:
+        write_memberships(request.out, found)
     if request.report is not None:
         from tractable.cli.cluster_report import write_report
 
@@ -126,7 +126,7 @@ def _print(found: Analysis, request: Request) -> None:
     console.print(
         f"\n{'Verdict' if found.verdict.ok else 'Warning'}: {found.verdict.sentence}", highlight=False
     )
-    for name, path in (("Memberships", request.output), ("Report", request.report)):
+    for name, path in (("Memberships", request.out), ("Report", request.report)):
         if path is not None:
             console.print(f"{name}: {path}", soft_wrap=True)
 

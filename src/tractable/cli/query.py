@@ -104,7 +104,7 @@ class Source(NamedTuple):
     evidence: Sequence[str] = ()
     evidence_file: Path | None = None
     cases: Path | None = None
-    output: Path | None = None
+    out: Path | None = None
 
 
 def run_query(
@@ -125,7 +125,7 @@ def run_query(
         wanted = _wanted(targets, model, observed, everything or not (targets or mpe or samples))
         request = Request(wanted, observed, mpe, samples, seed, explain)
         if source.cases is not None:
-            return _many(model, source.cases, source.output, request)
+            return _many(model, source.cases, source.out, request)
         result = answer(model, request)
     except (WrongRequest, OSError) as error:
         stop("query", _line(error), 2)
@@ -137,15 +137,15 @@ def run_query(
         _print(result, observed)
 
 
-def _many(model: BayesNet | MarkovField, cases: Path, output: Path | None, request: Request) -> None:
+def _many(model: BayesNet | MarkovField, cases: Path, out: Path | None, request: Request) -> None:
     """Answer the cases of a file; impossible ones are named, and the exit code is then 1."""
     from tractable.cli.cases import answer_cases, read_cases
 
     found = answer_cases(model, read_cases(cases, model.states, request.evidence), request)
-    if output is None:
+    if out is None:
         typer.echo(found.text, nl=False)
     else:
-        output.write_text(found.text, encoding="utf-8")
+        out.write_text(found.text, encoding="utf-8")
     for report in found.approximate:
         typer.echo(f"note: {report}", err=True)
     for sentence in found.impossible:
