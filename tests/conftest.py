@@ -102,7 +102,7 @@ def pytest_runtest_protocol(item, nextitem):
             with Path(_MEASURE, worker).open("a", encoding="utf-8") as file:
                 file.write(f"{item.nodeid}\t{cost:.3f}\n")
         if nextitem is None or nextitem.path != item.path:
-            _forget(15_000)
+            _forget(10_000)
         elif cost > 1.0:
             _forget(30_000)
 
