@@ -136,6 +136,19 @@ def test_deferred_rows_are_the_least_sure(classes, table):
     assert found.table["log_density"].notna().all()
 
 
+def test_tables_that_have_moved_and_targets_that_are_not_known_are_warned_of(numbers, classes, table):
+    assert predictions(numbers.model, _table(seed=9), measured=numbers.metrics).warnings == ()
+    moved = table.assign(x=table["x"] + 3, z=np.nan, colour="green")
+    said = " ".join(predictions(numbers.model, moved, measured=numbers.metrics).warnings)
+    for part in ("'x' has moved by", "'z' is missing in 100%", "'colour' has a level", "fit it again"):
+        assert part in said
+    unknown = table.assign(label=["odd"] * 7 + list(table["label"][7:]))
+    found = predictions(classes.model, unknown)
+    assert any("7 rows are of a class that was never seen (odd)" in each for each in found.warnings)
+    assert found.metrics is not None
+    assert found.metrics["rows"] == len(table) - 7
+
+
 def test_where_nothing_is_to_be_known_the_base_rate_wins():
     rng = np.random.default_rng(5)
     frame = pd.DataFrame({"x": rng.normal(size=200), "y": rng.normal(size=200)})
@@ -300,6 +313,72 @@ def test_a_mixture_wins_where_each_model_knows_half():
     found = choose(entries, judged, asked)
     assert found.winner == MIXTURE
     assert found.weights["one"] == pytest.approx(0.5, abs=0.1)
+
+
+@pytest.mark.cheap
+@pytest.mark.parametrize(("rows", "gain", "winner"), [(100, 0.025, "base rate"), (100, 0.06, "one")])
+def test_the_base_rate_is_beaten_by_so_many_nats_in_all(rows, gain, winner):
+    # log((1 model + the base rate) / 0.1) is 3.0: 2.5 nats are chance, six are not
+    codes = np.arange(rows) % 2
+    found = choose(*_told_apart(codes, gain), Question("binary", "y", codes, ("a", "b")))
+    assert found.winner == winner
+
+
+def _told_apart(codes, gain):
+    """The base rate, and a model that is ahead of it by `gain` nats in every row."""
+    shares = {"base rate": 0.5, "one": 0.5 * np.exp(gain)}
+    judged, entries = [np.arange(0, len(codes) // 2), np.arange(len(codes) // 2, len(codes))], []
+    for name, share in shares.items():
+        laws = [ClassLaws(np.where(codes[rows, None] == [0, 1], share, 1 - share)) for rows in judged]
+        scores = [each.log_density(codes[rows]) for each, rows in zip(laws, judged)]
+        entries.append(_entry(name, scores, laws))
+    return entries, judged
+
+
+def test_a_limit_that_leaves_models_unjudged_is_no_verdict_on_the_columns():
+    codes = np.arange(40) % 2
+    entries, judged = _told_apart(codes, 0.0)
+    entries.append(_entry("late", [], []))
+    said = choose(entries, judged, Question("binary", "y", codes, ("a", "b"))).verdict.sentence
+    assert "no time for late" in said
+
+
+def test_intervals_of_counts_are_judged_by_what_they_promise():
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=400)
+    frame = {"x": x, "y": rng.poisson(np.exp(0.3 + 0.3 * x))}
+    found = fit_table(frame, "y", candidates=("Poisson regression",), effort="low")
+    promised, held = found.metrics["promised_90"], found.metrics["coverage_90"]
+    assert promised > 0.95  # few whole numbers hold more than nine tenths
+    assert found.verdict.ok == (abs(held - promised) <= 0.04 + 2.6 * np.sqrt(0.09 / 80))
+    assert found.verdict.ok
+
+
+@pytest.mark.parametrize(
+    ("target", "options", "said"),
+    [
+        (pd.date_range("2020", periods=40), {}, "got dates"),
+        ([*map(str, range(38)), "broken", "off"], {}, "got numbers and 'broken', 'off'"),
+        (np.arange(40.0) - 5, {"task": "positive"}, "must be positive"),
+        (np.arange(40.0) / 2, {"task": "count"}, "whole numbers"),
+        (np.arange(40.0), {"task": "proportion"}, "between 0 and 1"),
+        (np.arange(40.0), {"task": "numbers"}, "`task`"),
+        (np.arange(40.0), {"candidates": ("forests",)}, "`candidates`"),
+        (np.arange(40.0), {"candidates": ("naive Bayes",)}, "of the task 'count'"),
+        (np.arange(40.0), {"drop": ("y",)}, "must not be left out"),
+    ],
+)
+@pytest.mark.cheap
+def test_slips_about_the_target_are_told(target, options, said):
+    with pytest.raises(ValueError, match=said):
+        fit_table({"x": np.arange(40.0), "y": target}, "y", **options)
+
+
+def test_a_column_may_have_the_name_that_the_target_would_have():
+    x = np.random.default_rng(4).normal(size=60)
+    X = pd.DataFrame({"target": x, "row weight": 0.0})
+    model = AutoRegressor(candidates=["Bayesian linear"], random_state=0).fit(X, 3 * x, np.ones(60))
+    assert model.predict(pd.DataFrame({"target": [1.0], "row weight": 0.0})) == pytest.approx(3, abs=0.1)
 
 
 @pytest.mark.thorough

@@ -51,7 +51,7 @@ def run_fit(request: Request) -> None:
     beside = (request.weights, request.group, request.time, request.event)
     try:  # what the file alone shows is told before the rest is imported
         table = read_table(request.file, kinds=request.kinds)
-        check_asked(table, request.target, (*request.drop, *beside))
+        check_asked(table, request.target, beside, request.drop)
         left = None if request.seconds is None else max(request.seconds - time.monotonic() + begun, 0.1)
         from tractable.race.fit import fit_table
 

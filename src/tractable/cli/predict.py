@@ -40,7 +40,7 @@ def run_predict(request: Request) -> None:
     try:
         fit = TableFit.load(request.model)
         frame = read_table(request.file, kinds=fit.kinds)
-        found = predictions(fit.model, frame, level=request.level, defer=request.defer)
+        found = predictions(fit.model, frame, level=request.level, defer=request.defer, measured=fit.metrics)
     except WrongTable as error:
         said = " ".join(str(error).split())
         stop("predict", said if str(request.file) in said else f"{request.file}: {said}", 2)

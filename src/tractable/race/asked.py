@@ -11,9 +11,12 @@ __all__ = ["check_asked", "check_count", "check_varies"]
 _LEAST = 10  # rows
 
 
-def check_asked(table: Any, target: str, beside: Iterable[str | None] = ()) -> None:
+def check_asked(table: Any, target: str, beside: Iterable[str | None] = (), drop: Iterable[str] = ()) -> None:
     """Refuse a table without the columns that are named, or with a target that nothing can tell."""
-    check_columns(table, (target, *(name for name in beside if name is not None)))
+    drop = tuple(drop)
+    check_columns(table, (target, *(name for name in beside if name is not None), *drop))
+    if target in drop:
+        raise WrongTable(f"the target must not be left out; got {target!r} for both.")
     values = table[target].dropna()
     if not len(values):
         raise WrongTable(f"the target {target!r} must have values; got none.")

@@ -54,13 +54,15 @@ class _Raced(Estimator):
         frame = self._frame(X, reset=True)
         values = column_or_1d(y, warn=True)
         check(len(values) == len(frame), "y", f"one for each row ({len(frame)})", len(values))
-        table, counts = frame.assign(**{_TARGET: values}), None
+        target, counts = _free(_TARGET, frame), None
+        table = frame.assign(**{target: values})
         if sample_weight is not None:
-            table, counts = table.assign(**{_COUNTS: np.asarray(sample_weight, float)}), _COUNTS
+            counts = _free(_COUNTS, table)
+            table = table.assign(**{counts: np.asarray(sample_weight, float)})
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         names = None if self.candidates is None else tuple(self.candidates)
         self.fit_ = fit_table(
-            table, _TARGET, effort=self.effort, seconds=self.seconds, seed=seed, task=task,
+            table, target, effort=self.effort, seconds=self.seconds, seed=seed, task=task,
             kinds=self.kinds, candidates=names, weights=counts, examine=False,
         )  # fmt: skip
         return self
@@ -95,6 +97,13 @@ class _Raced(Estimator):
         """Write the model that the race ended with; `TableFit.load` reads it."""
         check_is_fitted(self)
         self.fit_.save(path)
+
+
+def _free(name: str, frame: Any) -> str:
+    """A name that no column has."""
+    while name in frame.columns:
+        name = f"{name}_"
+    return name
 
 
 class AutoRegressor(_Raced, Regressor):

@@ -55,7 +55,8 @@ def compare_models(fits: dict[str, TableFit], source: Any) -> ModelComparison:
     rows = frame[known]
     scores = {name: _scores(fit, rows, y[known]) for name, fit in fits.items()}
     table = paired(scores, {name: fit.winner for name, fit in fits.items()})
-    return ModelComparison(first.target, int(known.sum()), table, _verdict(table))
+    lost = int((frame[first.target].notna().to_numpy() & ~known).sum())
+    return ModelComparison(first.target, int(known.sum()), table, _verdict(table, lost))
 
 
 def _measure(fit: TableFit) -> str:
@@ -69,11 +70,12 @@ def _scores(fit: TableFit, rows: Any, y: np.ndarray) -> np.ndarray:
     return log_scores(fit.predict_dist(rows), Question(fit.task, fit.target, codes, fit.model.classes))
 
 
-def _verdict(table: tuple[Standing, ...]) -> Verdict:
+def _verdict(table: tuple[Standing, ...], lost: int) -> Verdict:
+    more = f" {lost} rows were left out: no model knows their target." if lost else ""
     if len(table) < 2:
-        return Verdict(False, "One model: there is nothing to compare.")
+        return Verdict(False, f"One model: there is nothing to compare.{more}")
     best, next_one = table[0], table[1]
     clear = -next_one.difference > 2 * next_one.difference_error
     said = "is better than all others" if clear else f"and {next_one.name} cannot be told apart"
     numbers = {"difference": next_one.difference, "error": next_one.difference_error}
-    return Verdict(clear, f"{best.name} {said}.", numbers)
+    return Verdict(clear, f"{best.name} {said}.{more}", numbers)

@@ -154,7 +154,7 @@ def _one_fold(
         started, candidate = time.monotonic(), entry.candidate
         size = Size(len(seen), tables[candidate.form][0].shape[1] if candidate.form in tables else 10)
         known = len(entry.scores)
-        if not clock.allows(entry.seconds / known if known else candidate.seconds(size)):
+        if not clock.allows(entry.seconds / known if known else clock.slowness() * candidate.seconds(size)):
             return False
         try:
             if candidate.form not in tables:

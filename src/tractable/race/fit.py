@@ -17,13 +17,13 @@ from tractable.core.checks import check, check_count, check_option
 from tractable.race.asked import check_asked
 from tractable.race.base_rate import BASE, BaseRate
 from tractable.race.beside import beside_of
-from tractable.race.candidates import Candidate, Size, candidates_for
+from tractable.race.candidates import CANDIDATES, Candidate, Size, candidates_for
 from tractable.race.cross_fit import Clock, cross_fit, within_budget
 from tractable.race.folds import fold_pairs, put_aside
 from tractable.race.measures import averaged, measures
 from tractable.race.members import Refused, fit_member
 from tractable.race.model import TableModel
-from tractable.race.question import Question, question_of
+from tractable.race.question import CLASSES, Question, question_of
 from tractable.race.result import TableFit, provenance
 from tractable.race.study import study
 from tractable.race.weighing import Choice, choose, turned
@@ -31,12 +31,13 @@ from tractable.tables.description import TableDescription, describe_table
 from tractable.tables.encoder import TableEncoder
 from tractable.tables.files import WrongTable
 from tractable.tables.reading import read_table
-from tractable.tables.target import target_task
+from tractable.tables.target import TASKS, target_task
 
 __all__ = ["EFFORTS", "fit_table"]
 
 EFFORTS = {"low": 20.0, "normal": 60.0, "high": 360.0}
 _PAGE = 2.5  # seconds of work for the pictures of a report, and at least for what they show
+_DATES = "Give the days from a fixed day, or until then."
 _MORE = 1.3  # a fit to all rows after one without the last part
 
 
@@ -60,12 +61,16 @@ def fit_table(
     >>> found.winner, bool(abs(found.predict({"x": [1.0]})[0] - 2) < 0.5)
     ('Bayesian linear', True)
     """
+    target = " ".join(map(str, target)) if isinstance(target, tuple) else str(target)
     check_option("effort", effort, tuple(EFFORTS))
+    check_option("task", task or "number", TASKS)
+    for name in candidates or ():
+        check_option("candidates", name, tuple(each.name for each in CANDIDATES))
     check(seconds is None or seconds > 0, "seconds", "positive", seconds)
     seed, clock = check_count("seed", seed, 0), Clock(seconds)
     kinds, beside = dict(kinds or {}), [name for name in (weights, group, time, event) if name is not None]
     table = read_table(frame, kinds=kinds)
-    check_asked(table, target, beside)
+    check_asked(table, target, beside, drop := tuple(drop))
     described = describe_table(table, target=target, kinds=kinds, drop=[*drop, *beside])
     table, question = _asked(table, described, target, task, (weights, group, time, event))
     with one_blas_thread():
@@ -85,8 +90,10 @@ def _asked(
         there = np.flatnonzero(aside["weights"])
         known, table = known[there], table.iloc[there].reset_index(drop=True)
         aside = {use: None if each is None else each[there] for use, each in aside.items()}
-    values = table[target]
-    task = "censored" if aside["events"] is not None else task or _task(values, described.column(target).kind)
+    values, kind = table[target], described.column(target).kind
+    if kind == "datetime" and task not in CLASSES:
+        raise WrongTable(f"the target {target!r} must be numbers or classes; got dates. {_DATES}")
+    task = "censored" if aside["events"] is not None else task or _task(values, kind)
     task = "binary" if task == "classes" and values.nunique() == 2 else task
     levels = described.column(target).levels if task == "ordered" else ()
     return table, question_of(values, task, target, levels=levels, **aside)._replace(places=known + 1)
@@ -119,8 +126,10 @@ def _raced(
         first = encoder.fit_transform(rows.iloc[seen], part.y[seen].astype(float))
         return first, encoder.transform(rows.iloc[held])
 
+    racing = candidates_for(question.task, names)
+    check(bool(racing) or not names, "candidates", f"models of the task {question.task!r}", names)
     size = Size(len(kept), _width(described, rows), question.num_classes)
-    allowed, left_out = within_budget(candidates_for(question.task, names), size, budget, len(folds))
+    allowed, left_out = within_budget(racing, size, budget, len(folds))
     allowed = allowed if described.features else []
     entries, judged = cross_fit(allowed, part, folds, encoded, seed, clock, tell)
     choice = choose(entries, judged, part)

@@ -6,7 +6,7 @@ Numbers.     Coverage and width of central intervals, log-score, CRPS, root mean
 Classes.     Log-score, accuracy, Brier score, and the expected calibration error of the most probable class
              over 15 bins.
 Counts.      The rank of a count is the middle of its jump; an interval of whole numbers holds at least its
-             share.
+             share, so what that of 90 % promised is measured beside.
 Cost.        Quantiles at eight levels.
 References.  Gneiting, Balabdaoui and Raftery (2007); Guo et al. (2017).
 """
@@ -49,6 +49,8 @@ def _of_numbers(laws: Laws, y: np.ndarray, amounts: np.ndarray) -> dict[str, Any
         found[f"width_{name}"] = float(amounts @ width)
         if level == 0.9:
             found |= _by_thirds(inside, width, amounts)
+            if laws.discrete:
+                found["promised_90"] = float(amounts @ (laws.cdf(high) - laws.cdf(low - 1)))
     few = slice(None, None, -(-len(y) // _MOST))
     share = amounts[few] / amounts[few].sum()
     found["crps"] = float(share @ laws.take(few).crps(y[few]))

@@ -47,7 +47,9 @@ class TableModel:
     def _table(self, frame: Any) -> Any:
         from tractable.tables.reading import read_table
 
-        return frame if hasattr(frame, "iloc") else read_table(frame)
+        frame = frame if hasattr(frame, "iloc") else read_table(frame)
+        check(len(frame) > 0, "frame", "a table of at least one row", "none")
+        return frame
 
     def encoded(self, frame: Any) -> dict[str, np.ndarray]:
         """The rows as numbers, in each form that a member takes."""
@@ -96,6 +98,12 @@ class TableModel:
         if not self.encoders:
             return np.zeros(len(frame), bool)
         return np.asarray(next(iter(self.encoders.values())).unlike(frame), bool)
+
+    def drift(self, frame: Any) -> tuple[str, ...]:
+        """What has changed in the columns of a table since training, in sentences."""
+        if not self.encoders:
+            return ()
+        return tuple(note.sentence for note in next(iter(self.encoders.values())).drift(self._table(frame)))
 
     def codes(self, values: Any) -> np.ndarray:
         """Targets as numbers, or as codes of classes; NaN where a class was never seen or there is none."""

@@ -19,6 +19,7 @@ CLASSES = ("binary", "classes", "ordered")
 _MOST_CLASSES = 200
 _LARGEST = 1e150  # of a number
 _MOST_OWN = 0.5  # classes for each row
+_FEW_WORDS = 0.2  # of cells that are numbers but for them
 
 
 class Question(NamedTuple):
@@ -89,9 +90,24 @@ def question_of(
             "is no number."
         )
     check_varies(target, float(numbers[0]), bool(np.ptp(numbers) > 0))
+    _check_range(target, task, numbers)
     if events is not None and numbers.min() <= 0:
         raise WrongTable(f"the times {target!r} must be positive; got {numbers.min():g}.")
     return Question(task, target, numbers, (), **known)
+
+
+def _check_range(target: str, task: str, numbers: np.ndarray) -> None:
+    """Refuse numbers that the family of a task holds impossible."""
+    low, high = float(numbers.min()), float(numbers.max())
+    wrong, must = {
+        "positive": (low <= 0, "positive"),
+        "proportion": (low < 0 or high > 1, "between 0 and 1"),
+        "count": (low < 0 or bool((numbers != np.floor(numbers)).any()), "whole numbers of at least 0"),
+    }.get(task, (False, ""))
+    if wrong:
+        raise WrongTable(
+            f"the target {target!r} must be {must} for the task {task!r}; got {low:g} to {high:g}."
+        )
 
 
 def _coded(column: np.ndarray, levels: tuple[str, ...]) -> tuple[tuple[Any, ...], np.ndarray]:
@@ -110,6 +126,13 @@ def _coded(column: np.ndarray, levels: tuple[str, ...]) -> tuple[tuple[Any, ...]
 def _check_classes(target: str, classes: Any, count: int) -> None:
     check_varies(target, classes[0], len(classes) > 1)
     if len(classes) > max(_MOST_OWN * count, 2):
+        words = [word for word in map(str, classes) if not _is_number(word)]
+        if len(words) < _FEW_WORDS * len(classes):  # numbers, and something else
+            shown = ", ".join(map(repr, words[:3])) + ", ..." * (len(words) > 3)
+            raise WrongTable(
+                f"the target {target!r} must be numbers or classes that repeat; got numbers and {shown}. "
+                "Leave such cells empty."
+            )
         raise WrongTable(
             f"the target {target!r} must repeat its classes to be learnt; got {len(classes)} in {count} rows."
         )
@@ -118,6 +141,13 @@ def _check_classes(target: str, classes: Any, count: int) -> None:
             f"the target {target!r} must have at most {_MOST_CLASSES} classes; got {len(classes)}. "
             "Is it an identifier, or a number written as text?"
         )
+
+
+def _is_number(word: str) -> bool:
+    try:
+        return float(word) == float(word)
+    except ValueError:
+        return False
 
 
 def log_scores(laws: Laws, question: Question) -> np.ndarray:

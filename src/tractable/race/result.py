@@ -166,8 +166,10 @@ def _judged(verdict: Verdict, metrics: dict[str, Any], untouched: bool) -> Verdi
     rows = metrics["rows"]
     where = f"{rows} rows never used" if untouched else f"{rows} rows held out in turn"
     if "coverage_90" in metrics:
-        said = f"On {where} the 90 % intervals hold {metrics['coverage_90']:.1%}."
-        off = abs(metrics["coverage_90"] - 0.9) <= 0.04 + 2.6 * np.sqrt(0.09 / rows)
+        promised = metrics.get("promised_90", 0.9)
+        more = f" (of whole numbers: they promise {promised:.1%})" if "promised_90" in metrics else ""
+        said = f"On {where} the 90 % intervals{more} hold {metrics['coverage_90']:.1%}."
+        off = abs(metrics["coverage_90"] - promised) <= 0.04 + 2.6 * np.sqrt(0.09 / rows)
     elif "accuracy" in metrics:
         said = f"On {where} {metrics['accuracy']:.1%} are right; calibration error {metrics['ece']:.3f}."
         off = metrics["ece"] <= 0.03 + 1.5 / np.sqrt(rows)

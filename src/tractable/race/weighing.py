@@ -5,8 +5,11 @@ Mixture.     $\max_w \sum_i \log\sum_k w_k p_{ik} + \sum_k c_k\log w_k$ (`infere
              the prior counts $c_k = 2$ rows for each model within a paired standard error of the best. Its
              own score is that of weights from the other folds, and the mean of these is kept. Shares below
              `_FAINT` are dropped.
-Winner.      The base rate, unless the best beats it by more than one paired standard error; the mixture,
-             unless the best single model beats it by more than two: it was chosen among many.
+Winner.      The mixture, unless the best single model beats it by more than three paired standard errors: it
+             was chosen among many, and rows that it is too sure of are rare. The base rate, unless that
+             winner beats it by more than two, and by $\log(K/\alpha)$ nats over all rows: where the base rate
+             is true, $\prod_i p_k(y_i)/p_0(y_i)$ has the mean one for each of the $K$ models, so one of them
+             gets so far with probability $\alpha$ at most (as if models did not depend on the rows judged).
 Ranks.       A map that makes the held-out ranks uniform (`supervised.selection.recalibration`); classes are
              tempered (`supervised.selection.tempering`): a mixture of honest shares is not sure enough.
              Either is kept only where it helps on folds that it was not fitted to, a map of ranks by more
@@ -34,10 +37,13 @@ from tractable.supervised.selection.tempering import TemperedShares
 __all__ = ["MIXTURE", "Choice", "Standing", "calibrated", "choose", "paired", "stacked", "turned"]
 
 MIXTURE = "mixture"
+UNJUDGED = "not judged on all folds"
 _FAINT = 0.05
 _PRIOR_ROWS = 2.0  # few rows do not decide among several models that are alike
 _MOST_MEMBERS = 6
 _TOLD_APART = 2.0  # paired standard errors
+_CLEARLY = 3.0
+_FALSE_ALARM = 0.1  # the probability that a model of noise beats the base rate
 
 
 class Standing(NamedTuple):
@@ -106,7 +112,8 @@ def choose(entries: list[Entry], judged: list[np.ndarray], question: Question) -
     laws = [
         mixed(list(shares.values()), [named[name].laws[fold] for name in shares]) for fold in range(count)
     ]
-    ranks = calibrated(laws, parts, question)
+    known = winner == BASE and question.of_classes  # shares of classes are right as they are
+    ranks = None if known else calibrated(laws, parts, question)
     table = _standings(entries, whole, logs, mixture, amounts, shares)
     measure = "mass" if question.of_classes or question.task == "count" else "density"
     found, refused = evidences({each.name: each.evidences for each in entries}, measure)
@@ -180,10 +187,11 @@ def _winner(logs: np.ndarray, mixture: np.ndarray, amounts: np.ndarray) -> tuple
     best = int(np.argmax(means))
     top, name = logs[:, best], ""
     gain, error = _gap(mixture, top, amounts)
-    if gain > -_TOLD_APART * error:  # the best of many looks better than it is
+    if gain > -_CLEARLY * error:  # the best of many looks better than it is
         top, name = mixture, MIXTURE
     gain, error = _gap(top, logs[:, 0], amounts)
-    return ("", 0) if not gain > error else (name, best)
+    told = gain > _TOLD_APART * error and gain * amounts.sum() > np.log(logs.shape[1] / _FALSE_ALARM)
+    return (name, best) if told else ("", 0)
 
 
 def _standings(
@@ -204,7 +212,7 @@ def _standings(
             scores = np.concatenate(each.scores) if each.scores else np.array([np.nan])
             mean = float(scores.mean())
             error = float(scores.std() / np.sqrt(len(scores)))
-            gone = each.out or "not judged on all folds"
+            gone = each.out or UNJUDGED
             lines.append(Standing(each.name, mean, error, np.nan, np.nan, each.seconds, 0.0, gone))
     return tuple(lines)
 
@@ -213,7 +221,7 @@ def _verdict(table: tuple[Standing, ...], winner: str) -> Verdict:
     lines = [line for line in table if not line.note]
     base = next(line for line in lines if line.name == BASE)
     if winner == BASE:
-        return Verdict(False, "Nothing beats the base rate: the columns say too little about the target.")
+        return Verdict(False, _nothing(table))
     single = [line for line in lines if line.name not in (MIXTURE, BASE)]
     best = single[0]
     near = [
@@ -225,6 +233,14 @@ def _verdict(table: tuple[Standing, ...], winner: str) -> Verdict:
     if near:
         said += f" {best.name.capitalize()} and {', '.join(near[:3])} cannot be told apart."
     return Verdict(True, said, {"log_score": top.log_score, "base_rate": base.log_score})
+
+
+def _nothing(table: tuple[Standing, ...]) -> str:
+    """Why the base rate wins; models without a whole judgement might have beaten it."""
+    unjudged = [line.name for line in table if line.note == UNJUDGED]
+    if unjudged:
+        return f"Nothing that was judged beats the base rate; there was no time for {', '.join(unjudged)}."
+    return "Nothing beats the base rate: the columns say too little about the target."
 
 
 def calibrated(laws: list[Laws], parts: list[Question], question: Question) -> Any:

@@ -162,6 +162,8 @@ def _from_memory(source: Any) -> "pd.DataFrame":
         or hasattr(source, "__dataframe__")
     ):
         return _own_columns(_converted(source))
+    if isinstance(source, list) and source and all(isinstance(row, Mapping) for row in source):
+        return _own_columns(pd.DataFrame(source))
     if isinstance(source, np.ndarray | list | tuple):
         try:
             table = np.asarray(source)
@@ -169,7 +171,8 @@ def _from_memory(source: Any) -> "pd.DataFrame":
             raise WrongTable(f"`source` must be a table; got rows of different lengths: {error}.") from error
         table = table[:, None] if table.ndim == 1 else table
         if table.ndim == 2:
-            return pd.DataFrame(table, columns=[f"x{j}" for j in range(table.shape[1])])
+            names: Any = [f"x{j}" for j in range(table.shape[1])]
+            return pd.DataFrame(table, columns=names)
     must = "a path, a data frame, an Arrow table, columns by name or an array of two axes"
     raise WrongTable(f"`source` must be {must}; got {type(source).__name__}.")
 
@@ -191,15 +194,25 @@ def _converted(source: Any) -> "pd.DataFrame":
 
 
 def _own_columns(frame: "pd.DataFrame") -> "pd.DataFrame":
-    """A frame whose names are text and occur once; its rows are counted from zero."""
+    """A frame whose names are text and occur once; its rows are counted from zero, durations in seconds."""
     notes = list(frame.attrs.get("notes", ()))
     names, again = own_names([" ".join(map(str, n)) if isinstance(n, tuple) else str(n).strip()
                               for n in frame.columns])  # fmt: skip
     frame = frame.reset_index(drop=True).infer_objects()
     frame.columns = list(names)
+    frame = frame.assign(
+        **{str(name): _real(frame[name]) for name in names if frame[name].dtype.kind in "cm"}
+    )
     said = "occurs more than once; a number was put behind the others."
     frame.attrs["notes"] = notes + [("name_again", name, f"The name {name!r} {said}") for name in again]
     return frame
+
+
+def _real(column: Any) -> Any:
+    """Durations as seconds; complex numbers are refused."""
+    if column.dtype.kind == "m":
+        return column.dt.total_seconds()
+    raise WrongTable(f"the column {column.name!r} must hold real numbers; got complex ones.")
 
 
 def check_columns(frame: Any, names: Iterable[str], where: Any = "") -> None:
