@@ -160,3 +160,23 @@ def test_the_library_compiles_functions_of_users_by_programs_alone():
     source = Path(programs.__file__).parent.parent
     users = [path.name for path in source.rglob("*.py") if "filter_jit" in path.read_text(encoding="utf-8")]
     assert not users
+
+
+def test_a_light_program_is_a_program_also_within_others_and_where_the_compiler_knows_no_such_option(
+    monkeypatch,
+):
+    @program
+    @programs.light
+    def tripled(x):
+        return 3 * x
+
+    monkeypatch.delenv("XLA_FLAGS", raising=False)
+    np.testing.assert_array_equal(tripled(jnp.ones(2)), [3.0, 3.0])
+    np.testing.assert_array_equal(jax.jit(lambda x: tripled(x))(jnp.ones(2)), [3.0, 3.0])
+    np.testing.assert_array_equal(jax.vmap(tripled)(jnp.ones(2)), [3.0, 3.0])
+    assert programs._light_options() == programs._LIGHT
+    monkeypatch.setenv("XLA_FLAGS", "--xla_backend_optimization_level=0")
+    assert set(programs._light_options()) == {"xla_cpu_use_fusion_emitters"}
+    monkeypatch.setattr(programs, "_LIGHT", {"xla_of_another_version": 1})
+    assert programs._light_options()
+    np.testing.assert_array_equal(tripled(jnp.ones(3)), [3.0] * 3)

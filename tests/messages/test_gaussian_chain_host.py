@@ -10,7 +10,7 @@ from tractable.distributions.gaussian import Gaussian
 from tractable.distributions.linear_gaussian import LinearGaussian
 from tractable.messages.gaussian_back import adjoint, score, smoothed_covariances, smoothed_means
 from tractable.messages.gaussian_chain import GaussianChain
-from tractable.messages.gaussian_host import HostChain, SingularReading, forward
+from tractable.messages.gaussian_host import HostChain, SingularReading, forward, log_densities
 from tractable.messages.gaussian_steps import FORMS, Belief, Step
 from tractable.messages.gaussian_turned import turn
 
@@ -151,3 +151,14 @@ def test_steps_turned_round_are_those_of_the_compiled_chain(singular):
     ahead, back = jax.vmap(form.turn)(step, belief)
     for own, other in zip(found, (ahead.mean, ahead.spread, back.weights, back.bias, back.spread)):
         np.testing.assert_allclose(own, other, rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("shifted", [False, True])
+def test_the_pass_that_keeps_no_states_has_the_same_densities(shifted):
+    rng = np.random.default_rng(5)
+    initial, move, look, _ = case(False, seed=5)
+    chain = host(initial, (0.5 * move[0], shifted * move[1], move[2]), look)
+    ys = rng.normal(size=(500, 2, M))
+    np.testing.assert_allclose(log_densities(chain, ys), forward(chain, ys).log_densities, rtol=1e-12)
+    ys[7, 0, 1] = np.nan  # series with gaps of their own go time by time
+    np.testing.assert_allclose(log_densities(chain, ys), forward(chain, ys).log_densities, rtol=1e-12)

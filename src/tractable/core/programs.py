@@ -8,11 +8,14 @@ Memory.      `jax.jit` keeps each static argument, and the code compiled for it,
              only the `MOST` that were used last are kept.
 Ctrl-C.      The first call of a program, and any after one that took long, is made on a thread of its own
              (`core.interrupts`): neither the compiler nor a loop of an hour keeps the keyboard waiting.
+Light.       Many small operations on long rows (particles) run as fast when the compiler takes a third of its
+             seconds: functions marked `light` are compiled so, but for what the user's `XLA_FLAGS` settle.
 Cost.        A call flattens its arguments and looks one key up, about ten microseconds.
 """
 
 import atexit
 import functools
+import os
 import threading
 import time
 import types
@@ -30,10 +33,12 @@ from tractable.core.checks import has_values
 from tractable.core.interrupts import heard
 from tractable.core.user_code import TRACED, traced_words
 
-__all__ = ["MOST", "as_data", "num_programs", "program"]
+__all__ = ["MOST", "as_data", "light", "num_programs", "program"]
 
 MOST = 512  # programs: some ten mappings and half a megabyte each
 
+_LIGHT = {"xla_backend_optimization_level": 1, "xla_cpu_use_fusion_emitters": False}
+_UNKNOWN = "No such compile option"
 _LONG = 0.1  # seconds of a call: beyond, the next one is made on a thread of its own
 
 _Arguments = ParamSpec("_Arguments")
@@ -59,6 +64,12 @@ def program(function: Callable[_Arguments, _Answer]) -> Callable[_Arguments, _An
         return _with_functions(code(arrays).value, leaves)
 
     return call
+
+
+def light(function: Callable[_Arguments, _Answer]) -> Callable[_Arguments, _Answer]:
+    """Marks what `program` shall compile with less effort; below `@program`."""
+    function.compiles_lightly = True  # pyright: ignore[reportFunctionMemberAccess]
+    return function
 
 
 def as_data(args: Any) -> Any:
@@ -131,22 +142,36 @@ def _compiled(function: Callable, tree: Any, fixed: tuple) -> Callable:
             raise TypeError(said) from error
 
     run.__name__, run.__qualname__ = function.__name__, function.__qualname__
-    return _Code(jax.jit(run))
+    return _Code(run, _light_options() if hasattr(function, "compiles_lightly") else {})
+
+
+def _light_options() -> dict[str, Any]:
+    settled = os.environ.get("XLA_FLAGS", "")
+    return {name: value for name, value in _LIGHT.items() if name not in settled}
 
 
 class _Code:
-    """What was compiled, and whether the next call may take long."""
+    """What was compiled, what larger programs take in its place, and whether the next call may take long."""
 
-    __slots__ = ("compiled", "is_long")
+    __slots__ = ("compiled", "is_long", "within")
 
-    def __init__(self, compiled: Any):
-        self.compiled, self.is_long = compiled, True
+    def __init__(self, run: Callable, options: dict[str, Any]):
+        self.within, self.is_long = jax.jit(run), True
+        self.compiled = jax.jit(run, compiler_options=options) if options else self.within
 
     def __call__(self, arrays: list) -> "_Answered":
         begun = time.monotonic()
+        if self.compiled is not self.within and not _is_concrete(arrays):
+            return self.within(arrays)  # options are for whole programs
         if self.is_long and _is_concrete(arrays):
             # traced here, where the settings of this thread hold; compiled and run elsewhere
-            answer, seconds = heard(_finish, self.compiled.lower(arrays), arrays)
+            try:
+                answer, seconds = heard(_finish, self.compiled.lower(arrays), arrays)
+            except jax.errors.JaxRuntimeError as error:
+                if _UNKNOWN not in str(error) or self.compiled is self.within:
+                    raise
+                self.compiled = self.within  # another version of the compiler, without these options
+                return self(arrays)
         else:
             answer = self.compiled(arrays)
             seconds = time.monotonic() - begun

@@ -20,7 +20,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tractable.messages.gaussian_host import HostChain, Passed, apply, over, recursion, repeats, stretches
+from tractable.messages.gaussian_host import HostChain, Passed, over, repeats, stretches
+from tractable.messages.gaussian_recursion import apply, recursion
 
 __all__ = ["Adjoint", "Score", "adjoint", "score", "smoothed_covariances", "smoothed_means"]
 

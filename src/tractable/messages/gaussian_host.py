@@ -5,17 +5,15 @@ Split.       Covariances, gains $K_t$ and innovation covariances $S_t$ do not de
              are computed once (Joseph's form); the means of all series then follow an affine recursion
              $m_{t+1} = L_t m_t + u_t$ with $L_t = A_t(I - K_t C_t)$, one product of matrices per step.
 Settled.     Where matrices are constant and the covariance repeats itself to rounding (and $L$ contracts,
-             so that what is left of the way is rounding too), the same gain serves all later steps. For a
-             few long series the recursion is then done by doubling: $u_t \leftarrow u_t + L^k u_{t-k}$ for
-             $k = 1, 2, 4, \dots$, no loop over times.
+             so that what is left of the way is rounding too), the same gain serves all later steps. For few
+             long series these are products of matrices, with no loop over times (`gaussian_recursion`).
 Gaps.        Missing entries get no weight and unit noise; series with gaps of their own have covariances
              of their own.
 Beside.      `gaussian_chain` is the same identities under a trace: differentiable, in parallel over time, in
              square-root and information form. It compiles a program for each shape and does the covariances
              of every series again; this pass does neither, and cannot be traced, since where covariances
              repeat decides how long its loops are. Tests hold both to one answer.
-Cost.        $O(T_0 d^3)$ for the $T_0$ distinct covariances and $O(N T d^2)$ for the means; nothing is
-             compiled.
+Cost.        $O(T_0 d^3)$ for the $T_0$ distinct covariances, $O(N T d^2)$ for means; nothing is compiled.
 References.  Anderson and Moore (1979) chapter 4; Harvey (1989) section 3.3.
 """
 
@@ -23,14 +21,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tractable.messages.gaussian_recursion import apply, recursion
+
 __all__ = [
-    "Covariances", "HostChain", "Passed", "SingularReading", "apply", "covariances", "forward", "over",
-    "recursion", "repeats", "stretches",
+    "Covariances", "HostChain", "Passed", "SingularReading", "covariances", "forward", "log_densities",
+    "over", "repeats", "stretches",
 ]  # fmt: skip
 
 _EPS = float(np.finfo(np.float64).eps)
 _LEAST_CONTRACTION = 1e-3  # of 1 - |L|^2: what is left of the way is then below 1e-12
-_FEW = 32768  # numbers in a stretch of time that is done at once
+_FEW = 2048  # numbers in the states of all series, for which all times are done at once
 
 
 class SingularReading(ValueError):
@@ -89,7 +89,16 @@ class Passed(NamedTuple):
 
 
 def forward(chain: HostChain, ys: np.ndarray) -> Passed:
-    """The pass forward over readings `(T, N, m)`, of which entries may be NaN."""
+    """The pass over readings `(T, N, m)`, of which entries may be NaN."""
+    return Passed(*_forward(chain, ys, True))
+
+
+def log_densities(chain: HostChain, ys: np.ndarray) -> np.ndarray:
+    """The log-density of each reading given those before it, `(T, N)`: the same pass keeps no states."""
+    return _forward(chain, ys, False)[-1]
+
+
+def _forward(chain: HostChain, ys: np.ndarray, keeps: bool) -> tuple:
     absent = np.isnan(ys)
     gappy = bool(absent.any())
     shared = not gappy or bool((absent == absent[:, :1]).all())
@@ -98,35 +107,41 @@ def forward(chain: HostChain, ys: np.ndarray) -> Passed:
     if gappy:
         centred = np.where(absent, 0.0, centred)
     start = np.broadcast_to(chain.mean, (ys.shape[1], chain.mean.shape[1]))
-    ways = _all_times if shared and start.size <= _FEW // 16 else _each_time
-    predicted, filtered, gaps, squares = ways(chain, found, centred, absent if gappy else None, start)
+    ways = _all_times if shared and start.size <= _FEW else _each_time
+    *states, gaps, squares = ways(chain, found, centred, absent if gappy else None, start, keeps)
     log_det = found.log_det[found.slot]
     seen = ys.shape[2] - absent.sum(2) if gappy else ys.shape[2]
     squares += (log_det[:, None] if shared else log_det) + seen * np.log(2 * np.pi)
-    return Passed(found, predicted, filtered, gaps, -0.5 * squares)
+    return found, *states, gaps, -0.5 * squares
 
 
 def _all_times(
-    chain: HostChain, found: Covariances, centred: np.ndarray, absent: Any, start: np.ndarray
-) -> Any:
-    """Means and innovations of few series: all times at once, but for the recursion."""
-    slot = found.slot
-    forced = np.empty((len(slot) - 1, *start.shape))
-    if len(slot) > 1:
-        forced[:] = apply(chain.A, over(found.gain, slot[:-1], centred[:-1])) + chain.b
-    predicted = recursion(found.closed, slot[:-1], forced, start)
-    gaps = centred - apply(chain.C, predicted)
+    chain: HostChain, found: Covariances, centred: np.ndarray, absent: Any, start: np.ndarray, keeps: bool
+) -> tuple:
+    """Means and innovations of few series: all times at once."""
+    slot, push, look = found.slot, None, None
+    if not chain.b.any():
+        pushed = centred[:-1]
+        push = chain.A[0] @ found.gain if len(chain.A) == 1 else chain.A @ found.gain[: len(chain.A)]
+    else:
+        pushed = np.empty((len(slot) - 1, *start.shape))
+        if len(slot) > 1:
+            pushed[:] = apply(chain.A, over(found.gain, slot[:-1], centred[:-1])) + chain.b
+    if not keeps and len(chain.C) == 1:
+        look = chain.C[0]
+    asked = recursion(found.closed, slot[:-1], pushed, start, push, look)
+    gaps = centred - (apply(chain.C, asked) if look is None else asked)
     if absent is not None:
         gaps[absent] = 0.0
-    filtered = predicted + over(found.gain, slot, gaps)
-    return predicted, filtered, gaps, (over(found.whitener, slot, gaps) ** 2).sum(2)
+    filtered = asked + over(found.gain, slot, gaps) if keeps else None
+    return asked if keeps else None, filtered, gaps, _squares(over(found.whitener, slot, gaps))
 
 
 def _each_time(
-    chain: HostChain, found: Covariances, centred: np.ndarray, absent: Any, start: np.ndarray
-) -> Any:
+    chain: HostChain, found: Covariances, centred: np.ndarray, absent: Any, start: np.ndarray, keeps: bool
+) -> tuple:
     """Means and innovations of many series: time by time, while a time is in the cache."""
-    predicted = np.empty((len(centred), *start.shape))
+    predicted = np.empty((len(centred) if keeps else 0, *start.shape))
     filtered, gaps, squares = np.empty_like(predicted), np.empty_like(centred), np.empty(centred.shape[:2])
     m = start[None]
     for t, slot in enumerate(found.slot):
@@ -134,11 +149,17 @@ def _each_time(
         if absent is not None:
             gap[absent[t : t + 1]] = 0.0
         after = m + apply(found.gain[slot : slot + 1], gap)
-        white = apply(found.whitener[slot : slot + 1], gap)
-        predicted[t], filtered[t], gaps[t], squares[t] = m[0], after[0], gap[0], (white[0] ** 2).sum(1)
+        gaps[t], squares[t] = gap[0], _squares(apply(found.whitener[slot : slot + 1], gap))[0]
+        if keeps:
+            predicted[t], filtered[t] = m[0], after[0]
         if t + 1 < len(centred):
             m = apply(chain.A[_one(chain.A, t)], after) + chain.b[_one(chain.b, t)]
     return predicted, filtered, gaps, squares
+
+
+def _squares(white: np.ndarray) -> np.ndarray:
+    """Sums of squares over the last axis."""
+    return white[..., 0] ** 2 if white.shape[-1] == 1 else (white**2).sum(-1)
 
 
 def over(matrices: np.ndarray, slot: np.ndarray, vectors: np.ndarray) -> np.ndarray:
@@ -163,16 +184,6 @@ def stretches(slot: np.ndarray, shared: bool) -> Any:
     rest = np.flatnonzero(counts[slot] <= 16)
     if len(rest):
         yield rest, slot[rest]
-
-
-def apply(matrices: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    """The matrices `([T], d, e)` of each time, or `(T, N, d, e)` of each time and series, of `(T, N, e)`."""
-    if matrices.ndim == 4:
-        return (matrices @ vectors[..., None])[..., 0]
-    if len(matrices) == 1:
-        flat = vectors.reshape(-1, vectors.shape[-1]) @ matrices[0].T
-        return flat.reshape(*vectors.shape[:-1], matrices.shape[1])
-    return vectors @ np.swapaxes(matrices, 1, 2)
 
 
 def covariances(chain: HostChain, seen: np.ndarray) -> Covariances:
@@ -204,37 +215,6 @@ def covariances(chain: HostChain, seen: np.ndarray) -> Covariances:
         cov, t = after, t + 1
     stacked = [np.stack([one[i] for one in kept]) for i in range(6)]
     return Covariances(slot, *stacked)
-
-
-def recursion(closed: np.ndarray, slot: np.ndarray, pushed: np.ndarray, start: np.ndarray) -> np.ndarray:
-    """$m_0$ = `start` and $m_{t+1} = L_t m_t + u_t$ for `pushed` $(T - 1, N, d)$, times first."""
-    means = np.empty((len(pushed) + 1, *start.shape))
-    means[0] = m = start
-    shared = closed.ndim == 3
-    turned = np.swapaxes(closed, -1, -2)
-    most = max(1, _FEW // start.size) if shared else 1
-    for first, stop in _runs(slot[: len(pushed)]):
-        for t in range(first, stop, most):
-            end = min(stop, t + most)
-            if end - t >= 8:
-                means[t + 1 : end + 1] = _doubled(closed[slot[t]], pushed[t:end], m)
-                m = means[end]
-                continue
-            for now in range(t, end):
-                moved = m @ turned[slot[now]] if shared else (closed[slot[now]] @ m[..., None])[..., 0]
-                means[now + 1] = m = moved + pushed[now]
-    return means
-
-
-def _doubled(closed: np.ndarray, pushed: np.ndarray, start: np.ndarray) -> np.ndarray:
-    """The recursion under one matrix, by doubling."""
-    total = pushed.copy()
-    total[0] += start @ closed.T
-    power, shift = closed, 1
-    while shift < len(total) and np.abs(power).max(initial=0.0) > 1e-20:
-        total[shift:] = total[shift:] + apply(power[None], total[:-shift])
-        power, shift = power @ power, 2 * shift
-    return total
 
 
 def _step(chain: HostChain, cov: np.ndarray, seen: np.ndarray, t: int) -> tuple[Any, ...]:
@@ -309,6 +289,8 @@ def _contracts(closed: np.ndarray) -> bool:
 
 def _run_ends(whole: np.ndarray) -> np.ndarray:
     """For each time the end of the run of whole readings that it lies in."""
+    if whole.all():
+        return np.full(len(whole), len(whole))
     ends = np.arange(1, len(whole) + 1)
     breaks = np.flatnonzero(~whole)
     if whole.any():
@@ -316,11 +298,3 @@ def _run_ends(whole: np.ndarray) -> np.ndarray:
         place = np.searchsorted(after, np.arange(len(whole)))
         ends = np.where(whole, after[np.minimum(place, len(after) - 1)], ends)
     return ends
-
-
-def _runs(slot: np.ndarray) -> list[tuple[int, int]]:
-    """Where each stretch of times with one slot begins and ends."""
-    if not len(slot):
-        return []
-    breaks = (np.flatnonzero(slot[1:] != slot[:-1]) + 1).tolist()
-    return list(zip([0, *breaks], [*breaks, len(slot)]))

@@ -34,7 +34,7 @@ from tractable.core.checks import (
 )
 from tractable.core.keys import takes_key
 from tractable.core.module import Module, field
-from tractable.core.programs import as_data, program
+from tractable.core.programs import as_data, light, program
 from tractable.core.types import Array, ArrayLike, Bool, Float, Key, PyTree
 from tractable.core.verdict import Verdict
 from tractable.inference.particles.replicates import evidence_of_replicates, mean_of_replicates
@@ -167,6 +167,7 @@ def as_observations(observations: ArrayLike) -> tuple[Array, Array]:
 
 
 @program
+@light
 def _replicate(
     model: StateSpace,
     ys: Array,
@@ -177,11 +178,10 @@ def _replicate(
 ) -> Filtered:
     num_particles, num_replicates, scheme, keep = plan
 
-    def one(keys):
-        return one_filter(model, ys, missing, threshold, keys, (num_particles, scheme, keep))
-
     keys = jr.split(key, (len(ys), num_replicates))
-    means, variances, ess, increments, resampled, history = jax.vmap(one, 1)(keys)
+    found = one_filter(model, ys, missing, threshold, keys, (num_particles, scheme, keep))
+    by_replicate = jax.tree.map(lambda leaf: jnp.swapaxes(leaf, 0, 1), found)
+    means, variances, ess, increments, resampled, history = by_replicate
     return Filtered(means, variances, ess, increments, resampled, history, num_particles)
 
 

@@ -21,7 +21,7 @@ from tractable.core.checks import check_count
 from tractable.core.iterate import run
 from tractable.core.keys import takes_key
 from tractable.core.module import Module, field
-from tractable.core.programs import as_data, program
+from tractable.core.programs import as_data, light, program
 from tractable.core.types import Array, Float, Int, Key, PyTree
 from tractable.core.verdict import Verdict
 from tractable.inference.particles.filter import Filtered
@@ -88,6 +88,7 @@ def backward_sample(
 
 
 @program
+@light
 def _averages(function: Callable, paths: PyTree, log_weights: Array) -> PyTree:
     values = jax.vmap(jax.vmap(jax.vmap(function)))(paths)
     weights = jnp.exp(log_weights)
@@ -96,6 +97,7 @@ def _averages(function: Callable, paths: PyTree, log_weights: Array) -> PyTree:
 
 
 @program
+@light
 def _trace_back(history: History) -> tuple[PyTree, Array]:
     def one(history):
         def step(index, each):
@@ -110,6 +112,7 @@ def _trace_back(history: History) -> tuple[PyTree, Array]:
 
 
 @program
+@light
 def _sample_back(
     transition: Callable, history: History, key: Key, num_paths: int, args: tuple
 ) -> tuple[PyTree, Array]:

@@ -69,7 +69,11 @@ class StateSpace(Module):
 
     def guided(self, proposal: Callable, key: Key, x: PyTree, y: Array, t: Array) -> tuple[PyTree, Array]:
         """A draw of the proposal, and the logarithm of the ratio of the transition to it."""
-        guide, law = proposal(x, y, t, *self.args), self.transition(x, t, *self.args)
+        guide = proposal(x, y, t, *self.args)
+        if hasattr(guide, "log_ratio"):  # where the laws have no density, their ratio may exist all the same
+            drawn = guide.sample(key)
+            return drawn, guide.log_ratio(drawn)
+        law = self.transition(x, t, *self.args)
         check_density("proposal", guide)
         check_density("transition", law)
         drawn = guide.sample(key)
@@ -107,7 +111,8 @@ def one_filter(
     """One filter: what `Filtered` holds, for one replicate. The last particle follows the path `kept`;
     `missing` is None where all observations are there.
 
-    `keys` has one for each time. The first time is a step like the others, so that its parts are compiled
+    `keys` has one for each time; or a row for each time, with one for each of many filters, and so have the
+    answers. The first time is a step like the others, so that its parts are compiled
     once: half of the first call of a filter is the compiler.
     """
     n, scheme, keep = plan
@@ -146,7 +151,11 @@ def one_filter(
     like = jax.eval_shape(jax.vmap(model.start), jax.ShapeDtypeStruct((n,), keys.dtype))
     nowhere = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), like)
     zero = jnp.zeros((), ys.dtype)
-    return run(step, _Cloud(nowhere, even, zero, zero), (keys, ys, missing, jnp.arange(len(ys)), kept)).trace
+    begun = _Cloud(nowhere, even, zero, zero)
+    if keys.ndim == 2:  # within the loop: a loop that is vectorised as a whole is traced once more
+        begun = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (keys.shape[1], *leaf.shape)), begun)
+        step = jax.vmap(step, (0, (0, None, None, None, None)))
+    return run(step, begun, (keys, ys, missing, jnp.arange(len(ys)), kept)).trace
 
 
 def _arrive(

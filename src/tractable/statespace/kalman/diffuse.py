@@ -20,7 +20,8 @@ import numpy as np
 from tractable.core.blas import one_blas_thread
 from tractable.core.checks import check
 from tractable.messages.gaussian_back import Score, adjoint, score, smoothed_covariances, smoothed_means
-from tractable.messages.gaussian_host import HostChain, Passed, apply
+from tractable.messages.gaussian_host import HostChain, Passed
+from tractable.messages.gaussian_recursion import apply
 from tractable.statespace.kalman.passes import passed
 
 __all__ = ["Started", "ahead", "diffuse_score", "one_step", "smoothed", "started"]

@@ -19,7 +19,7 @@ from tractable.core.checks import check, check_option
 from tractable.core.host_random import generator
 from tractable.core.types import Key
 from tractable.messages.gaussian_back import adjoint, smoothed_covariances, smoothed_means
-from tractable.messages.gaussian_host import HostChain, Passed, SingularReading, forward
+from tractable.messages.gaussian_host import HostChain, Passed, SingularReading, forward, log_densities
 from tractable.messages.gaussian_steps import FORMS
 from tractable.statespace.kalman.results import FilteredStates, Forecast, SmoothedStates
 from tractable.statespace.kalman.series import Readings, groups
@@ -43,9 +43,13 @@ def parts(system: Any, ys: np.ndarray, inputs: np.ndarray | None) -> Any:
 
 def passed(chain: HostChain, ys: np.ndarray) -> Passed:
     """The pass forward; readings without a density are an error that names their time."""
+    return _named_where_singular(forward, chain, ys)
+
+
+def _named_where_singular(way: Callable, chain: HostChain, ys: np.ndarray) -> Any:
     try:
         with one_blas_thread():
-            return forward(chain, ys)
+            return way(chain, ys)
     except SingularReading as error:
         raise ValueError(
             "`observation_cov` must leave every reading uncertain given those before it; got singular "
@@ -57,7 +61,8 @@ def log_likelihoods(system: Any, y: Readings, inputs: np.ndarray | None) -> Any:
     """The log-density of each series, or of the one."""
     totals = np.empty(y.values.shape[1])
     for members, chain, ys in parts(system, y.values, inputs):
-        totals[members] = passed(chain, ys).log_densities.sum(0)
+        densities = _named_where_singular(log_densities, chain, ys)
+        totals[members] = densities.sum(0) if len(members) > 1 else densities[:, 0].sum()
     return totals[0] if y.single else totals
 
 

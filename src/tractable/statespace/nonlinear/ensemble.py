@@ -23,7 +23,7 @@ import numpy as np
 from tractable.core.checks import as_float, check, check_count, check_option, to_device
 from tractable.core.factors import normal_log_density
 from tractable.core.module import Module, field
-from tractable.core.programs import program
+from tractable.core.programs import light, program
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
 from tractable.core.verdict import Verdict
 from tractable.distributions.gaussian import Factored, Gaussian, learn, observed_part
@@ -94,6 +94,7 @@ def ensemble_filter(
 
 
 @program
+@light
 def _passed(
     model: Dynamics, roots: tuple, ys: Array, inputs: Any, key: Key, n: int, method: str, scale: Array,
     taper: Array,

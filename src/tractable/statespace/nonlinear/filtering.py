@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 
 from tractable.core.module import Module, field
-from tractable.core.programs import program
+from tractable.core.programs import light, program
 from tractable.core.types import Array, Float, Scalar
 from tractable.core.verdict import Verdict
 from tractable.distributions.gaussian import Gaussian
@@ -105,11 +105,13 @@ class _Passed(Module):
 
 
 @program
+@light
 def _filtered(model: Dynamics, ys: Array, inputs: Any, rule: Any, iterations: int, form: str) -> tuple:
     return _shown(model, FORMS[form], _forward(model, ys, inputs, rule, iterations, FORMS[form], False))
 
 
 @program
+@light
 def _smoothed(model: Dynamics, ys: Array, inputs: Any, rule: Any, iterations: int, form: str) -> tuple:
     passed = _forward(model, ys, inputs, rule, iterations, FORMS[form], True)
     last = jax.tree.map(lambda leaf: leaf[-1], passed.filtered)
@@ -126,6 +128,7 @@ def _smoothed(model: Dynamics, ys: Array, inputs: Any, rule: Any, iterations: in
 
 
 @program
+@light
 def _again(model: Dynamics, ys: Array, inputs: Any, rule: Any, form: str, before: Gaussian) -> tuple:
     """One more pass, and how far it moved the means."""
     chain = _about(model, before, inputs, rule)

@@ -21,7 +21,7 @@ import numpy as np
 from tractable.core.checks import as_float, check
 from tractable.core.module import Module, field
 from tractable.core.numerics import logsumexp
-from tractable.core.programs import as_data, program
+from tractable.core.programs import as_data, light, program
 from tractable.core.types import Array, ArrayLike, Float, Scalar
 from tractable.core.verdict import Verdict
 from tractable.inference.particles.filter import as_observations
@@ -132,6 +132,7 @@ def _nodes(grid: Grid | tuple[Grid, ...]) -> tuple[Array, Array]:
 
 
 @program
+@light
 def _passed(
     functions: tuple, ys: Array, missing: Array, points: Array, log_weights: Array, args: tuple, kind: tuple
 ) -> tuple[ChainBeliefs, Array]:

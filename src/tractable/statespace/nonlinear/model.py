@@ -20,7 +20,7 @@ from tractable.core.checks import as_float, check, check_count, check_entries
 from tractable.core.factors import psd_root
 from tractable.core.iterate import run
 from tractable.core.module import Module, field
-from tractable.core.programs import program
+from tractable.core.programs import light, program
 from tractable.core.support import psd, real
 from tractable.core.types import Array, ArrayLike, Float, Key
 from tractable.core.user_code import call_user
@@ -151,6 +151,7 @@ def simulate(model: Dynamics, key: Key, length: int, num_paths: int, inputs: Any
 
 
 @program
+@light
 def _simulated(model: Dynamics, key: Key, length: int, num: int, inputs: Any) -> tuple[Array, Array]:
     move_covs, look_covs = model.covs(length)
     roots, errors = jax.lax.map(psd_root, move_covs), jax.lax.map(psd_root, look_covs)

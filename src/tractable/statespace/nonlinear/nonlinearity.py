@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tractable.core.programs import program
+from tractable.core.programs import light, program
 from tractable.core.types import Array
 from tractable.core.verdict import Verdict
 from tractable.distributions.gaussian import Gaussian
@@ -31,6 +31,7 @@ _ROUNDING, _SMALL = 1e-12, 0.02  # of the measure of a whole series
 
 
 @program
+@light
 def nonlinearity(
     model: Dynamics, ys: Array, inputs: Any, chain: GaussianChain, predicted: Gaussian, filtered: Gaussian
 ) -> Array:

@@ -22,7 +22,7 @@ import numpy as np
 from tractable.core.checks import as_float, check, check_count
 from tractable.core.iterate import Status, run
 from tractable.core.keys import takes_key
-from tractable.core.programs import program
+from tractable.core.programs import light, program
 from tractable.core.types import Array, ArrayLike, Key
 from tractable.core.user_code import call_user
 from tractable.inference.chains.posterior import ChainPosterior
@@ -162,6 +162,7 @@ def _log_target(functions: tuple, rows: Array, key: Key, how: tuple) -> Callable
 
 
 @program
+@light
 def _first_states(functions: tuple, rows: Array, starts: Array, keys: Array, how: tuple) -> ChainState:
     def one(each: tuple[Array, Key]) -> ChainState:
         theta, key = each
@@ -171,6 +172,7 @@ def _first_states(functions: tuple, rows: Array, starts: Array, keys: Array, how
 
 
 @program
+@light
 def _walked(
     functions: tuple, rows: Array, states: ChainState, keys: Array, walk: RandomWalkMetropolis, how: tuple
 ) -> tuple[ChainState, tuple]:
@@ -214,11 +216,13 @@ def _path(system: Dynamics, rows: Array, key: Key, count: int, kept: Any) -> tup
 
 
 @program
+@light
 def _first_paths(model: Callable, rows: Array, starts: Array, keys: Array, count: int) -> Array:
     return jax.lax.map(lambda each: _path(model(each[0]), rows, each[1], count, None)[0], (starts, keys))
 
 
 @program
+@light
 def _swept(functions: tuple, rows: Array, starts: Array, paths: Array, keys: Array, count: int) -> tuple:
     model, draw_parameters = functions
 

@@ -21,10 +21,8 @@ import numpy as np
 
 from tractable.core.checks import check, check_option, has_values, namespace, to_device
 from tractable.core.factors import normal_log_density, positive_definite_factor, psd_root
-from tractable.core.linalg import PsdFactor
 from tractable.core.module import Module
 from tractable.core.types import Array, Float, Key, Scalar
-from tractable.distributions.gaussian import Factored
 from tractable.inference.particles.filter import Filtered, particle_filter
 from tractable.messages.gaussian_steps import Step
 from tractable.statespace.nonlinear.model import Dynamics
@@ -37,8 +35,8 @@ _UNSEEN = 1e300  # stands for an entry that is missing: rows of NaN alone are mi
 
 class Informed(Module):
     r"""A Gaussian $N(m, UU^\top)$ that has seen $y = Hx + c + e$, $e \sim N(0, N)$, without a factor of its
-    covariance: in the coordinates of $U$ it is $(I + V N^{-1} V^\top)^{-1}$, $V^\top = HU$. The log-density
-    is $\log N(x; m, UU^\top) + \log N(y; Hx + c, N) - \log N(y; Hm + c, S)$."""
+    covariance: in the coordinates of $U$ it is $(I + V N^{-1} V^\top)^{-1}$, $V^\top = HU$. Its log-density
+    exceeds that of $N(m, UU^\top)$ by $\log N(y; Hx + c, N) - \log N(y; Hm + c, S)$."""
 
     law: "Moved"
     look: Step
@@ -58,10 +56,9 @@ class Informed(Module):
             z = jsl.solve_triangular(lower.T, z, lower=False)
         return law.mean + law.root @ (shift + z)
 
-    def log_prob(self, x: Array) -> Scalar:
-        """The log-density at one point; NaN where the law before the reading is singular."""
-        told = _normal(self.y - self.predicted(x), _root(self.look.spread))
-        return self.law.log_prob(x) + told - self.promise()
+    def log_ratio(self, x: Array) -> Scalar:
+        """The log-density of the law before the reading, less that of this one; also of singular laws."""
+        return self.promise() - _normal(self.y - self.predicted(x), _root(self.look.spread))
 
     def promise(self) -> Scalar:
         """The log-density of the reading."""
@@ -82,7 +79,7 @@ class Moved(Module):
 
     mean: Float[Array, "*n d"]
     root: Float[Array, "*n d d"]
-    lower: Float[Array, "*n d d"]  # the triangle, or NaN where the covariance is singular
+    whiten: Float[Array, "*n d d"]  # the inverse of the triangle, or NaN where the covariance is singular
 
     def sample(self, key: Key) -> Array:
         """One draw; there are draws where the covariance is singular."""
@@ -90,10 +87,9 @@ class Moved(Module):
 
     def log_prob(self, x: Array) -> Array:
         """The log-density at one point, or at many; NaN where the covariance is singular."""
-        factor = PsdFactor(self.lower, jnp.zeros((), self.lower.dtype))
-        if x.ndim == 1:
-            return Factored(self.mean, factor).log_prob(x)
-        return jax.vmap(Factored(self.mean, factor).log_prob)(x)
+        mean = self.mean if x.ndim == 1 else self.mean[None]
+        z = (x - mean) @ self.whiten.T  # one product for all particles, not a solution for each
+        return normal_log_density((z**2).sum(-1), -2 * jnp.log(jnp.diag(self.whiten)).sum(), x.shape[-1])
 
 
 class Mover(Module):
@@ -102,13 +98,13 @@ class Mover(Module):
     model: Dynamics
     inputs: Any
     roots: Float[Array, "*s d d"]
-    lowers: Float[Array, "*s d d"]
+    whitens: Float[Array, "*s d d"]
 
     def __call__(self, x: Array, t: Array) -> Moved:
         u = None if self.inputs is None else self.inputs[t - 1]
-        both = self.roots, self.lowers
-        root, lower = (part if part.ndim == 2 else part[t - 1] for part in both)
-        return Moved(self.model.move(x, t - 1, u), root, lower)
+        both = self.roots, self.whitens
+        root, whiten = (part if part.ndim == 2 else part[t - 1] for part in both)
+        return Moved(self.model.move(x, t - 1, u), root, whiten)
 
 
 class Still(Module):
@@ -117,7 +113,7 @@ class Still(Module):
     mover: Mover
 
     def __call__(self, x: Array) -> Moved:
-        return Moved(self.mover.model.move(x, jnp.asarray(0)), self.mover.roots, self.mover.lowers)
+        return Moved(self.mover.model.move(x, jnp.asarray(0)), self.mover.roots, self.mover.whitens)
 
 
 class Looker(Module):
@@ -168,7 +164,7 @@ def _normal(gap: Array, lower: Array) -> Scalar:
 def moves_and_looks(model: Dynamics, inputs: Any) -> tuple[Mover, Looker]:
     """The two laws of a system as particles use them."""
     looker = Looker(model, inputs, model.observation_cov)
-    return Mover(model, inputs, roots_of(model.transition_cov), lowers_of(model.transition_cov)), looker
+    return Mover(model, inputs, roots_of(model.transition_cov), whitens_of(model.transition_cov)), looker
 
 
 def roots_of(covs: Array) -> Array:
@@ -179,17 +175,18 @@ def roots_of(covs: Array) -> Array:
     return to_device(vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :])
 
 
-def lowers_of(covs: Array) -> Array:
-    """Triangles of one matrix or of many, NaN where one is singular to rounding; on the host likewise."""
+def whitens_of(covs: Array) -> Array:
+    """Inverse triangles of one matrix or of many, NaN where one is singular to rounding; likewise."""
     if not has_values(covs):
-        both = jax.lax.map(positive_definite_factor, covs.reshape((-1, *covs.shape[-2:])))
-        return both.lower.reshape(covs.shape)
+        factors = jax.lax.map(positive_definite_factor, covs.reshape((-1, *covs.shape[-2:])))
+        identity = jnp.eye(covs.shape[-1], dtype=covs.dtype)
+        return jax.vmap(lambda factor: factor.half_solve(identity))(factors).reshape(covs.shape)
     made = np.asarray(covs).copy()
     for one in made.reshape((-1, *made.shape[-2:])):
         scale = np.sqrt(np.diagonal(one))
         sizes = np.linalg.eigvalsh(one / np.outer(scale, scale)) if (scale > 0).all() else np.zeros(1)
         regular = len(one) == 0 or sizes[0] > 2 * len(one) * np.finfo(one.dtype).eps
-        one[:] = np.linalg.cholesky(one) if regular else np.nan
+        one[:] = np.tril(np.linalg.inv(np.linalg.cholesky(one))) if regular else np.nan
     return to_device(made)
 
 
@@ -242,7 +239,7 @@ def filter_by_particles(
 
 def first_state(model: Dynamics) -> Moved:
     """The law of the first state."""
-    return Moved(model.initial_mean, roots_of(model.initial_cov), lowers_of(model.initial_cov))
+    return Moved(model.initial_mean, roots_of(model.initial_cov), whitens_of(model.initial_cov))
 
 
 def marked(ys: Array) -> Array:

@@ -194,8 +194,9 @@ def _slope(root: Array, half: Array) -> Array:
     lengths = (root**2).sum(0)
     kept = lengths > 10 * size * jnp.finfo(dtype).eps * lengths.sum()
     scaled = jnp.where(kept, 1 / jnp.where(kept, lengths, 1.0), 0.0)
-    solved = jsl.solve_triangular(safe.T, half.T, lower=False).T
-    return jnp.where(regular, solved, (half * scaled[None]) @ root.T)
+    # an inverse of the root, which is one for all particles, not a solution for each
+    inverse = jsl.solve_triangular(safe, jnp.eye(size, dtype=dtype), lower=True)
+    return half @ jnp.where(regular, inverse, scaled[:, None] * root.T)
 
 
 def reference_rule(dim: int) -> SigmaPoints:

@@ -28,7 +28,7 @@ from tractable.core.factors import psd_root
 from tractable.core.host_random import generator
 from tractable.core.keys import takes_key
 from tractable.core.module import Module, field
-from tractable.core.programs import program
+from tractable.core.programs import light, program
 from tractable.core.support import psd, real, simplex
 from tractable.core.types import Array, ArrayLike, Float, Int, Key, Scalar
 from tractable.core.verdict import Verdict
@@ -229,6 +229,7 @@ def _stacked(k: int, *parts: tuple[Array, int]) -> Step:
 
 
 @program
+@light
 def _sampled(modes: Modes, key: Key, length: int, num: int) -> tuple[Array, Array, Array]:
     roots = jax.lax.map(psd_root, modes.moves.spread), jax.lax.map(psd_root, modes.looks.spread)
 

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 
 from tractable.core.module import Module
 from tractable.core.numerics import logsumexp, softmax
-from tractable.core.programs import program
+from tractable.core.programs import light, program
 from tractable.core.types import Array, Float
 from tractable.messages.gaussian_steps import FORMS, Belief, Step, push
 
@@ -70,6 +70,7 @@ class Kept(Module):
 
 
 @program
+@light
 def merged(modes: Modes, ys: Array, method: str) -> Kept:
     """The pass forward that keeps one Gaussian per mode, merged at each step."""
     weights, beliefs, densities, losses = by_mode(modes, ys, method)
@@ -112,6 +113,7 @@ def by_mode(modes: Modes, ys: Array, method: str) -> tuple[Array, Belief, Array,
 
 
 @program
+@light
 def enumerated(modes: Modes, ys: Array, paths: Array) -> Kept:
     """The pass forward that keeps one Gaussian for each of all `paths` of modes (n, t)."""
     beliefs, densities = jax.vmap(along, (None, None, 0), 1)(modes, ys, paths)
