@@ -136,6 +136,8 @@ def test_sequences_that_cannot_be_read_are_refused():
         SequenceClassifier().fit(X, y[:9])
     with pytest.raises(ValueError, match="`y` must be at least 2 classes; got one class"):
         SequenceClassifier().fit(X, ["up"] * 10)
+    with pytest.raises(ValueError, match="`X` must be sequences of rows; got sequences of numbers"):
+        SequenceClassifier().fit([[1.0, 2.0], [3.0]], [0, 1])
     X[3][1, 0] = np.nan
     with pytest.raises(ValueError, match="`X` must be finite"):
         SequenceClassifier().fit(X, y)

@@ -118,6 +118,17 @@ def test_a_row_that_sees_nothing_is_zero_and_so_is_its_gradient():
     assert (nothing == 0).all()
 
 
+def test_what_is_hidden_from_all_is_not_read():
+    present, broken = jnp.arange(N) < 3, jnp.asarray(XS).at[3:].set(jnp.nan)
+    layer, cross = (kind(D, 2, key=jr.key(0), dtype=jnp.float64) for kind in (SelfAttention, CrossAttention))
+    np.testing.assert_array_equal(layer(broken, present)[:3], layer(jnp.asarray(XS), present)[:3])
+    seen = [cross(jnp.asarray(XS), cross.remember(memory), present) for memory in (broken, jnp.asarray(XS))]
+    np.testing.assert_array_equal(*seen)
+    plain = attend(jnp.asarray(XS[:2]), broken, broken, mask=present)
+    wanted = attend(jnp.asarray(XS[:2]), jnp.asarray(XS[:3]), jnp.asarray(XS[:3]))
+    np.testing.assert_allclose(plain, wanted, rtol=1e-13)
+
+
 @pytest.mark.cheap
 @pytest.mark.parametrize("dropout", [0.0, 0.4])
 def test_the_causal_jacobian_is_zero_above_the_diagonal(dropout):
@@ -187,6 +198,10 @@ def test_words_for_what_does_not_fit():
         SelfAttention(D, 3, key=jr.key(0))
     with pytest.raises(ValueError, match=r"`values` must be as many as `keys` \(5\)"):
         attend(jnp.asarray(XS), jnp.asarray(XS), jnp.asarray(XS[:2]))
+    with pytest.raises(ValueError, match=r"`keys` must be of shape \(any, 8\); got shape \(5, 3\)"):
+        attend(jnp.asarray(XS), jnp.ones((5, 3)), jnp.asarray(XS))
+    with pytest.raises(ValueError, match="`dropout` must be a share from 0 to below 1; got 1"):
+        SelfAttention(D, 2, dropout=1.0, key=jr.key(0))
     assert layer(jnp.zeros((0, D))).shape == (0, D)
     assert causal_mask(0).shape == (0, 0)
 

@@ -7,8 +7,8 @@ import jax.random as jr
 import numpy as np
 import pytest
 
-from tractable.neural import DiagonalSSM, StateSpaceNetwork, predict_rows, train
-from tractable.neural.memory_tasks import delayed_recall, selective_copying
+from tractable.neural import DiagonalSSM, RecurrentNetwork, StateSpaceNetwork, predict_rows, squared, train
+from tractable.neural.memory_tasks import adding_problem, delayed_recall, selective_copying
 from tractable.neural.recurrent import RNNCell, unroll
 from tractable.optim import Adam
 
@@ -73,6 +73,35 @@ def test_a_thousand_blanks_are_outlasted_by_a_state_space_and_not_by_a_vanilla_n
         right.append((np.asarray(predict_rows(trained, held[0])).argmax(1) == held[1]).mean())
     assert right[0] > 0.95
     assert right[1] < 0.4  # a quarter by chance
+
+
+def test_the_best_linear_map_cannot_add_what_is_marked():
+    length = 20
+    rows, total = (np.asarray(part) for part in adding_problem(jr.key(0), 20_000, length))
+    assert (rows[:, : length // 2, 1].sum(1) == 1).all()
+    assert (rows[:, length // 2 :, 1].sum(1) == 1).all()
+    np.testing.assert_allclose((rows[..., 0] * rows[..., 1]).sum(1), total, rtol=1e-12)
+    table = np.column_stack([rows.reshape(len(rows), -1), np.ones(len(rows))])
+    gap = table @ np.linalg.lstsq(table, total)[0] - total
+    wanted = (1 - 2 / length) / 6  # each number covaries with the sum by (2 / T) / 12
+    assert abs((gap**2).mean() - wanted) < 4 * (gap**2).std() / np.sqrt(len(gap))
+
+
+@pytest.mark.thorough
+def test_gates_add_what_is_marked_and_a_vanilla_network_does_not():
+    data = [
+        tuple(np.asarray(part, np.float32) for part in adding_problem(jr.key(k), n, 30))
+        for k, n in ((0, 1024), (9, 400))
+    ]
+    (rows, totals), (held, wanted) = data
+    errors = []
+    for cell in ("gru", "rnn"):
+        network = RecurrentNetwork(2, 16, 1, cell=cell, key=jr.key(1))
+        options = {"method": Adam(1e-2), "epochs": 8, "clip": 1.0, "progress": False}
+        trained = train(network, (rows, totals[:, None]), squared, key=jr.key(2), **options).state
+        errors.append(np.mean((np.asarray(predict_rows(trained, held)).ravel() - wanted) ** 2))
+    assert errors[0] < 0.01
+    assert errors[1] > 0.1  # of 1/6 by the mean alone
 
 
 @pytest.mark.thorough

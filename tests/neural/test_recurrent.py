@@ -119,8 +119,9 @@ def test_padding_changes_no_digit_and_no_gradient(kind):
     zeros[4:], noise[4:] = 0, np.nan
     one, other = both(cell, zeros, 4), both(cell, noise, 4)
     assert all((a == b).all() for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other)))
-    alone, _ = unroll(cell, XS[:4])
+    alone, last = unroll(cell, XS[:4])
     np.testing.assert_array_equal(one[0][1][0][:4], alone)
+    np.testing.assert_array_equal(cell.output(one[0][1][1]), cell.output(last))
     assert (one[0][1][0][4:] == 0).all()
 
 
@@ -142,6 +143,11 @@ def test_empty_and_wrong_sequences():
         pad_sequences([])
     with pytest.raises(ValueError, match=r"`sequences\[1\]` must be of entries of shape \(2,\)"):
         pad_sequences([np.zeros((3, 2)), np.zeros((3, 1))])
+    rows, lengths = pad_sequences(iter([[], [1, 2]]))  # without entries: still tokens
+    assert rows.dtype == int
+    assert lengths.tolist() == [0, 2]
+    with pytest.raises(TypeError, match="`inputs` must be a number or an array of numbers"):
+        RecurrentNetwork(D, H, 1, key=jr.key(0))([[1.0, 2.0], [3.0]])
 
 
 def test_network_of_pairs_and_of_tokens():

@@ -12,6 +12,7 @@ from tractable.core.iterate import run
 from tractable.neural import DiagonalSSM, SelectiveSSM, StateSpaceNetwork
 from tractable.neural.memory_tasks import selective_copying
 from tractable.neural.selective import selective_scan
+from tractable.neural.structured_ssm import mean_growth
 from tractable.statespace import LinearSystem, discretise
 
 both = jax.jit(lambda *args: tuple(selective_scan(*args, method=m) for m in ("parallel", "sequential")))
@@ -86,6 +87,21 @@ def test_cost_is_linear_up_to_a_hundred_thousand_steps(kind):
     assert work(lambda x: x @ x.T, jax.ShapeDtypeStruct((100, 2), jnp.float32)) >= 10_000
 
 
+def test_steps_that_pass_everything_over_have_slopes():
+    # a softplus of -45: the square of the step is below the least number of single precision
+    layer = eqx.tree_at(
+        lambda l: l.widen.bias, SelectiveSSM(2, 3, key=jr.key(4)), jnp.full(2, -45.0, "float32")
+    )
+    x = jr.normal(jr.key(5), (6, 2), jnp.float32)
+    assert all(
+        jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(eqx.filter_grad(lambda l: l(x).sum())(layer))
+    )
+    exact = ((-1e-7, 0.499999966667), (-1e-3, 0.499666791633), (-0.5, 0.360816041724))
+    for z, slope in exact:  # ((z - 1) e^z + 1) / z^2
+        for kind, tol in (("float64", 1e-8), ("float32", 1e-3)):
+            assert abs(float(jax.grad(mean_growth)(jnp.asarray(z, kind))) - slope) < tol
+
+
 @pytest.mark.thorough
 def test_causality_is_exact():
     layer = SelectiveSSM(2, 3, dtype=jnp.float64, key=jr.key(4))
@@ -142,6 +158,8 @@ def test_slips_are_named():
         selective_scan(given[0], *(part[:0] for part in given[1:]))
     with pytest.raises(ValueError, match="`method` must be one of 'parallel'"):
         selective_scan(*given, method="chunked")
+    with pytest.raises(ValueError, match="`rank` must be a whole number of at least 1; got 0"):
+        SelectiveSSM(2, 3, rank=0, key=jr.key(9))
     layer = SelectiveSSM(2, 3, key=jr.key(9))
     with pytest.raises(ValueError, match=r"`x` must be of shape .length, 2."):
         layer(jnp.ones((4, 3)))

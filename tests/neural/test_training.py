@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.datasets import load_digits
 
@@ -117,6 +118,16 @@ def test_weights_count_rows_and_precision_is_that_of_the_network():
     assert predict_rows(near.state, X).dtype == jnp.float32
 
 
+def test_tables_are_rows():
+    X, y = np.random.default_rng(0).normal(size=(8, 3)), np.arange(8) % 2
+    options = {"key": 1, "batch": 8, "epochs": 2, "progress": False}
+    plain, framed = (
+        train(MLP((3, 2), key=jr.key(0)), rows, cross_entropy, **options).trace
+        for rows in ((X, y), (pd.DataFrame(X), pd.Series(y)))
+    )
+    np.testing.assert_array_equal(plain, framed)
+
+
 def test_one_class_is_learned_and_nothing_breaks():
     rows = np.random.default_rng(0).normal(size=(20, 3)), np.zeros(20, int)
     run = train(MLP((3, 2), key=jr.key(0)), rows, cross_entropy, key=jr.key(1), method=Adam(0.1), epochs=40)
@@ -149,6 +160,10 @@ def test_slips_are_named():
     for data, options, words in cases:
         with pytest.raises(ValueError, match=words):
             train(network, data, cross_entropy, key=jr.key(1), **options)
+    with pytest.raises(
+        TypeError, match=r"`data` must be arrays of numbers; got dtype <U1\. Turn names into codes"
+    ):
+        train(network, (X, np.array(list("ababab"))), cross_entropy, key=jr.key(1))
     with pytest.raises(ValueError, match="`inputs` must be at least one row; got none"):
         predict_rows(network, X[:0])
     with pytest.raises(ValueError, match=r"`loss` must be one number for each row; got shape \(2,\)"):

@@ -44,6 +44,18 @@ def test_cached_steps_are_the_full_pass(rotary):
     np.testing.assert_array_equal(model(early)[:4], model(TOKENS)[:4])
 
 
+def test_no_row_depends_on_later_tokens_with_dropout_on():
+    model = language(dropout=0.3)
+    early = np.array(TOKENS)
+    early[4:] = 0
+    one, other, third = (
+        model(tokens, key=key)
+        for tokens, key in ((TOKENS, jr.key(1)), (early, jr.key(1)), (TOKENS, jr.key(2)))
+    )
+    np.testing.assert_array_equal(one[:4], other[:4])
+    assert abs(one[:4] - third[:4]).max() > 1e-3
+
+
 def test_cached_steps_with_a_memory_are_the_full_pass_and_padding_of_the_source_is_not_seen():
     model = EncoderDecoder(7, V, 8, 2, 2, key=jr.key(0), dtype=jnp.float64, capacity=6)
     source = np.array([6, 1, 2, 0])

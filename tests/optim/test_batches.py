@@ -1,11 +1,13 @@
 """What the loop of mini-batches takes besides rows: held-out rows, clipping, accumulation, averages."""
 
+import itertools
 import os
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -13,8 +15,16 @@ import jax.random as jr
 import numpy as np
 import pytest
 
-from tractable.core import Status, storage
-from tractable.optim import Adam, ExponentialWeights, GradientDescent, UniformWeights, minimise_batches
+from tractable.core import Status, blocks, storage
+from tractable.optim import (
+    Adam,
+    ExponentialWeights,
+    GradientDescent,
+    UniformWeights,
+    batch_rows,
+    minimise_batches,
+    stochastic,
+)
 from tractable.optim.schedules import constant
 
 RNG = np.random.default_rng(0)
@@ -163,6 +173,35 @@ def test_a_killed_process_loses_what_was_done_since_the_last_checkpoint_and_no_b
         )
     resumed, whole = (np.load(tmp_path / f"{name}.npy") for name in ("run", "whole"))
     np.testing.assert_array_equal(resumed, whole)
+
+
+class Killed(BaseException):
+    """Nothing is done on the way out."""
+
+
+def test_a_kill_loses_at_most_what_was_done_within_the_interval(tmp_path, monkeypatch):
+    path, steps, clock = tmp_path / "run", [], itertools.count()
+    monkeypatch.setattr(
+        blocks, "time", SimpleNamespace(monotonic=lambda: 0.1 * next(clock))
+    )  # a tenth a piece
+    monkeypatch.setattr(batch_rows.Pace, "updates", lambda self, state: 5 if int(state.step) else 1)
+
+    def until(count):
+        def judge(state, records):
+            steps.append(int(state.step))
+            if len(steps) == count:
+                raise Killed
+
+        monkeypatch.setattr(stochastic, "_judge", judge)
+        with pytest.raises(Killed):
+            go(checkpoint=path, seconds=0.25, epochs=60)
+        return steps.pop()
+
+    killed = until(29)
+    steps.clear()
+    saved = until(1) - 5  # the first piece that is made again
+    assert 0 < killed - saved <= 4 * 5  # saved after three pieces, and killed before the end of the fourth
+    assert saved > 100
 
 
 def test_a_network_in_single_precision_sums_its_losses_in_double():

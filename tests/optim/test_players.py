@@ -91,8 +91,8 @@ def test_losses_that_name_them_get_a_key_for_each_row_and_the_step():
         still = GradientDescent(0.0)
         return minimise_batches(noisy, 1.0, np.zeros((1024, 1)), still, key=jr.key(7), batch=256, **options)
 
-    run = go(epochs=8)
-    noise = np.asarray(run.trace) - (4 * np.arange(8) + 1.5)  # the mean of 1024 normal numbers
+    run = go(epochs=32)
+    noise = np.asarray(run.trace) - (4 * np.arange(32) + 1.5)  # the mean of 1024 normal numbers
     assert abs(noise * 32).max() < 4
-    assert abs((noise * 32).std() - 1) < 3 / np.sqrt(2 * 8)  # none is used twice: that would double it
-    np.testing.assert_array_equal(go(epochs=8, seconds=0).trace, run.trace)
+    assert abs((noise * 32).std() - 1) < 3 / np.sqrt(2 * 32)  # none is used twice: that would double it
+    np.testing.assert_array_equal(go(epochs=32, seconds=0).trace, run.trace)

@@ -9,7 +9,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from tractable.core.checks import check, check_finite
+from tractable.core.checks import check, check_finite, check_length
 from tractable.core.rows import level_and_size
 from tractable.estimators.base import Classifier, key_from
 from tractable.neural.sequence_reader import LAYERS, SequenceReader, fit_sequence_reader
@@ -89,11 +89,16 @@ class SequenceClassifier(Classifier):
     def score(self, X, y, sample_weight=None, lengths=None) -> float:
         """The share of sequences whose class is predicted right."""
         found = self.classes_[self.predict_proba(X, lengths).argmax(1)]
+        check_length("y", np.asarray(y), "X", found)
         return float(np.average(found == np.asarray(y), weights=sample_weight))
 
 
 def _sequences(X: Any, lengths: Any) -> Sequences:
     """Sequences of rows of numbers, in any of the forms; a single table of rows is one sequence."""
+    listed = X if isinstance(X, list) else []
+    flat = {len(x) for x in listed if hasattr(x, "__len__") and np.shape(x[:1]) == (1,)}
+    fix = "One column: `np.reshape(x, (-1, 1))`."
+    check(len(flat) < 2, "X", "sequences of rows", "sequences of numbers", fix)
     held = as_sequences(X if lengths is None else (np.asarray(X, float), np.asarray(lengths)), 1)
     check_finite("X", np.asarray(held.rows, float))
     least = int(held.lengths.min()) if held.num_sequences else 0

@@ -36,12 +36,13 @@ Score = Callable[[Array, Array], Array]
 
 def dot_score(queries: Values, keys: Values) -> Float[Array, "n m"]:
     r"""$q^\top k$."""
+    check_shape("keys", keys, (None, queries.shape[-1]), "As many entries as a query has.")
     return queries @ keys.T
 
 
 def scaled_dot_score(queries: Values, keys: Values) -> Float[Array, "n m"]:
     r"""$q^\top k / \sqrt d$."""
-    return (queries * queries.shape[-1] ** -0.5) @ keys.T
+    return dot_score(queries * queries.shape[-1] ** -0.5, keys)
 
 
 def general_score(queries: Float[Array, "n d"], keys: Values, weight: Values) -> Float[Array, "n m"]:
@@ -107,7 +108,10 @@ def attend(
     """
     check(len(keys) == len(values), "values", f"as many as `keys` ({len(keys)})", len(values))
     scores = score(queries, keys)
-    return masked_softmax(scores, None if mask is None else _pairs(mask, *scores.shape)) @ values
+    if mask is None:
+        return masked_softmax(scores) @ values
+    seen = _pairs(mask, *scores.shape)
+    return masked_softmax(scores, seen) @ _looked_at(values, seen)
 
 
 class Cache(eqx.Module):
@@ -151,7 +155,7 @@ class SelfAttention(eqx.Module):
         check(not rotary or width % 2 == 0, "dim", "an even number for each head if `rotary`", dim)
         keys = jr.split(key)
         self.project, self.merge = _weight(keys[0], dim, 3 * dim, dtype), _weight(keys[1], dim, dim, dtype)
-        self.dropout, self.num_heads = eqx.nn.Dropout(dropout), num_heads
+        self.dropout, self.num_heads = dropout_of(dropout), num_heads
         self.causal, self.rotary = causal, rotary
 
     def __call__(
@@ -161,6 +165,7 @@ class SelfAttention(eqx.Module):
         check_shape("x", x, (None, len(self.project)), "One sequence at a time: `jax.vmap` for more.")
         queries, keys, values = self._heads(x, jnp.arange(len(x)))
         seen = None if mask is None else _pairs(mask, len(x), len(x))
+        values = values if seen is None else _looked_at(values, seen)
         if self.causal:
             seen = causal_mask(len(x)) if seen is None else seen & causal_mask(len(x))
         return rows_product(_retrieve(queries, keys, values, seen, self.dropout, key), self.merge)
@@ -215,7 +220,7 @@ class CrossAttention(eqx.Module):
         keys = jr.split(key, 3)
         self.query, self.merge = _weight(keys[0], dim, dim, dtype), _weight(keys[1], dim, dim, dtype)
         self.key_and_value = _weight(keys[2], memory_dim or dim, 2 * dim, dtype)
-        self.dropout, self.num_heads = eqx.nn.Dropout(dropout), num_heads
+        self.dropout, self.num_heads = dropout_of(dropout), num_heads
 
     def remember(self, memory: Values) -> Cache:
         """The keys and values of the memory."""
@@ -231,7 +236,8 @@ class CrossAttention(eqx.Module):
         check_shape("x", x, (None, len(self.query)), "One sequence at a time: `jax.vmap` for more.")
         queries = rows_product(x, self.query).reshape(len(x), *memory.keys.shape[1:])
         seen = None if mask is None else _pairs(mask, len(x), len(memory.keys))
-        look = _retrieve(queries, memory.keys, memory.values, seen, self.dropout, key)
+        values = memory.values if seen is None else _looked_at(memory.values, seen)
+        look = _retrieve(queries, memory.keys, values, seen, self.dropout, key)
         return rows_product(look, self.merge)
 
 
@@ -261,6 +267,18 @@ def _pairs(mask: Mask, queries: int, keys: int) -> Bool[Array, "n m"]:
     ok = mask.shape in ((keys,), (1, keys), (queries, keys))
     check(ok, "mask", f"of shape ({keys},) or ({queries}, {keys})", f"shape {mask.shape}")
     return jnp.broadcast_to(mask if mask.ndim == 2 else mask[None], (queries, keys))
+
+
+def _looked_at(values: Array, seen: Array) -> Array:
+    """The values with zeros for keys that no query sees: what stands in padding, be it NaN, is not read."""
+    there = seen.any(0)
+    return jnp.where(there.reshape(-1, *(1,) * (values.ndim - 1)), values, 0)
+
+
+def dropout_of(rate: float) -> eqx.nn.Dropout:
+    """Dropout by a share of what passes, below one."""
+    check(0 <= rate < 1, "dropout", "a share from 0 to below 1", rate)
+    return eqx.nn.Dropout(rate)
 
 
 def _width(dim: int, num_heads: int) -> int:

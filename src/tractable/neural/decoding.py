@@ -117,7 +117,7 @@ def beam_search(
     $T$ counts the tokens up to `end`; without a penalty short sequences win, with one they do less. Fewer
     sequences than `width` leave rows of log-probability $-\infty$.
     """
-    length, token, end = _read(step, state, first, length, end)
+    length, token, end = _read(step, state, first, check_count("length", length), end)
     width = check_count("width", width)
     check(penalty >= 0, "penalty", "zero or positive", penalty)
     return _finite(_beam(step, state, token, length, width, end, jnp.asarray(penalty, float)))

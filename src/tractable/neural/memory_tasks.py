@@ -2,9 +2,11 @@ r"""Tasks that measure what a sequence model can remember, and what it can choos
 
 Copying.     `selective_copying`: tokens at random places among blanks are to be said in their order. A linear
              time-invariant map knows how long ago something came, not how many tokens came since.
+Adding.      `adding_problem`: the sum of the two numbers that a second column marks. The best linear map of
+             the sequence explains $2/T$ of its variance of $1/6$: marks gate numbers, which takes a product.
 Recall.      `delayed_recall`: the first token is to be said after a long time of blanks. A vanilla recurrent
              network loses it: its gradient is a product of as many contractions.
-References.  Hochreiter and Schmidhuber (1997); Arjovsky et al. (2016); Gu and Dao (2023).
+References.  Hochreiter and Schmidhuber (1997), also on adding; Arjovsky et al. (2016); Gu and Dao (2023).
 """
 
 import jax
@@ -13,9 +15,9 @@ import jax.random as jr
 
 from tractable.core.checks import check, check_count
 from tractable.core.keys import takes_key
-from tractable.core.types import Array, Int, Key
+from tractable.core.types import Array, Float, Int, Key
 
-__all__ = ["delayed_recall", "selective_copying"]
+__all__ = ["adding_problem", "delayed_recall", "selective_copying"]
 
 
 @takes_key
@@ -40,6 +42,25 @@ def selective_copying(
     wanted = jr.randint(key_token, (num, count), 0, symbols)
     blanks = jnp.full((num, length), symbols)
     return blanks.at[jnp.arange(num)[:, None], places].set(wanted), wanted
+
+
+@takes_key
+def adding_problem(
+    key: Key, num: int, length: int
+) -> tuple[Float[Array, "num length 2"], Float[Array, " num"]]:
+    """Sequences of uniform numbers beside marks, one mark in either half, and the sums of the marked numbers.
+
+    >>> rows, total = adding_problem(jr.key(0), 1, 6)
+    >>> rows[0, :, 1].sum().item(), bool(jnp.isclose(rows[0, :, 0] @ rows[0, :, 1], total[0]))
+    (2.0, True)
+    """
+    num, length = check_count("num", num), check_count("length", length, least=2)
+    key_number, *key_mark = jr.split(key, 3)
+    numbers, half = jr.uniform(key_number, (num, length)), length // 2
+    ends = ((0, half), (half, length))
+    marked = [jr.randint(own, (num, 1), low, high) for own, (low, high) in zip(key_mark, ends)]
+    marks = sum((jnp.arange(length)[None] == place).astype(numbers.dtype) for place in marked)
+    return jnp.stack([numbers, marks], 2), (numbers * marks).sum(1)
 
 
 @takes_key

@@ -11,7 +11,7 @@ References.  Hochreiter and Schmidhuber (1997); Gers, Schmidhuber and Cummins (2
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import equinox as eqx
@@ -220,7 +220,7 @@ def within(length: Length, steps: int) -> Array:
 
 
 def pad_sequences(
-    sequences: Sequence[ArrayLike], size: int | None = None
+    sequences: Iterable[ArrayLike], size: int | None = None
 ) -> tuple[np.ndarray, Int[np.ndarray, " n"]]:
     """Sequences of unequal length as one array, zeros after the end of each, and their lengths.
 
@@ -228,8 +228,8 @@ def pad_sequences(
     >>> rows.tolist(), lengths.tolist()
     ([[1, 2, 3], [4, 0, 0]], [3, 1])
     """
-    check(len(sequences) > 0, "sequences", "at least one sequence", "none")
     arrays = [np.asarray(each) for each in sequences]
+    check(len(arrays) > 0, "sequences", "at least one sequence", "none")
     for number, each in enumerate(arrays):
         check(each.ndim > 0, f"sequences[{number}]", "a sequence, with time along its first axis", each)
         same = each.shape[1:] == arrays[0].shape[1:]
@@ -237,7 +237,8 @@ def pad_sequences(
     lengths = np.array([len(each) for each in arrays])
     longest = int(lengths.max())
     size = longest if size is None else check_count("size", size, least=longest)
-    padded = np.zeros((len(arrays), size, *arrays[0].shape[1:]), np.result_type(*arrays))
+    kinds = [each for each in arrays if each.size] or arrays  # a list without entries says nothing of theirs
+    padded = np.zeros((len(arrays), size, *arrays[0].shape[1:]), np.result_type(*kinds))
     for row, each in zip(padded, arrays):
         row[: len(each)] = each
     return padded, lengths

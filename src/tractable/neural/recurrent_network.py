@@ -13,7 +13,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import jax.random as jr
 
-from tractable.core.checks import check, check_count, check_option, check_shape
+from tractable.core.checks import as_float, check, check_count, check_option, check_shape
 from tractable.core.keys import takes_key
 from tractable.core.types import Array, Float, Key
 from tractable.neural.positions import TokenEmbedding, check_tokens
@@ -99,7 +99,7 @@ class RecurrentNetwork(eqx.Module):
 
     def _embedded(self, inputs: Any) -> Any:
         if self.embedding is None:
-            return inputs
+            return as_float("inputs", inputs)
         check_shape("inputs", inputs, (None,), "One sequence of tokens at a time: `jax.vmap` for more.")
         check(jnp.issubdtype(jnp.result_type(inputs), jnp.integer), "inputs", "tokens", "floats")
         return self.embedding(inputs)

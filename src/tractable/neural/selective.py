@@ -98,7 +98,7 @@ class SelectiveSSM(eqx.Module):
         shape = check_count("channels", channels), check_count("states", states)
         shortest, longest = steps
         check(0 < shortest <= longest < np.inf, "steps", "two positive numbers, ascending", steps)
-        keys = jr.split(key, 5)
+        keys, rank = jr.split(key, 5), check_count("rank", rank)
         counts = jnp.log(jnp.arange(1.0, states + 1, dtype=dtype))
         self.log_decay = jnp.broadcast_to(counts[None], shape)
         self.narrow = eqx.nn.Linear(channels, rank, use_bias=False, dtype=dtype, key=keys[0])

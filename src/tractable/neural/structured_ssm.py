@@ -167,10 +167,14 @@ def _held(z: Array, method: str) -> tuple[Array, Array]:
 
 
 def mean_growth(z: Array) -> Array:
-    r"""$\int_0^1 e^{zs}\,ds = (e^z - 1)/z$: what an input does, held over a step, $z = \Delta\lambda$."""
-    near = z == 0  # a pole that has decayed below the smallest number
-    safe = jnp.where(near, 1.0, z)
-    return jnp.where(near, 1.0, jnp.expm1(safe) / safe)
+    r"""$\int_0^1 e^{zs}\,ds = (e^z - 1)/z$: what an input does, held over a step, $z = \Delta\lambda$.
+
+    Near zero, where a step passes its input over, the slope of the quotient divides by $z^2$, which is zero
+    in single precision from $10^{-19}$ on: there the first terms of the series take its place.
+    """
+    near = jnp.abs(z) < jnp.finfo(z.dtype).eps ** (1 / 3)
+    safe, small = jnp.where(near, 1.0, z), jnp.where(near, z, 0.0)
+    return jnp.where(near, 1 + small / 2 * (1 + small / 3), jnp.expm1(safe) / safe)
 
 
 def _powers(log_factor: Array, exponents: np.ndarray) -> Array:

@@ -64,9 +64,8 @@ def train(
     `validation=(inputs, targets)`). The method is Adam with steps of $10^{-3}$ if none is given; other
     options are those of `minimise_batches`.
     """
-    _check_pairs("data", data)
-    if validation is not None:
-        _check_pairs("validation", validation)
+    data = _pairs("data", data)
+    validation = None if validation is None else _pairs("validation", validation)
     noisy = "key" in inspect.signature(network).parameters
     return minimise_batches(
         _NoisyRowLoss(loss) if noisy else _RowLoss(loss), network, data,
@@ -129,16 +128,27 @@ class _CalmRowLoss(Module):
         return self.loss(eqx.nn.inference_mode(network)(row[0]), row[1])
 
 
-def _check_pairs(name: str, data: Any) -> None:
-    """Inputs and targets of one length without NaN, where they are in memory."""
+def _pairs(name: str, data: Any) -> Any:
+    """Inputs and targets of one length without NaN, as arrays, where they are in memory."""
     if isinstance(data, Chunks) or callable(data):
-        return
+        return data
     pair = isinstance(data, tuple) and len(data) == 2
     check(pair, name, "a pair `(inputs, targets)`", type(data).__name__)
+    data = jax.tree.map(lambda leaf: _numbers(name, leaf), data)
     leaves = jax.tree.leaves(data)
     check(all(np.ndim(leaf) for leaf in leaves), name, "arrays with one row for each example", "a number")
     for leaf in leaves:
         check_length(name, leaf, name, leaves[0])
-        if jnp.issubdtype(jnp.result_type(leaf), jnp.floating):
+        if jnp.issubdtype(leaf.dtype, jnp.floating):
             fix = "Leave such rows out, or fill them in."
             check_entries(name, leaf, np.isfinite, "finite", fix)
+    return data
+
+
+def _numbers(name: str, leaf: Any) -> Any:
+    """An array as it is, a column or a table as its numbers; text is refused."""
+    array = leaf if isinstance(leaf, jax.Array) else np.asarray(leaf)
+    is_text = isinstance(array, np.ndarray) and array.dtype.kind not in "biuf"
+    fix = "Turn names into codes."
+    check(not is_text, name, "arrays of numbers", f"dtype {array.dtype}", fix, TypeError)
+    return array

@@ -22,7 +22,7 @@ import numpy as np
 from tractable.core.checks import check, check_count, check_entries, check_shape
 from tractable.core.keys import takes_key
 from tractable.core.types import Array, Float, Int, Key, Values
-from tractable.neural.attention import Cache, CrossAttention, SelfAttention
+from tractable.neural.attention import Cache, CrossAttention, SelfAttention, dropout_of
 from tractable.neural.recurrent import within
 from tractable.neural.rows_product import rows_product
 
@@ -96,7 +96,7 @@ class TransformerBlock(eqx.Module):
             )
         self.forward = FeedForward(dim, hidden or 4 * dim, dtype=dtype, key=keys[2])
         self.norms = tuple(eqx.nn.LayerNorm(dim, dtype=dtype) for _ in range(2 if self.cross is None else 3))
-        self.dropout = eqx.nn.Dropout(dropout)
+        self.dropout = dropout_of(dropout)
 
     def __call__(
         self,
