@@ -213,6 +213,14 @@ def test_resumes_bit_for_bit_inside_of_an_epoch(tmp_path, monkeypatch, options):
     np.testing.assert_array_equal(rest.trace, whole.trace)
 
 
+def test_pieces_of_any_length_give_the_same_bits_beyond_a_window_of_epochs(monkeypatch):
+    whole = fitted(epochs=2 * batch_rows.WINDOW + 5)
+    monkeypatch.setattr(batch_rows.Pace, "updates", lambda self, state: 21 if int(state.step) else 1)
+    again = fitted(epochs=2 * batch_rows.WINDOW + 5)
+    np.testing.assert_array_equal(again.trace, whole.trace)
+    np.testing.assert_array_equal(again.state, whole.state)
+
+
 def test_streamed_run_resumes_bit_for_bit(tmp_path):
     whole = fitted(epochs=4, chunk=64)
     fitted(epochs=2, chunk=64, checkpoint=tmp_path / "run")
