@@ -22,7 +22,7 @@ import numpy as np
 from tractable.core.checks import as_float, check, check_count, check_finite, to_device
 from tractable.core.estimate import Estimate
 from tractable.core.numerics import logsumexp
-from tractable.core.programs import as_data, program
+from tractable.core.programs import as_data, light, program
 from tractable.core.quadrature import panels
 from tractable.core.types import Array, ArrayLike, Float, Key, Scalar
 from tractable.core.verdict import Verdict
@@ -213,6 +213,7 @@ def _at(log_density: Callable, point: Array, args: tuple, scalar: bool) -> Array
 
 
 @program
+@light
 def _at_batch(log_density: Callable, points: Array, args: tuple, scalar: bool) -> Array:
     log_p = jax.lax.map(lambda point: _at(log_density, point, args, scalar), points, batch_size=_TOGETHER)
     check(log_p.ndim == 1, "log_density", "one number per point", f"shape {log_p.shape[1:]}")

@@ -23,7 +23,7 @@ from tractable.bijections.support import unconstrain
 from tractable.core.checks import check
 from tractable.core.interfaces import HasLogProb, HasSample
 from tractable.core.module import Module, field
-from tractable.core.programs import program
+from tractable.core.programs import light, program
 from tractable.core.types import Array, Key, PyTree, Scalar, Shape
 from tractable.core.user_code import call_user
 from tractable.distributions.base import Distribution
@@ -171,6 +171,7 @@ def as_prior(prior: Any, supports: Any) -> tuple[Any, Any]:
 
 
 @program
+@light
 def centre(prior: Any, supports: Any) -> PyTree:
     """The median of draws of a prior, coordinate by coordinate in free numbers: where a run begins."""
     draws = prior.sample(jr.key(0), (_CENTRED,))

@@ -26,7 +26,7 @@ from tractable.core.checks import check
 from tractable.core.estimate import Estimate
 from tractable.core.keys import takes_key
 from tractable.core.module import Module
-from tractable.core.programs import program
+from tractable.core.programs import light, program
 from tractable.core.types import Key, PyTree
 from tractable.core.verdict import Verdict
 from tractable.inference.trust.chain_report import (
@@ -45,7 +45,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Posterior", "as_one_chain", "each_draw", "remembered", "with_target"]
 
-_BLOCK = 1 << 14  # draws of one chain that a derived quantity is computed of at once
+_BLOCK = 1 << 14  # draws of one chain that a derived quantity is computed of at once, at most
+_NUMBERS = 1 << 22  # draws times numbers among the data, at once
 
 
 class Posterior(Module):
@@ -299,7 +300,8 @@ def each_draw(function: Callable, draws: PyTree, args: tuple = ()) -> PyTree:
 def _map_chain(function: Callable, draws: PyTree, args: tuple, chain: int) -> PyTree:
     """Blocks of one size, the last of which reaches back: one program for all."""
     num_draws = np.shape(jax.tree.leaves(draws)[0])[1]
-    size = min(_BLOCK, num_draws)
+    held = sum(np.size(leaf) for leaf in jax.tree.leaves((function, args)) if np.ndim(leaf))
+    size = min(_BLOCK, num_draws, max(_NUMBERS // max(held, 1), 16))
     starts = [min(start, num_draws - size) for start in range(0, num_draws, size)]
     parts, done = [], 0
     for start in starts:
@@ -316,6 +318,7 @@ def _host(leaf: Any) -> Any:
 
 
 @program
+@light
 def _of_block(function: Callable, block: PyTree, args: tuple) -> PyTree:
     return jax.vmap(lambda draw: function(draw, *args))(block)
 

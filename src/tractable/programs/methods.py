@@ -16,7 +16,7 @@ import numpy as np
 from tractable.core.checks import to_device
 from tractable.core.estimate import Estimate
 from tractable.core.host_random import generator
-from tractable.core.programs import program
+from tractable.core.programs import light, program
 from tractable.core.types import Array, Key, PyTree
 from tractable.core.verdict import Verdict
 from tractable.inference.posterior import Posterior
@@ -62,6 +62,7 @@ def _exact(task: Task, key: Key, num_draws: int | None, options: Mapping) -> Ans
 
 
 @program
+@light
 def _value(reduced: Reduced) -> Array:
     return reduced({})
 

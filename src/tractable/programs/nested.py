@@ -24,7 +24,7 @@ import numpy as np
 from tractable.core.blas import one_blas_thread
 from tractable.core.checks import check, to_device
 from tractable.core.host_random import generator
-from tractable.core.programs import program
+from tractable.core.programs import light, program
 from tractable.core.types import Array, Key, PyTree
 from tractable.core.verdict import Verdict
 from tractable.inference.target import FlatTarget, rebuilt
@@ -147,6 +147,7 @@ def _drawn(reduced: Reduced, draws: PyTree, noise: Noise) -> Drawn:
 
 
 @program
+@light
 def _chunk(reduced: Reduced, draws: PyTree, noise: Noise, starts: Array) -> Drawn:
     def one(given: tuple) -> Drawn:
         draws, noise, start = given
