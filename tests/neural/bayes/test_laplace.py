@@ -10,6 +10,7 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from tractable.inference.curvature.gauss_newton import ggn, ggn_diagonal
+from tractable.neural.bayes import laplace
 from tractable.neural.bayes.chains import NetworkChains
 from tractable.neural.bayes.curvature import unit_curvature
 from tractable.neural.bayes.kronecker import kronecker_factors
@@ -104,6 +105,19 @@ def test_prior_and_noise_are_those_of_highest_evidence():
     assert abs(post.noise**-2 / float(best.noise_precision) - 1) < 1e-6
     assert abs(float(post.log_evidence.value) - float(best.log_evidence)) < 1e-8
     assert abs(float(post.effective.sum()) - float(best.effective_parameters)) < 1e-5
+
+
+def test_many_weights_are_tuned_by_the_diagonal_of_the_full_form(monkeypatch):
+    monkeypatch.setattr(laplace, "_DENSE", 3)
+    post, other = (
+        weight_posterior(line(), (X, Y), NetworkLaplace(form, max_rounds=4, num_draws=1), key=0)
+        for form in ("full", "diagonal")
+    )
+    assert post.noise == other.noise
+    cov = np.asarray(post.precision.covariance())
+    rows = np.hstack([X / np.sqrt(3), np.ones((30, 1))])  # in units of the prior
+    prior = np.asarray(post.stated.prior.factor)[np.asarray(post.stated.prior.layer)]
+    np.testing.assert_allclose(cov, np.linalg.inv(rows.T @ rows / post.noise**2 + np.diag(prior)), rtol=1e-9)
 
 
 def test_the_forms_are_parts_of_the_dense_matrix():

@@ -151,6 +151,7 @@ def test_what_cannot_be_is_refused():
         "`network` must be a function of one row": lambda: fit(line(), X, Y),
         "`targets` must be of two classes": lambda: fit(small(), X, np.ones(40), likelihood="classes"),
         "`targets` must be a whole number": lambda: fit(small(), X, Y, likelihood="classes"),
+        "`targets` must be of two values at least": lambda: fit(small(), X, np.ones(40)),
         "`likelihood` must be": lambda: fit(small(), X, Y, likelihood="poisson"),
         "`prior` must be normal": lambda: fit(small(), X, Y, prior=LaplaceWeights(1.0)),
         "`method` must be": lambda: fit(small(), X, Y, method="exact"),
@@ -169,6 +170,10 @@ def test_one_row_is_enough_for_an_answer():
     assert abs(post.predict(ROWS[:1]).value[0] - x @ mean) < 1e-9
     with pytest.raises(ValueError, match="`x` must be of shape"):
         post.predict(X)
+    with pytest.raises(ValueError, match="`x` must be at least one row; got none"):
+        post.predict(ROWS[:0])
+    with pytest.raises(ValueError, match="`y` must be finite; got nan"):
+        post.judge(ROWS[:1], [np.nan])
     with pytest.raises(AttributeError, match="log_evidence"):
         _ = weight_posterior(
             line(), (ROWS, TARGETS), DeepEnsemble(2), key=0, likelihood=NOISE, prior=1.0

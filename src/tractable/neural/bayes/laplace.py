@@ -11,7 +11,7 @@ Starts.      Rounds begin with two priors, one of them narrow; the mode of highe
              several starts of the weights.
 Rows.        Padded by rows of weight zero: other numbers of rows use the same programs.
 Cost.        A search and a curvature per round; $O(p^3)$ for the full form, which up to a thousand weights is
-             dense algebra on the host.
+             dense algebra on the host, and beyond is made once, after rounds with its diagonal.
 References.  MacKay (1992), "A practical Bayesian framework for backpropagation networks"; Immer, Korzepa and
              Bauer (2021); Immer et al. (2021), "Scalable marginal likelihood estimation".
 """
@@ -100,9 +100,12 @@ class NetworkLaplace(Module):
 
     def tuned(self, stated: BayesianNetwork, weights: Float[Array, " p"]) -> tuple[BayesianNetwork, Array]:
         """The model with the prior and noise of the evidence, and the mode under them."""
-        if self.curvature == "last_layer":
-            # of a last layer alone the evidence rises with features that are overfitted: all layers tune
-            form = "full" if stated.num_weights <= _DENSE else "diagonal"
+        self._check_noise(stated)
+        large = stated.num_weights > _DENSE
+        if self.curvature == "last_layer" or (self.curvature == "full" and large):
+            # of a last layer alone the evidence rises with features that are overfitted: all layers tune;
+            # the full form of many weights costs minutes in each round, and is made once, at the end
+            form = "diagonal" if large else "full"
             return dataclasses.replace(self, curvature=form).tuned(stated, weights)
         if not stated.prior.tuned:
             return self._ended(*self._rounds(stated, weights))
@@ -140,6 +143,14 @@ class NetworkLaplace(Module):
         first = self._first(stated)
         curvature = unit_curvature(stated, weights, self.curvature, first)
         return _gaussian(curvature, stated, weights, first, self.search)
+
+    def _check_noise(self, stated: BayesianNetwork) -> None:
+        """Refuse to look for a noise that targets of one value do not have."""
+        tuned = isinstance(stated.likelihood, NormalNoise) and stated.likelihood.tuned
+        seen = np.asarray(stated.targets)[stated.present]
+        fix = "Give the noise, such as `NormalNoise(np.log(0.1))`, or add `pseudo_rows`."
+        varied = self.pseudo_rows > 0 or np.ptp(seen) > 0
+        check(not tuned or bool(varied), "targets", "of two values at least to have a noise", seen[0], fix)
 
     @property
     def _pseudo(self) -> Pseudo:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tractable.core.checks import as_float, check_length
+from tractable.core.checks import as_float, check_finite, check_length
 from tractable.core.estimate import Estimate
 from tractable.core.module import Module, field
 from tractable.core.types import Array, Float
@@ -73,6 +73,7 @@ class NetworkPosterior(Module):
         """The verdict of rows that were held out, and of another posterior's predictions of them."""
         targets = as_float("y", y)
         check_length("y", targets, "x", x)
+        check_finite("y", targets)
         other = None if beside is None else beside.predict(x)
         seen = np.asarray(self.stated.targets)[self.stated.present]
         return judge_predictions(self.predict(x), targets, seen=seen, beside=other)

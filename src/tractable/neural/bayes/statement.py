@@ -97,6 +97,7 @@ class BayesianNetwork(Module):
         rows, like = as_float("x", x), self.inputs.shape[1:]
         fix = f"Each row of the fit has the shape {like}."
         check(rows.shape[1:] == like, "x", f"of shape (rows, {', '.join(map(str, like))})", rows.shape, fix)
+        check(rows.shape[0] > 0, "x", "at least one row", "none")
         check_finite("x", rows)
         return rows.astype(self.inputs.dtype)
 
