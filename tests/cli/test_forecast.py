@@ -61,7 +61,7 @@ def test_forecasts_come_back_as_they_were_made(table, answer):
         rows = list(csv.DictReader(file))
     assert list(rows[0]) == ["series", "time", "mean", "median", "lower", "upper", "path_1", "path_2"]
     assert [row["time"] for row in rows[:3]] == ["2020-01-01", "2020-04-01", "2020-07-01"]
-    times, readings, _ = read_series(table, "when", "sold", "shop")["a"]
+    times, readings, *_ = read_series(table, "when", "sold", "shop")["a"]
     want = forecast_series(readings, 3, times=times)
     own = [row for row in rows if row["series"] == "a"]
     for name in ("mean", "median", "lower", "upper"):
@@ -97,7 +97,9 @@ def test_tables_on_the_screen(table, tmp_path):
         ("t,y\n1,1\n2,x\n", [], 2, "'y' must hold finite numbers; got 'x' in row 2"),
         ("t,y\n1,1\n,2\n", [], 2, "a time in every row; got none in row 2"),
         ("t,y\n2020-01-01,1\nsoon,2\n", [], 2, "dates or numbers; got 'soon' in row 2"),
-        ("t,y\n1,1\n1,2\n2,3\n3,4\n", [], 1, "different in every row"),
+        ("t,y\n1,1\n3,2\n2,3\n1,4\n", [], 1, "different in every row; got 1 twice, in rows 1 and 4"),
+        ("s,t,y\na,1,1\n,2,2\n", ["--series", "s"], 2, "name a series in every row; got none in row 2"),
+        ("t,y\n1,1\n2,inf\n", [], 2, "finite numbers; got inf in row 2"),
         ("t,y\n1,1\n2,2\n", [], 1, "at least 4 readings"),
         ("t,y\n1,1\n2,2\n", ["--paths", "3"], 2, "must come with `--out`"),
         ("t,y\n1,1\n2,2\n", ["--out", "no/where.csv"], 2, "in a folder that is there"),

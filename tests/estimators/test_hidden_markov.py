@@ -76,3 +76,9 @@ def test_symbols_in_every_form():
         made.predict([np.array([0, 7])])
     with pytest.raises(ValueError, match="`X` must be one column of symbols; got 2 columns"):
         CategoricalHMM().fit(np.zeros((4, 2)))
+
+
+@pytest.mark.parametrize(("symbol", "said"), [(-1, "got -1"), (0.5, "got 0.5"), (10**9, "got 1e[+]09")])
+def test_symbols_that_are_no_numbers_of_symbols_are_named(symbol, said):
+    with pytest.raises(ValueError, match=said):
+        CategoricalHMM(2, random_state=0).fit(np.array([[0], [1], [symbol]]))

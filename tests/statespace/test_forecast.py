@@ -358,3 +358,11 @@ def test_intervals_hold_their_level_on_series_with_known_truth():
             inside.append((after >= found.lower) & (after <= found.upper))
     shares = np.mean(inside, 1)  # steps of a series depend on each other: the error is between series
     assert abs(shares.mean() - 0.9) < 3 * shares.std() / np.sqrt(len(shares))
+
+
+def test_a_series_without_chance_is_continued_by_the_models_that_leave_some():
+    """Structural models without any noise have no density for readings to come, and are left out by name."""
+    found = forecast_series(np.arange(30.0) % 7, 3)
+    np.testing.assert_allclose(found.median, [2, 3, 4], atol=1)
+    with pytest.raises(TypeError, match="`y` must be numbers"):
+        forecast_series(["a"] * 10, 2)

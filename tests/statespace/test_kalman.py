@@ -278,3 +278,9 @@ def test_it_differentiates_and_maps():
         for h in (1e-6, -1e-6)
     )
     assert float(slope.transition[0, 0]) == pytest.approx((up - down) / 2e-6, rel=1e-6)
+
+
+def test_covariances_that_leave_the_range_of_numbers_are_named_as_such():
+    system = LinearGaussianSystem([[10.0]], [[1.0]], [[1.0]], [[1.0]], [0.0], [[1.0]])
+    with pytest.raises(ValueError, match="range of numbers; got one beyond it at time 15"):
+        system.filter(np.full(400, np.nan))

@@ -47,3 +47,10 @@ def test_slips_are_named():
 def test_scikit_learn_checks_it():
     model = LinearGaussianStateSpace(1, n_iter=3, random_state=0)
     check_estimator(model, expected_failed_checks=model.expected_failed_checks)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_columns_far_from_zero_are_fitted_as_those_about_it():
+    rows = np.cumsum(np.random.default_rng(0).normal(size=(60, 2)), 0)
+    near, far = (LinearGaussianStateSpace(2, n_iter=20, random_state=0).fit(x) for x in (rows, rows + 1e9))
+    np.testing.assert_allclose(far.score(rows + 1e9), near.score(rows), rtol=1e-4)

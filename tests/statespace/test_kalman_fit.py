@@ -288,3 +288,13 @@ def test_the_likelihood_is_climbed_by_its_score_and_errors_are_those_of_an_autor
         variance * np.sqrt(2 / len(past)), rel=1e-3
     )
     assert fitted.verdict.ok
+
+
+def test_what_no_fit_can_learn_from_is_refused_or_said():
+    start = LinearGaussianSystem([[0.5]], [[1.0]], [[1.0]], [[1.0]], [0.0], [[1.0]], learnt=("transition",))
+    with pytest.raises(ValueError, match="at least one reading"):
+        tr.statespace.fit_likelihood(start, np.full(5, np.nan))
+    free = LinearGaussianSystem(
+        [[0.5]], [[1.0]], [[1.0]], [[1.0]], [0.0], [[1.0]], learnt=("transition_cov", "observation_cov")
+    )
+    assert not tr.statespace.fit_likelihood(free, np.zeros(20)).verdict  # the likelihood has no bound

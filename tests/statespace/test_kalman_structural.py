@@ -134,3 +134,13 @@ def test_mistakes_and_short_series_are_named():
         flat.fit(np.random.default_rng(0).normal(size=20))
     same = Structural((Level(),)).fit(np.full(12, 3.0))
     np.testing.assert_allclose(same.forecast(2).mean, 3.0, atol=1e-6)
+
+
+@pytest.mark.parametrize("shift", [1e9, -1e9])
+def test_a_level_far_away_changes_no_digit_that_counts(shift):
+    """The diffuse likelihood knows differences only; as a difference of squares it lost all its digits."""
+    walk = np.cumsum(np.random.default_rng(0).normal(size=40))
+    near, far = (Structural((Trend(), Seasonal(4))).fit(series) for series in (walk, walk + shift))
+    np.testing.assert_allclose(far.log_likelihood, near.log_likelihood, rtol=1e-6)
+    np.testing.assert_allclose(far.forecast(3).mean - shift, near.forecast(3).mean, atol=1e-4)
+    np.testing.assert_allclose(far.forecast(3).cov, near.forecast(3).cov, rtol=1e-4)

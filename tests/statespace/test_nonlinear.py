@@ -255,3 +255,13 @@ def test_slips_are_named():
         NonlinearSystem(swing, np.stack([Q] * 3), sine, np.eye(1), *START).filter([0.1, 0.2])
     with pytest.raises(ValueError, match=r"`num` must be at least 4"):
         PENDULUM.filter([0.1], rule=Draws(2))
+
+
+def test_a_function_that_is_no_number_is_named_by_the_time_of_the_reading():
+    system = NonlinearSystem(
+        lambda x: jnp.sqrt(x), np.eye(1), lambda x: x, np.eye(1), np.array([-4.0]), 0.01 * np.eye(1)
+    )
+    with pytest.raises(ValueError, match=r"`system`.*NaN at time 1"):
+        system.log_likelihood([-4.0, 0.1, 0.2])
+    with pytest.raises(ValueError, match="`y` must be of shape"):
+        system.forecast(np.zeros((3, 2)), 2)

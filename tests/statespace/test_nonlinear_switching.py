@@ -222,3 +222,10 @@ def test_large_ensembles_are_the_kalman_filter(method):
         ys, key=jr.key(9), num_members=20, method=method, inflation=1.1, localisation=H.T
     )
     assert np.isfinite(far.log_likelihood)
+
+
+@pytest.mark.parametrize("ask", ["filter", "smooth", "log_likelihood"])
+def test_a_reading_without_a_density_is_named_by_its_time(ask):
+    still = SwitchingLinearSystem([0.5, 0.5], np.eye(2), [[1.0]], [[0.0]], [[1.0]], [[0.0]], [0.0], [[1.0]])
+    with pytest.raises(ValueError, match="singular innovations at time 1"):
+        getattr(still, ask)([0.1, 0.2, 0.3])

@@ -60,6 +60,7 @@ class Given(NamedTuple):
     times: np.ndarray
     readings: np.ndarray
     columns: np.ndarray
+    rows: np.ndarray  # of the file, from one on
 
 
 def run_forecast(request: Request) -> None:
@@ -102,12 +103,15 @@ def read_series(
             row = int(np.isnan(columns[:, j]).argmax()) + 1
             raise WrongTable(f"{path}: {name!r} must hold a number in every row; got none in row {row}.")
     times = _times(path, time, frame[time])
+    if series is not None and frame[series].isna().any():
+        row = int(np.argmax(frame[series].isna())) + 1
+        raise WrongTable(f"{path}: {series!r} must name a series in every row; got none in row {row}.")
     names: Any = frame[series].astype(str) if series is not None else pd.Series([target] * len(frame))
     found = {}
     for name in dict.fromkeys(names):
         own = np.flatnonzero((names == name).to_numpy())
         order = own[np.argsort(times[own], kind="stable")]
-        found[str(name)] = Given(times[order], readings[order], columns[order])
+        found[str(name)] = Given(times[order], readings[order], columns[order], order + 1)
     return found
 
 
@@ -118,7 +122,8 @@ def _numbers(path: Path, frame: Any, name: str) -> np.ndarray:
     wrong = np.flatnonzero((read.isna() & frame[name].notna()).to_numpy() | np.isinf(values))
     if len(wrong):
         value, row = frame[name].iloc[wrong[0]], wrong[0] + 1
-        raise WrongTable(f"{path}: {name!r} must hold finite numbers; got {value!r} in row {row}.")
+        said = value if isinstance(value, float) else repr(value)
+        raise WrongTable(f"{path}: {name!r} must hold finite numbers; got {said} in row {row}.")
     return values
 
 
@@ -166,6 +171,7 @@ def _each(table: dict[str, Given], request: Request, dates: Any) -> tuple[dict[s
     found, refused = {}, {}
     for name, given in table.items():
         try:
+            _check_times(given)
             if known is None:
                 found[name] = _one(given, request, dates)
             elif name in known:
@@ -175,6 +181,16 @@ def _each(table: dict[str, Given], request: Request, dates: Any) -> tuple[dict[s
         except ValueError as error:  # a series that no model can be fitted to, said by the model
             refused[name] = str(error)
     return found, refused
+
+
+def _check_times(given: Given) -> None:
+    """Different times, by rows of the file: those of the sorted series are nobody's."""
+    same = np.flatnonzero(given.times[1:] == given.times[:-1])
+    if len(same):
+        first, second = given.rows[same[0]], given.rows[same[0] + 1]
+        fix = "Several series in one table have a column that names them: give it as `--series`."
+        got = f"{_said(given.times[same[0]])} twice, in rows {first} and {second}"
+        check(False, "time", "different in every row", got, fix)
 
 
 def _one(given: Given, request: Request, dates: Any) -> SeriesForecast:

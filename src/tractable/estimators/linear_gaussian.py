@@ -5,6 +5,8 @@ import warnings
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
+import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval
@@ -67,9 +69,13 @@ class LinearGaussianStateSpace(Estimator):
         """Fit by EM; the level of the columns is taken from their means."""
         series = self._series(X, lengths, reset=True)
         table = np.concatenate(series)
-        start = _start(table, int(self.n_components), key_from(self.random_state))
-        run = EM(float(self.tol), int(self.n_iter)).fit(start, start.rows(series), progress=False)
-        self.model_ = run.state
+        level = _levels(table)
+        # about the means: second moments of columns far from zero would lose the digits of what varies
+        start = _start(table - level, int(self.n_components), key_from(self.random_state))
+        run = EM(float(self.tol), int(self.n_iter)).fit(
+            start, start.rows([one - level for one in series]), progress=False
+        )
+        self.model_ = eqx.tree_at(lambda system: system.observation_offset, run.state, jnp.asarray(level))
         self.converged_, self.n_iter_ = run.status.ok, int(run.num_steps)
         self.lower_bounds_ = np.asarray(run.values)
         sentence = run.status.sentence
@@ -118,24 +124,30 @@ def _is_several(X: Any) -> bool:
     return np.ndim(X[0]) == 2 if isinstance(X, list | tuple) and len(X) else getattr(X, "ndim", 2) == 3
 
 
+def _levels(table: np.ndarray) -> np.ndarray:
+    """The means of the columns, of which each must vary."""
+    for j, column in enumerate(table.T):
+        seen = column[~np.isnan(column)]
+        check(
+            len(seen) > 0 and np.ptp(seen) > 0,
+            "X",
+            "columns that vary",
+            f"column {j} that does not",
+            "Drop it.",
+        )
+    return np.nanmean(table, 0)
+
+
 def _start(table: np.ndarray, size: int, key: Any) -> LinearGaussianSystem:
     """Slow states along the directions of largest variance, and half of each column's variance as noise."""
-    mean, variance = np.nanmean(table, 0), np.nanvar(table, 0)
-    still = np.flatnonzero(~(variance > 0))
-    check(
-        not len(still),
-        "X",
-        "columns that vary",
-        f"column {still[0] if len(still) else 0} that does not",
-        "Drop it.",
-    )
-    scaled = np.where(np.isnan(table), 0.0, (table - mean) / np.sqrt(variance))
+    variance = np.nanvar(table, 0)
+    scaled = np.where(np.isnan(table), 0.0, table / np.sqrt(variance))
     vectors = np.linalg.svd(scaled, full_matrices=False)[2][:size]
-    rest = 0.3 * generator(key).standard_normal((max(size - len(vectors), 0), len(mean)))
+    rest = 0.3 * generator(key).standard_normal((max(size - len(vectors), 0), len(variance)))
     look = np.concatenate([vectors, rest]).T * np.sqrt(variance)[:, None]
     rates = np.linspace(0.9, 0.5, size)
     move = np.diag(rates) + 0.1 * np.eye(size, k=1) - 0.1 * np.eye(size, k=-1)
     return LinearGaussianSystem(
         move, np.diag(1 - rates**2), look, np.diag(variance) / 2, np.zeros(size), np.eye(size),
-        observation_offset=mean,
+        observation_offset=np.zeros(len(variance)),
     )  # fmt: skip

@@ -34,11 +34,11 @@ _FEW = 2048  # numbers in the states of all series, for which all times are done
 
 
 class SingularReading(ValueError):
-    """A reading has no density given those before it; `time` says which."""
+    """A reading has no density given those before it; `time` says which, `grown` whether by overflow."""
 
-    def __init__(self, time: int):
+    def __init__(self, time: int, grown: bool = False):
         super().__init__(f"no density at time {time}")
-        self.time = time
+        self.time, self.grown = time, grown
 
 
 class HostChain(NamedTuple):
@@ -250,7 +250,7 @@ def _step_of_one(cov: np.ndarray, look: np.ndarray, R: np.ndarray, A: np.ndarray
     cross = cov.dot(look)
     marginal = look.dot(cross) + R[0, 0]
     if not (marginal > 0 and np.isfinite(marginal)):
-        raise SingularReading(t)
+        raise SingularReading(t, not np.isfinite(marginal))
     gain = cross / marginal
     lost = np.multiply.outer(gain, cross)
     filtered = cov - lost - lost.T + np.multiply.outer(gain, gain * marginal)
@@ -263,7 +263,7 @@ def _check_regular(root: np.ndarray, marginal: np.ndarray, t: int) -> None:
     left = np.diagonal(root, axis1=-2, axis2=-1) ** 2
     whole = np.diagonal(marginal, axis1=-2, axis2=-1)
     if not (left > 10 * len(left.T) * _EPS * whole).all() or not np.isfinite(left).all():
-        raise SingularReading(t)
+        raise SingularReading(t, not np.isfinite(whole).all())
 
 
 def _one(matrices: np.ndarray, t: int) -> slice:

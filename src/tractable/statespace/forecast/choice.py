@@ -31,7 +31,7 @@ def judged_members(
         return [(members[0], None)], None, left_out
     kept, fits, near = [], [], None
     for member in members:
-        fit = _fitted(member, z[: at[0]], left_out, near)
+        fit = _fitted(member, z[: at[0]], left_out, near, (z, at[[0, -1]]))
         if fit is not None:
             kept.append((member, fit))
             fits.append(fit)
@@ -39,14 +39,16 @@ def judged_members(
     return kept, evaluate(fits, z, at, steps, scale, season, level, count), left_out
 
 
-def _fitted(member: Any, z: np.ndarray, left_out: dict[str, str], near: Any = None) -> Any:
+def _fitted(member: Any, z: np.ndarray, left_out: dict[str, str], near: Any = None, asked: Any = None) -> Any:
+    """The member, if it leaves uncertainty at the end of its readings, or at the places that are asked."""
+    whole, at = asked if asked is not None else (z, np.array([len(z)]))
     count = int((~np.isnan(z)).sum())
     if count < member.least:
         left_out[member.name] = f"{count} readings, {member.least} are needed"
         return None
     try:
         fit = member.fit(z, near)
-        sds = fit.origins(z, np.array([len(z)]), 1)[1]
+        sds = fit.origins(whole, at, 1)[1]
     except (ValueError, np.linalg.LinAlgError) as error:
         left_out[member.name] = str(error)
         return None

@@ -79,7 +79,10 @@ def as_series(y: Any, times: Any = None) -> Series:
     >>> series.frequency, series.values
     ('month', array([ 1.,  2., nan,  4.,  5.]))
     """
-    values = np.asarray(y, float)
+    try:
+        values = np.asarray(y, float)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"`y` must be numbers, NaN where one is missing; got others: {error}.") from None
     values = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
     check(values.ndim == 1, "y", "one series of numbers", f"shape {values.shape}")
     bad = np.flatnonzero(np.isinf(values))

@@ -32,6 +32,7 @@ from tractable.statespace.hmm.ties import SharedEmissions, prior_counts
 
 __all__ = ["fit_labelled", "start_gaussian", "start_symbols", "with_prior"]
 
+_MOST_SYMBOLS = 1_000_000
 _SEEDED = 20_000  # rows among which seeds are sought
 
 
@@ -114,8 +115,12 @@ def start_symbols(
 ) -> HiddenMarkov:
     """A start for symbols: tables drawn about the frequencies of the data."""
     held = as_sequences(sequences, 0)
-    codes = np.asarray(held.rows)[~held.missing].astype(np.int64)
-    k = check_count("num_states", num_states)
+    seen = np.asarray(held.rows)[~held.missing]
+    codes, k = seen.astype(np.int64), check_count("num_states", num_states)
+    fine = (seen >= 0) & (seen == codes) & (codes < _MOST_SYMBOLS)
+    got = "" if fine.all() else f"{seen[(~fine).argmax()]:g}"
+    fix = "Number the symbols from zero on, without wide gaps."
+    check(bool(fine.all()), "sequences", f"whole numbers from 0 to {_MOST_SYMBOLS - 1}", got, fix)
     least = int(codes.max(initial=0)) + 1
     size = least if num_symbols is None else check_count("num_symbols", num_symbols, least)
     common = np.bincount(codes, minlength=size) + 1.0

@@ -7,6 +7,8 @@ Likelihood.  With whitened innovations $w_0 + W\delta$: $\ell = \ell_0 + \frac12
              \frac12\log|S|$, $S = W^\top W$, $b = W^\top w_0$: the limit of $\log p(y) + \frac q2\log\kappa$
              for $\delta \sim N(0, \kappa I)$, $\kappa \to \infty$. Any proper spread may be added to a flat
              start, so that no innovation is singular.
+Centred.     The data's pass then begins at $\hat\delta$, by its responses: a level of $10^9$ with changes of
+             one would otherwise leave $\ell$ as a difference of numbers of $10^{18}$.
 States.      $\delta \mid y \sim N(-S^{-1}b, S^{-1})$; means and covariances of states follow linearly.
 Score.       Given $\delta$ it is that of `messages.gaussian_back`; averaged over $\delta \mid y$.
 Cost.        That of $1 + q$ series with shared covariances.
@@ -28,7 +30,8 @@ __all__ = ["Started", "ahead", "diffuse_score", "one_step", "smoothed", "started
 
 
 class Started(NamedTuple):
-    """A pass over the data and the responses to each unknown start, and the posterior of the start."""
+    """A pass over the data from the most probable start, the responses to each unknown start, and the
+    posterior of what the start has beyond."""
 
     chain: HostChain
     passed: Passed
@@ -54,8 +57,8 @@ def started(chain: HostChain, unknown: np.ndarray, y: np.ndarray) -> Started:
     many = chain._replace(mean=means, b=_only_first(chain.b, q), c=_only_first(chain.c, q))
     found = passed(many, ys)
     white = _white(found)
-    base = float(found.log_densities[:, 0].sum())
     if q == 0:
+        base = float(found.log_densities[:, 0].sum())
         return Started(many, found, ~np.isnan(ys), np.zeros(0), np.zeros((0, 0)), base)
     W, w = white[:, 1:].transpose(0, 2, 1).reshape(-1, q), white[:, 0].reshape(-1)
     # in units in which the columns have length one
@@ -63,11 +66,14 @@ def started(chain: HostChain, unknown: np.ndarray, y: np.ndarray) -> Started:
     _check_told(scale, W, y)
     left, values, right = np.linalg.svd(W / scale, full_matrices=False)
     _check_told(values, W, y)
+    first = -(right.T @ (left.T @ w / values)) / scale
+    means[0, places] += first
+    found, w = _centred(found, first), w + W @ first
     b = left.T @ w
-    start = -(right.T @ (b / values)) / scale
     inverse = (right.T / values**2) @ right / np.outer(scale, scale)
-    total = base + 0.5 * float(b @ b) - float(np.log(values).sum() + np.log(scale).sum())
-    return Started(many, found, ~np.isnan(ys), start, inverse, total)
+    sizes = found.covariances.log_det[found.covariances.slot].sum() + (~np.isnan(y)).sum() * np.log(2 * np.pi)
+    total = -0.5 * float(sizes + w @ w - b @ b) - float(np.log(values).sum() + np.log(scale).sum())
+    return Started(many, found, ~np.isnan(ys), -(right.T @ (b / values)) / scale, inverse, total)
 
 
 def diffuse_score(found: Started) -> Score:
@@ -127,6 +133,15 @@ def _combined(found: Started, means: np.ndarray, covs: np.ndarray) -> tuple[np.n
     mean = np.einsum("n,tnd->td", found.weights, means)
     effects = means[:, 1:]
     return mean, covs + np.einsum("tid,ij,tje->tde", effects, found.start_cov, effects, optimize=True)
+
+
+def _centred(found: Passed, first: np.ndarray) -> Passed:
+    """The pass of which series 0 begins at another start: its own means, and its responses so often."""
+    parts = {}
+    for name in ("predicted", "filtered", "gaps"):
+        parts[name] = leaf = getattr(found, name).copy()
+        leaf[:, 0] += np.einsum("tnd,n->td", leaf[:, 1:], first)
+    return found._replace(**parts)
 
 
 def _white(found: Passed) -> np.ndarray:

@@ -70,14 +70,19 @@ def fit_likelihood(
     held |= {name: None for name in optional if getattr(system, name) is not None}
     free, rebuild = unconstrain(system, supports=held, name="system")
     count = float((~np.isnan(ys)).sum())
+    check(count > 0, "y", "at least one reading", "none: all are missing")
 
     def down(theta: np.ndarray) -> tuple[float, np.ndarray]:
         made, _ = rebuild(jnp.asarray(theta))
         try:
-            value, slopes = _value_and_score(made, ys)
+            with np.errstate(over="ignore", invalid="ignore"):
+                value, slopes = _value_and_score(made, ys)
+                slope = np.asarray(_pulled(rebuild, jnp.asarray(theta), slopes))
         except ValueError:  # too near a singular reading
             return np.inf, np.zeros_like(theta)
-        return -value / count, -np.asarray(_pulled(rebuild, jnp.asarray(theta), slopes)) / count
+        if not (np.isfinite(value) and np.isfinite(slope).all()):  # variances of 1e-307
+            return np.inf, np.zeros_like(theta)
+        return -value / count, -slope / count
 
     found = minimise_on_host(
         down, np.asarray(free, float), max_steps=check_count("max_steps", max_steps), tol=tol, stop="value"
@@ -134,7 +139,7 @@ def _errors(rebuild: Any, theta: np.ndarray, slope: Any, learnt: tuple[str, ...]
         up[i], down[i] = up[i] + h, down[i] - h
         rows.append((slope(up) - slope(down)) / (2 * h))
     information = 0.5 * (np.array(rows) + np.array(rows).T)
-    values = np.linalg.eigvalsh(information)
+    values = np.linalg.eigvalsh(information) if np.isfinite(information).all() else np.zeros(1)
     regular = values[0] > 1e-8 * max(values[-1], 1e-300)
     cov = np.linalg.inv(information) if regular else np.full_like(information, np.nan)
     slopes: dict[str, Any] = dict(zip(LEARNT, _spread(rebuild, jnp.asarray(theta))))

@@ -26,8 +26,8 @@ from tractable.statespace.kalman.series import Readings, groups
 from tractable.statespace.kalman.wiring import compiled_chain, host_chain, uncorrelated
 
 __all__ = [
-    "compiled", "drawn", "filtered", "forecast", "log_likelihoods", "parts", "passed", "simulated",
-    "smoothed",
+    "check_densities", "compiled", "drawn", "filtered", "forecast", "log_likelihoods", "parts", "passed",
+    "simulated", "smoothed",
 ]  # fmt: skip
 
 
@@ -48,9 +48,14 @@ def passed(chain: HostChain, ys: np.ndarray) -> Passed:
 
 def _named_where_singular(way: Callable, chain: HostChain, ys: np.ndarray) -> Any:
     try:
-        with one_blas_thread():
+        with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):
             return way(chain, ys)
     except SingularReading as error:
+        if error.grown:
+            raise ValueError(
+                "`transition` must leave covariances within the range of numbers; got one beyond it at time "
+                f"{error.time}. Its modes grow without readings that hold them: give fewer times, or others."
+            ) from None
         raise ValueError(
             "`observation_cov` must leave every reading uncertain given those before it; got singular "
             f"innovations at time {error.time}. Add noise to the readings, or drop what repeats."
@@ -215,7 +220,7 @@ def _stacked(answers: list, y: Readings) -> Any:
 def _compiled_filter(method: str, form: str, system: Any, y: Readings, inputs: Any) -> FilteredStates:
     def ask(chain: Any, ys: np.ndarray) -> tuple:
         found = chain.filter(ys, method=method, form=form)
-        _named(found.log_densities)
+        check_densities(found.log_densities)
         return (found.predicted.mean, found.predicted.cov, found.filtered.mean, found.filtered.cov,
                 found.log_densities)  # fmt: skip
 
@@ -225,15 +230,17 @@ def _compiled_filter(method: str, form: str, system: Any, y: Readings, inputs: A
 def _compiled_smooth(method: str, form: str, system: Any, y: Readings, inputs: Any) -> SmoothedStates:
     def ask(chain: Any, ys: np.ndarray) -> tuple:
         found = chain.smooth(ys, method=method, form=form)
-        _named(found.filter.log_densities)
+        check_densities(found.filter.log_densities)
         return found.marginals.mean, found.marginals.cov, found.cross, found.log_evidence
 
     return SmoothedStates(*_stacked(_by_series(system, y, inputs, ask), y))
 
 
-def _named(densities: Any) -> None:
-    """The first time without a density."""
+def check_densities(densities: Any, name: str = "observation_cov") -> None:
+    """Refuse readings without a density, by the first time of one."""
     bad = np.isnan(np.asarray(densities))
     if bad.any():
-        got = f"singular innovations at time {int(bad.argmax())}"
-        check(False, "observation_cov", "such that every reading has a density", got, "Add noise.")
+        kind = "singular innovations" if name == "observation_cov" else "NaN"
+        got = f"{kind} at time {int(bad.argmax())}"
+        fix = "Add noise where readings repeat what is known; functions must give numbers where beliefs are."
+        check(False, name, "such that every reading has a density", got, fix)

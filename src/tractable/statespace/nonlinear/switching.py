@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from tractable.core.checks import as_float, check, check_count, check_entries, check_option
+from tractable.core.checks import as_float, check, check_count, check_entries, check_option, has_values
 from tractable.core.factors import psd_root
 from tractable.core.host_random import generator
 from tractable.core.keys import takes_key
@@ -33,6 +33,7 @@ from tractable.core.support import psd, real, simplex
 from tractable.core.types import Array, ArrayLike, Float, Int, Key, Scalar
 from tractable.core.verdict import Verdict
 from tractable.messages.gaussian_steps import Belief, Step
+from tractable.statespace.kalman.passes import check_densities
 from tractable.statespace.nonlinear.switching_particles import SwitchingParticles, filter_by_modes
 from tractable.statespace.nonlinear.switching_passes import Modes, enumerated, merged
 from tractable.statespace.nonlinear.switching_smoothing import (
@@ -142,6 +143,8 @@ class SwitchingLinearSystem(Module):
         else:
             kept = merged(modes, rows, method)
         belief, told = kept.belief, kept.log_densities
+        if has_values(told):
+            check_densities(told)
         return SwitchingFiltered(kept.modes, belief.mean, belief.spread, told, kept.losses, method)
 
     def smooth(self, y: ArrayLike, *, method: str = "corrected") -> SwitchingSmoothed:
@@ -154,11 +157,13 @@ class SwitchingLinearSystem(Module):
         size = len(rows) if method == "exact" else min(len(rows), short)
         paths = self._paths(size)
         followed = enumerated(modes, rows[:size], jnp.asarray(paths))
+        check_densities(followed.log_densities)
         exact = smoothed_mixture(modes, followed, paths)
         if method == "exact":
             total = float(followed.log_densities.sum())
             return SwitchingSmoothed(*exact, total, np.zeros(size), np.zeros(2), size, method)
         kept, corrected = merged(modes, rows, "kim"), method == "corrected"
+        check_densities(kept.log_densities)
         shares, mean, cov, losses = smoothed_by_mode(modes, kept, corrected)
         first = jax.tree.map(lambda leaf: leaf[:size], kept)
         part = (shares, mean, cov)

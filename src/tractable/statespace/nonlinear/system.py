@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from tractable.core.checks import as_float, check, check_count, check_option
+from tractable.core.checks import as_float, check, check_count, check_option, has_values
 from tractable.core.keys import takes_key
 from tractable.core.module import Module
 from tractable.core.programs import program
@@ -22,6 +22,7 @@ from tractable.inference.particles.filter import Filtered
 from tractable.inference.particles.smoothing import SmoothedPaths, backward_sample
 from tractable.messages.gaussian_beliefs import Grid
 from tractable.messages.gaussian_steps import FORMS
+from tractable.statespace.kalman.passes import check_densities
 from tractable.statespace.nonlinear.ensemble import EnsembleFiltered, ensemble_filter
 from tractable.statespace.nonlinear.filtering import (
     NonlinearFiltered,
@@ -116,13 +117,18 @@ class NonlinearSystem(Dynamics):
     ) -> Scalar:
         r"""$\log p(y)$ as the rule has it: exact for a linear system. The verdict of `filter` says how near
         to one the system is; `particle_filter` estimates the true one."""
-        return self.filter(y, inputs, rule=rule, iterations=iterations, form=form).log_likelihood
+        found = self.filter(y, inputs, rule=rule, iterations=iterations, form=form)
+        if has_values(found.log_densities):
+            check_densities(found.log_densities, "system")
+        return found.log_likelihood
 
     def forecast(
         self, y: ArrayLike, steps: int, inputs: ArrayLike | None = None, *, rule: Any = "unscented"
     ) -> NonlinearForecast:
         """States and readings of the next `steps` times; `inputs` are of the past and the future."""
         rows = self.readings_alone(y)
+        fits = rows.ndim == 2 and rows.shape[1] == self.num_readings
+        check(fits, "y", f"of shape (times, {self.num_readings})", f"shape {rows.shape}")
         steps = check_count("steps", steps)
         ahead = jnp.full((steps, self.num_readings), jnp.nan, rows.dtype)
         found = self.filter(jnp.concatenate([rows, ahead]), inputs, rule=rule)
