@@ -6,9 +6,11 @@ logs, throws and asks for is kept.
 
 import json
 import os
+import select
 import shutil
 import subprocess
 import sys
+import time
 from base64 import b64decode
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +23,7 @@ _FLAGS = (
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
     "--disable-dev-shm-usage", "--hide-scrollbars", "--remote-debugging-pipe",
 )  # fmt: skip
+_PATIENCE = 60.0  # seconds that an answer may take
 _BEGIN = (  # Chromium reads stream 3 and writes stream 4
     "import fcntl, os, sys\n"
     "ends = [fcntl.fcntl(int(word), fcntl.F_DUPFD, 10) for word in sys.argv[1:3]]\n"
@@ -55,19 +58,29 @@ class Browser:
         os.close(read)
         os.close(write)
         self._messages = self._received()
-        page = self.ask("Target.createTarget", url="about:blank")["targetId"]
-        self._session = {
-            "sessionId": self.ask("Target.attachToTarget", targetId=page, flatten=True)["sessionId"]
-        }
-        for domain in ("Network", "Runtime", "Log", "Page"):
-            self.ask(f"{domain}.enable")
+        try:
+            self._open_page()
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
         self._process.terminate()
-        self._process.wait(60)
+        try:
+            self._process.wait(_PATIENCE)
+        except subprocess.TimeoutExpired:
+            self._process.kill()  # its profile is thrown away: nothing is lost
+            self._process.wait()
         os.close(self._down)
         os.close(self._up)
+
+    def _open_page(self) -> None:
+        page = self.ask("Target.createTarget", url="about:blank")["targetId"]
+        found = self.ask("Target.attachToTarget", targetId=page, flatten=True)
+        self._session = {"sessionId": found["sessionId"]}
+        for domain in ("Network", "Runtime", "Log", "Page"):
+            self.ask(f"{domain}.enable")
 
     def ask(self, method: str, **given: Any) -> dict[str, Any]:
         """The answer to one command."""
@@ -84,11 +97,12 @@ class Browser:
         """Load a page from its file, and wait until all of it is there."""
         self.ask("Emulation.setDeviceMetricsOverride", width=width, height=height, mobile=phone,
                  deviceScaleFactor=2 if phone else 1)  # fmt: skip
-        self.ask("Page.navigate", url=page.as_uri())
-        loaded = (
-            "new Promise(done => document.readyState == 'complete' ? done() : addEventListener('load', done))"
-        )
-        self.run(loaded)
+        assert "errorText" not in self.ask("Page.navigate", url=page.as_uri())
+        # Asked again and again: a promise made in a document that is about to be left is never kept.
+        end = time.monotonic() + _PATIENCE
+        while self.run("[location.href, document.readyState]") != [page.as_uri(), "complete"]:
+            assert time.monotonic() < end, f"the browser did not load {page}"
+            time.sleep(0.05)
 
     def run(self, program: str) -> Any:
         """The value of JavaScript in the page."""
@@ -107,7 +121,10 @@ class Browser:
 
     def _received(self) -> Iterator[dict[str, Any]]:
         rest = b""
-        while piece := os.read(self._up, 1 << 16):
+        while True:
+            assert select.select([self._up], [], [], _PATIENCE)[0], "the browser is silent"
+            if not (piece := os.read(self._up, 1 << 16)):
+                return
             *whole, rest = (rest + piece).split(b"\0")
             for message in map(json.loads, whole):
                 self._keep(message)

@@ -29,7 +29,7 @@ from tractable.core.types import Array, Key, PyTree
 from tractable.core.verdict import Verdict
 from tractable.inference.target import FlatTarget, rebuilt
 from tractable.programs.adaptive import adapted, as_weighted, resampled
-from tractable.programs.laplace_draws import Drawn, Noise, weighted_draw
+from tractable.programs.laplace_draws import Drawn, Noise, num_candidates, weighted_draw
 from tractable.programs.reduced import Reduced
 from tractable.programs.structure import Structure, affine_obstacle, find_structure, may_be_gaussian, touched
 from tractable.programs.survey import Facts
@@ -37,7 +37,8 @@ from tractable.programs.survey import Facts
 __all__ = ["nested", "nested_structure", "pays"]
 
 _DRAWS = 4000  # at most
-_CANDIDATES = 8000
+_CANDIDATES, _FEWEST_CANDIDATES = 8000, 2048
+_WORK = 1.3e8  # log-densities of units that candidates may ask for, before they become fewer
 _FEWEST = 400  # equally weighted draws that the weights must be worth
 _UNDEFINED = 1e-3  # share of candidates without a density
 _MOST_LEFT = 8  # numbers outside
@@ -94,9 +95,9 @@ def nested(task: Any, key: Key, num_draws: int | None, options: Mapping) -> Any:
     fix = "It needs normal latents that no discrete latent is tied to. Choose another method."
     check(task.reduced.nested is not None, "method", "other than 'nested' for this program", "nested", fix)
     outside, inside, last = jr.split(key, 3)
-    count = max(_CANDIDATES, 2 * (num_draws or 0))
-    draws, logs = _outside(task, outside, count)
     part = task.reduced.nested
+    count = max(_num_candidates(part), 2 * (num_draws or 0))
+    draws, logs = _outside(task, outside, count)
     noise = Noise.of(part, inside, len(logs))
     with one_blas_thread():
         drawn = _drawn(task.reduced, draws, noise)
@@ -114,6 +115,12 @@ def nested(task: Any, key: Key, num_draws: int | None, options: Mapping) -> Any:
     places = resampled(np.exp(logs - logs.max()), kept, last)
     chosen = jax.tree.map(lambda leaf: np.asarray(leaf)[places][None], post.draws)
     return Answer(chosen, (1, kept), post.log_evidence, verdict, post)
+
+
+def _num_candidates(part: Any) -> int:
+    """How many draws are weighted: fewer where each of them goes through many rows."""
+    each = len(part.groups.of_unit) * num_candidates(part)[0]
+    return int(np.clip(_WORK / each, _FEWEST_CANDIDATES, _CANDIDATES))
 
 
 def _verdict(post: Any, undefined: float, elsewhere: float) -> Verdict:

@@ -90,7 +90,8 @@ def _linear(n: int, d: int, k: int) -> float:
 
 
 def _logistic(n: int, d: int, k: int) -> float:
-    return 0.15 + (4e-9 * n * d**2 + 4e-8 * n * d * max(1, k - 1)) * 5 + 5e-9 * (d * max(1, k - 1)) ** 3
+    passes = 1 if k <= 2 else 5
+    return 0.15 + (4e-9 * n * d**2 + 4e-8 * n * d * max(1, k - 1)) * passes + 5e-9 * (d * max(1, k - 1)) ** 3
 
 
 def _margins(n: int, d: int, k: int) -> float:
@@ -108,7 +109,7 @@ def _discriminant(n: int, d: int, k: int) -> float:
 
 def _boosted(n: int, d: int, k: int) -> float:
     cells = n * d
-    each = 0.3 + min(1.5e-4 * cells, 6 + 2e-5 * cells)
+    each = 0.3 + min(1.5e-4 * cells, 6 + 4e-6 * cells)
     return (each if cells <= _MANY_CELLS else 0.5 * each) * max(1, k - 1) ** 0.5
 
 
