@@ -104,7 +104,7 @@ def _made() -> Iterator[tuple[str, str, Callable[[int, int], tuple[np.ndarray, n
             "many",
             lambda n, s, k=classes, w=spread: _blobs(n, s, k, w),
             rows,
-        )  # noqa: E501
+        )
     for name, level, slope, wrong in (
         ("faint", 0.0, 0.2, 0.0), ("plain", 0.0, 1.0, 0.0), ("sure", 0.0, 6.0, 0.0),
         ("a third wrong", 0.0, 3.0, 0.33), ("one in fifty", -5.0, 1.0, 0.0), ("one in ten", -3.0, 1.0, 0.0),
@@ -114,7 +114,7 @@ def _made() -> Iterator[tuple[str, str, Callable[[int, int], tuple[np.ndarray, n
             "logistic",
             lambda n, s, a=level, b=slope, w=wrong: _logit(n, s, a, b, w),
             _ROWS,
-        )  # noqa: E501
+        )
 
 
 def _quantiles(data: Any, n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
