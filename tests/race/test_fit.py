@@ -277,8 +277,9 @@ def test_of_many_columns_the_rows_of_a_fit_choose_those_that_it_looks_at(monkeyp
 def test_wide_tables_are_learnt_from_as_many_columns_as_the_budget_holds():
     size = Size(240, 5000, 1)
     kept, _ = within_budget(candidates_for("number"), size, 60.0, 5)
-    names = [each.name for each in kept]
-    assert {"boosted trees", "forest", "Bayesian linear"} <= set(names)
+    columns = {each.name: each.most_columns for each in kept}
+    assert columns["boosted trees"] >= 1000  # trees cost little more for many columns than for some
+    assert columns["Bayesian linear"] >= 200
     assert sum(each.start + 7 * each.seconds(size) for each in kept) <= 60
 
 
