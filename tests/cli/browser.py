@@ -1,18 +1,21 @@
 """A headless Chromium for tests, spoken to through two pipes: no port and no driver.
 
 The protocol is that of the developers' tools: messages of JSON, each ended by a zero byte. All that a page
-logs, throws and asks for is kept.
+logs, throws and asks for is kept. Every wait has an end: an answer has a minute, however much else the
+browser says meanwhile, and at the end of the block it is killed with all of its processes.
 """
 
 import json
 import os
 import select
 import shutil
+import signal
 import subprocess
 import sys
 import time
 from base64 import b64decode
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +56,8 @@ class Browser:
         command = [chromium(), *_FLAGS, f"--user-data-dir={self.folder / 'profile'}", "about:blank"]
         self._process = subprocess.Popen(
             [sys.executable, "-S", "-c", _BEGIN, str(read), str(write), *map(str, command)],
-            pass_fds=(read, write), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            pass_fds=(read, write), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
         os.close(read)
         os.close(write)
@@ -66,12 +70,9 @@ class Browser:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._process.terminate()
-        try:
-            self._process.wait(_PATIENCE)
-        except subprocess.TimeoutExpired:
-            self._process.kill()  # its profile is thrown away: nothing is lost
-            self._process.wait()
+        with suppress(ProcessLookupError):  # a group of its own; its profile is thrown away: nothing is lost
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait(_PATIENCE)
         os.close(self._down)
         os.close(self._up)
 
@@ -87,7 +88,9 @@ class Browser:
         self._count += 1
         message = {"id": self._count, "method": method, "params": given, **self._session}
         os.write(self._down, json.dumps(message).encode() + b"\0")
+        end = time.monotonic() + _PATIENCE
         for found in self._messages:
+            assert time.monotonic() < end, f"the browser talks, but does not answer {method}"
             if found.get("id") == self._count:
                 assert "error" not in found, f"{method}: {found['error']}"
                 return found["result"]

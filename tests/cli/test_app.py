@@ -30,7 +30,9 @@ def test_help_lists_the_commands_without_heavy_imports():
             heavy = {"jax", "scipy", "numba", "pandas", "sklearn", "matplotlib"}
             print(*heavy & set(sys.modules), file=sys.stderr)
         """
-    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=240
+    )
     assert "demo" in done.stdout
     assert done.stderr.strip() == ""
 
@@ -72,7 +74,9 @@ def test_a_wrong_path_is_refused_before_anything_is_loaded(arguments, message):
         "try: app(sys.argv[1:])\n"
         "finally: assert 'jax' not in sys.modules"
     )
-    found = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True)
+    found = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=240
+    )
     assert found.returncode == 2
     assert message in found.stderr
     assert "Traceback" not in found.stderr

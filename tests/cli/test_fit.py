@@ -134,7 +134,7 @@ def test_what_the_file_alone_shows_is_told_before_the_library_is_imported(folder
     )
     names = ("empty", "one", "constant", "open", "large")
     command = [sys.executable, "-c", program, *(f"{name}.csv" for name in names)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=folder)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=240)
     assert done.returncode == 0, done.stderr
     assert not (folder / "none").exists()
 
@@ -182,6 +182,8 @@ def test_a_new_process_predicts_the_same_bits_in_any_order_with_new_levels(answe
     changed.to_csv(folder / "changed.csv", index=False)
     words = ["predict", answer["model"], str(folder / "changed.csv"), "--out"]
     assert RUNNER.invoke(app, [*words, str(folder / "here.csv")]).exit_code == 0
-    done = subprocess.run([sys.executable, "-m", "tractable", *words, str(folder / "there.csv")], check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "tractable", *words, str(folder / "there.csv")], check=False, timeout=240
+    )
     assert done.returncode == 0
     assert (folder / "here.csv").read_bytes() == (folder / "there.csv").read_bytes()

@@ -220,5 +220,5 @@ assert "--evidence" in CliRunner().invoke(app, ["query", "--help"], env={"COLUMN
 assert "jax" not in sys.modules, "jax was imported"
 assert "pandas" not in sys.modules, "pandas was imported"
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr

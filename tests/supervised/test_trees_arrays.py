@@ -69,5 +69,7 @@ def test_a_small_tree_and_forest_need_no_numba():
         assert (fit_tree(X, y).predict(X) == y).all()
         fit_forest(X, y, key=jr.key(0), num_trees=5).predict(X)
         print("numba" in sys.modules)"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=240
+    )
     assert done.stdout.strip() == "False"
