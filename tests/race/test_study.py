@@ -3,8 +3,6 @@ with closed forms; the page of a file is that of the fit, byte for byte."""
 
 import copy
 import re
-import shutil
-import subprocess
 from types import SimpleNamespace
 
 import matplotlib.pyplot as plt
@@ -313,23 +311,3 @@ def test_few_rows_are_studied_by_those_held_out_and_warned_of():
     assert found.study["rows"] == 30
     assert found.study["ranks"]["counts"].sum() == pytest.approx(30)
     assert any("There are 30 rows" in line for line in found.warnings)
-
-
-@pytest.mark.thorough
-@pytest.mark.skipif(shutil.which("chromium") is None, reason="there is no chromium on the PATH")
-def test_the_page_opens_in_a_browser_at_the_width_of_a_phone(raced, tmp_path):
-    raced.report(tmp_path / "page.html")
-    ask = (
-        "<script>window.onload = () => { document.title = ["
-        "document.documentElement.scrollWidth <= innerWidth, "
-        "[...document.images].every(i => i.naturalWidth > 0 && i.alt), "
-        "performance.getEntriesByType('resource').filter(e => !e.name.startsWith('data:')).length"
-        "].join() }</script>"
-    )
-    asked = tmp_path / "asked.html"
-    asked.write_text((tmp_path / "page.html").read_text().replace("</body>", f"{ask}</body>"))
-    command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
-               "--window-size=420,800", f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom"]  # fmt: skip
-    done = subprocess.run([*command, asked.as_uri()], capture_output=True, text=True, timeout=120, check=True)
-    assert re.search(r"<title>([^<]*)</title>", done.stdout).group(1) == "true,true,0"
-    assert "CONSOLE" not in done.stderr

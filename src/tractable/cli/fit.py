@@ -93,6 +93,9 @@ def _report(request: Request, found: Any) -> Path:
 def _print(found: Any, model: Path, report: Path) -> None:
     from rich.console import Console
 
+    from tractable.race.measures import told
+    from tractable.race.study_words import untried
+
     console = Console()
 
     def say(text: str) -> None:
@@ -103,11 +106,13 @@ def _print(found: Any, model: Path, report: Path) -> None:
     for note in found.notes:
         say(f"- {note.sentence}")
     console.print(_table(found))
+    for sentence in _noted(found):
+        say(sentence)
     if found.evidence_sentence:
         say(found.evidence_sentence)
-    for name, reason in found.left_out.items():
-        say(f"Not tried: {name} ({reason}).")
-    shown = [f"{name} {found.metrics[name]:.4g}" for name in _NUMBERS if name in found.metrics]
+    for sentence in untried(found.left_out):
+        say(sentence)
+    shown = [f"{name} {told(found.metrics[name])}" for name in _NUMBERS if name in found.metrics]
     say(f"On {found.metrics['rows']} rows {'never used' if found.untouched else 'held out'}: "
         + ", ".join(shown) + ".")  # fmt: skip
     for sentences in found.study.get("words", {}).values():
@@ -119,20 +124,32 @@ def _print(found: Any, model: Path, report: Path) -> None:
 
 
 def _table(found: Any) -> Any:
+    """The leaderboard, narrow enough for a terminal; what notes say is below it."""
+    from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    table = Table(title="Models by log-score of rows held out", title_justify="left")
+    title = "Models by log-score of rows held out, with standard errors"
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     stated = any(math.isfinite(each.evidence) for each in found.standings)
-    more = ("evidence a row",) if stated else ()
-    for name in ("model", "log-score", "error", "behind", "error", "weight", *more, "note"):
-        table.add_column(name, justify="left" if name in ("model", "note") else "right")
+    for name in ("model", "log-score", "behind the best", "weight", *(("evidence",) if stated else ())):
+        table.add_column(name, justify="left" if name == "model" else "right")
     for each in found.standings:
-        behind = -each.difference, each.difference_error
-        numbers = (each.log_score, each.error, *(behind if each.difference < 0 else (math.nan,) * 2))
-        cells = [_cell(x) for x in numbers] + [f"{each.weight:.2f}" if each.weight else ""]
-        table.add_row(each.name, *cells, *([_cell(each.evidence)] if stated else []), each.note)
+        behind = _cell(-each.difference, each.difference_error) if each.difference < 0 else ""
+        cells = [_cell(each.log_score, each.error), behind, f"{each.weight:.2f}" if each.weight else ""]
+        table.add_row(each.name, *cells, *([_cell(each.evidence)] if stated else []))
     return table
 
 
-def _cell(value: float) -> str:
-    return f"{value:.4f}" if math.isfinite(value) else ""
+def _noted(found: Any) -> list[str]:
+    """What is said of models, one line for each note."""
+    names: dict[str, list[str]] = {}
+    for each in found.standings:
+        if each.note:
+            names.setdefault(each.note.rstrip("."), []).append(each.name)
+    return [f"{note[0].upper()}{note[1:]}: {', '.join(own)}." for note, own in names.items()]
+
+
+def _cell(value: float, error: float | None = None) -> str:
+    if not math.isfinite(value):
+        return ""
+    return f"{value:.4f}" if error is None else f"{value:.4f} ± {error:.4f}"

@@ -48,9 +48,9 @@ def plot_leaderboard(fit: Any, *, ax: Axes | None = None) -> Axes:
         colour = _BLUE if each.weight > 0 else _GREY
         ax.errorbar(each.difference, place, xerr=2 * each.difference_error, fmt="o", color=colour, capsize=3)
     ax.axvline(0, color="0.8", lw=1, ls="--", zorder=0)
-    ax.set_yticks(places, [_short(each.name) for each in lines])
+    ax.set_yticks(places, [_short(each.name, 34) for each in lines])
     ax.set_ylim(-0.6, len(lines) - 0.4)
-    ax.set_xlabel("log-score beside the best (nats a row)")
+    ax.set_xlabel("nats a row beside the best")
     return ax
 
 

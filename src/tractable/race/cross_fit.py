@@ -92,7 +92,7 @@ def within_budget(
     kept, left_out, spent = [], {}, 0.0
     for each in candidates:
         if size.rows > each.most_rows or (size.columns > each.most_columns and not each.shrinks):
-            left_out[each.name] = "too many rows or columns for it"
+            left_out[each.name] = "there are too many rows or columns"
             continue
         needed = _needed(each, size, num_folds)
         room = min(budget - spent, _MOST_OF_BUDGET * budget)
@@ -103,7 +103,7 @@ def within_budget(
             each = each._replace(most_columns=min(each.most_columns, size.columns) // 2)
             needed = _needed(each, size, num_folds)
         if spent + needed > budget:
-            left_out[each.name] = f"its predicted work ({needed:.0f} s) does not fit into the budget"
+            left_out[each.name] = f"the predicted work ({needed:.0f} s) does not fit into the budget"
         else:
             kept.append(each)
             spent += needed

@@ -19,10 +19,11 @@ from tractable.race.composed import ClassLaws
 from tractable.race.laws import Laws
 from tractable.race.question import Question, log_scores
 
-__all__ = ["LEVELS", "averaged", "measures", "shown"]
+__all__ = ["LEVELS", "averaged", "measures", "shown", "told"]
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 _BINS = 15
+_LARGE = 1e9
 _MOST = 5000  # rows of which the CRPS is computed
 
 
@@ -96,6 +97,16 @@ def averaged(parts: list[dict[str, Any]]) -> dict[str, Any]:
     errors = np.array([part["log_score_error"] for part in parts])
     found["log_score_error"] = float(np.sqrt(np.sum((rows * errors) ** 2)) / rows.sum())
     return found | {"rows": int(rows.sum())}
+
+
+def told(value: float, digits: int = 4) -> str:
+    """A number for people: so many digits, and powers of ten only where zeros would be many.
+
+    >>> told(10893.4), told(0.123456), told(2.5e12)
+    ('10890', '0.1235', '2.5e+12')
+    """
+    short = f"{value:.{digits}g}"
+    return f"{float(short):.0f}" if "e+" in short and abs(value) < _LARGE else short
 
 
 def shown(numbers: dict[str, Any]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tractable.plots.page import html_table, verdict_box, write_page
+from tractable.race.measures import told
 from tractable.race.report_pictures import pictures_of
 from tractable.race.result import TableFit
 from tractable.race.study_words import warnings_of
@@ -22,6 +23,10 @@ from tractable.race.study_words import warnings_of
 __all__ = ["write_report"]
 
 _MOST_COLUMNS = 80
+_NOTHING = {
+    False: "Nothing in the residuals is more than chance allows.",
+    True: "No stated probability is further off than chance allows.",
+}
 _MANY = 12  # lines of a table above which it is folded away
 _TASKS = {
     "binary": "one of two classes", "classes": "one of several classes", "ordered": "one of ordered classes",
@@ -48,12 +53,12 @@ def write_report(path: Path, fit: TableFit) -> None:
         f"<h2>Promises kept: {rows}</h2>", _measures(fit), drawn.get("levels", ""),
         _coverage(fit) if seen else "", drawn.get("groups", ""),
         "<h2>Calibration</h2>" if seen else "", drawn.get("calibration", ""), drawn.get("outcomes", ""),
-        _confusion(fit),
+        "" if "residuals" in drawn else _checks(fit), _confusion(fit),
         "<h2>Leaving rows to a person</h2>" if "risk" in drawn else "", drawn.get("risk", ""),
         _doubt(fit),
         "<h2>What matters</h2>" if "importance" in drawn else "", drawn.get("importance", ""), _asked(fit),
         "<h2>Effects</h2>" if "effects" in drawn else "", drawn.get("effects", ""), _careful(drawn),
-        "<h2>Residuals</h2>" if seen else "", drawn.get("residuals", ""), _checks(fit),
+        f"<h2>Residuals</h2>{drawn['residuals']}{_checks(fit)}" if "residuals" in drawn else "",
         _worst(fit), _data(fit), _use(fit),
     ]  # fmt: skip
     write_page(Path(path), f"Predicting {fit.target}", parts)
@@ -64,7 +69,7 @@ def _text(value: Any) -> str:
 
 
 def _number(value: float, digits: int = 4) -> str:
-    return f"{value:.{digits}g}" if np.isfinite(value) else ""
+    return told(value, digits) if np.isfinite(value) else ""
 
 
 def _list(title: str, lines: list[str]) -> str:
@@ -95,17 +100,18 @@ def _question(fit: TableFit) -> str:
 
 def _models(fit: TableFit) -> str:
     stated = any(np.isfinite(each.evidence) for each in fit.standings)
+    noted = any(each.note for each in fit.standings)
     rows = [
         (_text(each.name), _number(each.log_score), _number(each.error, 2),
          _number(-each.difference, 3) if each.difference < 0 else "",
          _number(each.difference_error, 2) if each.difference < 0 else "",
          f"{each.weight:.2f}" if each.weight else "", *([_number(each.evidence)] if stated else []),
-         _text(each.note))
+         *([_text(each.note)] if noted else []))
         for each in fit.standings
     ]  # fmt: skip
-    more = ("evidence a row",) if stated else ()
+    more = (*(("evidence a row",) if stated else ()), *(("note",) if noted else ()))
     said = f"<p>{_text(fit.evidence_sentence)}</p>" if fit.evidence_sentence else ""
-    return html_table(("model", "log-score", "error", "behind", "error", "weight", *more, "note"), rows) + (
+    return html_table(("model", "log-score", "error", "behind", "error", "weight", *more), rows) + (
         "<p>Log-scores are mean log-densities of what happened in rows held out, in nats: larger is better. "
         f"Differences are paired over rows; those within two errors cannot be told apart.</p>{said}"
     )
@@ -130,10 +136,12 @@ def _coverage(fit: TableFit) -> str:
         mark = {-1: "too few", 1: "too many"}.get(int(found["off"][k]), "")
         lines.append((_text(name), found["rows"][k], *cells, mark))
         odd.append(bool(mark))
-    promised = ["promised", "", *(f"{share:.0%}" for share in found["promised"][0]), ""]
+    shares = [f"{share:.0%}" for share in found["promised"][0]]
+    names = [name.replace(" ", "") for name in found["promises"]]
+    promised = [] if shares == names else [["promised", "", *shares, ""]]
     head = ("rows where", "rows", *found["promises"], "")
     bad = [line for line, marked in zip(lines[1:], odd[1:]) if marked]
-    first = html_table(head, [promised, lines[0], *bad])
+    first = html_table(head, [*promised, lines[0], *bad])
     said = fit.study["words"]["coverage"] or ["No group of rows is further off than chance allows."]
     groups = _folded(f"All {len(lines) - 1} groups", html_table(head, lines[1:]), len(lines) > _MANY)
     return first + "".join(f"<p>{_text(line)}</p>" for line in said) + (groups if lines[1:] else "")
@@ -189,14 +197,14 @@ def _careful(drawn: dict[str, str]) -> str:
 def _checks(fit: TableFit) -> str:
     if not fit.study:
         return ""
-    said = fit.study["words"]["residuals"] or ["Nothing in the residuals is more than chance allows."]
+    said = fit.study["words"]["residuals"] or [_NOTHING[bool(fit.model.classes)]]
     found, table = fit.study.get("residuals"), ""
     if found:
         rows = [
             ("above the middle (lean)", found["lean"]), ("too far out (narrow laws)", found["narrow"]),
             ("grow with the prediction", found["slope"]), ("spread grows with the prediction", found["fan"]),
         ]  # fmt: skip
-        table = html_table(("residuals are", "standard errors from none"), [(a, f"{b:.1f}") for a, b in rows])
+        table = html_table(("residuals are", "in standard errors"), [(a, f"{b:.1f}") for a, b in rows])
     return table + "".join(f"<p>{_text(line)}</p>" for line in said)
 
 
@@ -231,7 +239,7 @@ def _use(fit: TableFit) -> str:
     origin, ranges = fit.provenance, fit.study.get("ranges", {"column": []})
     versions = ", ".join(f"{name} {number}" for name, number in origin["versions"].items())
     ends = [
-        f"{name} {low:.4g} to {high:.4g}"
+        f"{name} {told(low)} to {told(high)}"
         for name, low, high in zip(ranges["column"][:10], ranges.get("low", []), ranges.get("high", []))
     ]
     learnt = f"<p>It extrapolates beyond what it learnt from: {_text('; '.join(ends))}.</p>" if ends else ""

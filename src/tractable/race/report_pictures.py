@@ -7,6 +7,7 @@ import numpy as np
 
 from tractable.plots import race as draw
 from tractable.plots.page import picture
+from tractable.race.measures import told
 from tractable.race.result import TableFit
 
 __all__ = ["pictures_of"]
@@ -75,8 +76,8 @@ def _groups(fit: TableFit) -> str:
     return _drawn(
         (4.8, 1 + 0.24 * count), lambda ax: draw.plot_groups(fit, ax=ax),
         f"Shares of promises kept in {count} groups of rows; {bad} are lower than chance allows.",
-        "Promises kept by group of rows, the lowest first; grey bars are what chance allows, red points "
-        "are failures.",
+        "Promises kept by group of rows, those furthest below their promise first; grey bars are two errors "
+        "around the promise, red points are failures.",
     )  # fmt: skip
 
 
@@ -155,7 +156,7 @@ def _effects(fit: TableFit) -> str:
     figure = Figure(figsize=(5.4, 2.4 * -(-len(found) // 2)), layout="constrained")
     draw.plot_effects(fit, figure=figure)
     said = "; ".join(
-        f"{each['column']}: {each['said']} from {each['mean'].min():.4g} to {each['mean'].max():.4g}"
+        f"{each['column']}: {each['said']} from {told(each['mean'].min())} to {told(each['mean'].max())}"
         for each in found
     )
     caption = (

@@ -21,6 +21,7 @@ from scipy import special
 from tractable.race.base_rate import BaseRate
 from tractable.race.composed import ClassLaws, mixed
 from tractable.race.laws import Laws
+from tractable.race.measures import told
 from tractable.race.model import TableModel
 from tractable.race.question import Question, log_scores
 from tractable.race.study_columns import effects, importance, ranges
@@ -258,17 +259,17 @@ def _worst(model: TableModel, said: Answers, frame: Any, columns: list[str]) -> 
         if said.shares is not None:
             guess = int(said.shares[row].argmax())
             names = (str(model.classes[code]) for code in (question.y[row], guess))
-            told = (*names, f"{said.shares[row, guess]:.3g}")
+            words = (*names, f"{said.shares[row, guess]:.3g}")
         else:
-            ends = f"{said.low[row]:.4g} to {said.high[row]:.4g}"  # pyright: ignore
-            told = (f"{question.y[row]:.4g}", f"{said.mean[row]:.4g}", ends)  # pyright: ignore
+            ends = f"{told(said.low[row])} to {told(said.high[row])}"  # pyright: ignore
+            words = (told(question.y[row]), told(said.mean[row]), ends)  # pyright: ignore
         number = str(row) if question.places is None else str(int(question.places[row]))
         cells = [_cell(frame[name].iloc[row]) for name in shown]
-        lines.append([number, *told, f"{said.logs[row]:.3g}", *cells])
+        lines.append([number, *words, f"{said.logs[row]:.3g}", *cells])
     return {"head": ["row", "what happened", "prediction", third, "log-score", *shown], "lines": lines}
 
 
 def _cell(value: Any) -> str:
     if value is None or value != value:
         return "missing"
-    return f"{value:.4g}" if isinstance(value, float | np.floating) else str(value)[:40]
+    return told(float(value)) if isinstance(value, float | np.floating) else str(value)[:40]

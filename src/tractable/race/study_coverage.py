@@ -18,7 +18,7 @@ from scipy import special
 
 from tractable.race.composed import ClassLaws
 from tractable.race.laws import Laws
-from tractable.race.measures import LEVELS
+from tractable.race.measures import LEVELS, told
 from tractable.race.question import Question
 
 __all__ = ["DOUBT", "PREDICTION", "Hits", "coverage", "hits", "level_words"]
@@ -146,7 +146,7 @@ def _by_number(name: str, column: Any) -> list[tuple[str, str, np.ndarray]]:
         for third in range(3):
             rows = known[place == third]
             if len(rows):
-                said = f"{values[rows].min():.4g} to {values[rows].max():.4g}"
+                said = " to ".join(dict.fromkeys((told(values[rows].min()), told(values[rows].max()))))
                 found.append((name, said, rows))
     empty = np.flatnonzero(~np.isfinite(values))
     return [*found, *([(name, "(empty)", empty)] if len(empty) else [])]

@@ -4,15 +4,18 @@ Sentences are made of numbers whose departure is more than chance allows: exact 
 (`race.study_coverage`), three standard errors elsewhere.
 """
 
+import re
 from typing import Any
 
 import numpy as np
 
+from tractable.race.measures import told
 from tractable.race.study_coverage import DOUBT, PREDICTION
 
-__all__ = ["warnings_of", "words_of"]
+__all__ = ["untried", "warnings_of", "words_of"]
 
 _CLEAR = 3.0  # standard errors
+_SECONDS = re.compile(r" \(\d+ s\)")
 _RARE_CLASS = 20  # rows
 _FEW = 100
 _UNLIKE, _BEYOND, _DOUBTFUL = 0.05, 0.05, 0.3
@@ -111,7 +114,7 @@ def _extrapolations(found: dict[str, Any]) -> list[str]:
     for name, low, high, beyond in zip(parts["column"], parts["low"], parts["high"], parts["beyond"]):
         if beyond > _BEYOND:
             said.append(
-                f"It extrapolates beyond {name} = {low:.4g} to {high:.4g}, which it learnt from: "
+                f"It extrapolates beyond {name} = {told(low)} to {told(high)}, which it learnt from: "
                 f"{beyond:.0%} of the "
                 "rows it was measured on lie there."
             )
@@ -153,8 +156,17 @@ def warnings_of(fit: Any) -> list[str]:
         found.append(
             f"There are {fit.metrics['rows']} rows, and {where} the winner: shares are known roughly."
         )
-    names = list(fit.left_out)
-    if names:
-        reasons = "; ".join(f"{name} ({reason})" for name, reason in fit.left_out.items())
-        found.append(f"Not tried: {reasons}.")
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys([*found, *untried(fit.left_out)]))
+
+
+def untried(left_out: dict[str, str]) -> list[str]:
+    """One sentence for each reason why models were left out; seconds go with the names.
+
+    >>> untried({"forest": "the predicted work (4 s) does not fit into the budget"})
+    ['Not tried, as the predicted work does not fit into the budget: forest (4 s).']
+    """
+    names: dict[str, list[str]] = {}
+    for name, reason in left_out.items():
+        seconds = "".join(_SECONDS.findall(reason))
+        names.setdefault(_SECONDS.sub("", reason), []).append(name + seconds)
+    return [f"Not tried, as {reason}: {', '.join(own)}." for reason, own in names.items()]
