@@ -7,7 +7,7 @@ import pytest
 from tractable.race.beside import beside_of
 from tractable.race.fit import fit_table
 from tractable.race.folds import put_aside
-from tractable.race.question import Question
+from tractable.race.question import Question, question_of
 from tractable.tables.files import WrongTable
 
 
@@ -40,6 +40,7 @@ def test_the_end_was_seen_where_a_word_says_yes():
         ("weights", ["many", "few"], "'many' in 2"),
         ("weights", [1.0, -2.0], "not be negative; got -2"),
         ("weights", [1.0, 1e308], "at most 1e"),
+        ("weights", [0.0, 0.0], "positive in some rows"),
         ("groups", ["a", None], "a group in every row"),
         ("events", ["no", "no"], "their end was seen"),
         ("events", ["a", "b", "c"], "two values"),
@@ -76,6 +77,7 @@ def test_rows_of_weight_zero_are_not_there():
     [
         ({"e": [0, 1] * 20}, {"event": "e"}, "must be positive"),
         ({"y": [1e308, 1.0] * 20}, {"task": "number"}, "whose square"),
+        ({"y": [1e-200, 2e-200] * 20}, {"task": "number"}, "whose square"),
         ({"g": 1, "t": 1}, {"group": "g", "time": "t"}, "not both"),
         ({"y": ["a", "b"] * 20}, {"task": "number"}, "must be numbers for the task"),
         ({"w": [1.0] * 9 + [0.0] * 31}, {"weights": "w"}, "at least 10 rows"),
@@ -84,6 +86,11 @@ def test_rows_of_weight_zero_are_not_there():
 def test_questions_that_cannot_be_asked_are_one_sentence(more, options, said):
     with pytest.raises(WrongTable, match=said):
         fit_table(_frame(**more), "y", **options)
+
+
+def test_numbers_that_are_names_of_rows_are_no_classes():
+    with pytest.raises(WrongTable, match="must repeat its classes to be learnt; got 40 in 40 rows"):
+        question_of(np.array([str(k) for k in range(40)], object), "classes", "y")
 
 
 def test_two_groups_are_for_the_folds():

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tractable.race import cross_fit as cross
 from tractable.race import fit as race
 from tractable.race.auto import AutoClassifier, AutoRegressor
 from tractable.race.base_rate import BaseRate
@@ -13,7 +14,7 @@ from tractable.race.candidates import CANDIDATES, Size, candidates_for
 from tractable.race.composed import ClassLaws
 from tractable.race.cross_fit import Clock, Entry, cross_fit, within_budget
 from tractable.race.folds import fold_pairs, put_aside
-from tractable.race.members import associated
+from tractable.race.members import Refused, associated
 from tractable.race.predictions import predictions
 from tractable.race.question import Question, question_of
 from tractable.race.result import TableFit
@@ -408,3 +409,13 @@ def test_an_interrupt_ends_with_the_best_so_far(table):
     assert found.interrupted
     assert found.winner != "base rate"
     assert len(told) == 3
+
+
+def test_where_every_model_is_refused_the_columns_are_not_blamed(table, monkeypatch):
+    def refusing(*_):
+        raise Refused("there is no factor.")
+
+    monkeypatch.setattr(cross, "fit_member", refusing)
+    found = fit_table(table, "y", candidates=("Bayesian linear",))
+    assert found.winner == "base rate"
+    assert found.verdict.sentence.startswith("No model could be fitted. Bayesian linear: there is no factor.")

@@ -50,6 +50,8 @@ def _weights(name: str, column: Any) -> np.ndarray:
     values = numbers_of(column)
     if (values < 0).any():
         raise WrongTable(f"the weights {name!r} must not be negative; got {np.nanmin(values):g}.")
+    if not (values > 0).any() and not np.isnan(values).any():
+        raise WrongTable(f"the weights {name!r} must be positive in some rows; got 0 in all of them.")
     if (values > _LARGEST).any():
         raise WrongTable(f"the weights {name!r} must be at most {_LARGEST:g}; got {np.nanmax(values):g}.")
     return values

@@ -25,8 +25,9 @@ from tractable.race.laws import Laws
 from tractable.race.members import Refused, fit_member
 from tractable.race.question import Question, log_scores
 
-__all__ = ["Clock", "Entry", "cross_fit", "within_budget"]
+__all__ = ["BEHIND", "Clock", "Entry", "cross_fit", "within_budget"]
 
+BEHIND = "clearly behind the leader"
 _CLEAR = 4.0
 _NO_USE = 0.02  # the share of a mixture below which a loser is dropped
 _MOST_JUDGED = 4000  # rows of a fold that are looked at
@@ -197,4 +198,4 @@ def _drop(entries: list[Entry]) -> None:
     weights = stacked(logs, np.ones(len(logs)))
     for place, entry in enumerate(running):
         if behind[place] and weights[place] < _NO_USE:
-            entry.out = "clearly behind the leader"
+            entry.out = BEHIND

@@ -84,10 +84,11 @@ def question_of(
         ) from error
     if not np.isfinite(numbers).all():
         raise WrongTable(f"the target {target!r} must be finite; got an infinite number.")
-    if np.abs(numbers).max() > _LARGEST:
+    size = np.abs(numbers).max()
+    if size > _LARGEST or 0 < size < 1 / _LARGEST:
         raise WrongTable(
-            f"the target {target!r} must be within {_LARGEST:g}; got {np.abs(numbers).max():g}, whose square "
-            "is no number."
+            f"the target {target!r} must be of sizes between {1 / _LARGEST:g} and {_LARGEST:g}; got at most "
+            f"{size:g}, whose square is no number."
         )
     check_varies(target, float(numbers[0]), bool(np.ptp(numbers) > 0))
     _check_range(target, task, numbers)
@@ -127,7 +128,7 @@ def _check_classes(target: str, classes: Any, count: int) -> None:
     check_varies(target, classes[0], len(classes) > 1)
     if len(classes) > max(_MOST_OWN * count, 2):
         words = [word for word in map(str, classes) if not _is_number(word)]
-        if len(words) < _FEW_WORDS * len(classes):  # numbers, and something else
+        if 0 < len(words) < _FEW_WORDS * len(classes):  # numbers, and something else
             shown = ", ".join(map(repr, words[:3])) + ", ..." * (len(words) > 3)
             raise WrongTable(
                 f"the target {target!r} must be numbers or classes that repeat; got numbers and {shown}. "

@@ -27,7 +27,7 @@ from tractable.core.verdict import Verdict
 from tractable.inference.evidence.stacking import stack
 from tractable.race.base_rate import BASE
 from tractable.race.composed import ClassLaws, RankedLaws, log_ranks, mixed
-from tractable.race.cross_fit import Entry
+from tractable.race.cross_fit import BEHIND, Entry
 from tractable.race.evidence import evidences
 from tractable.race.laws import Laws
 from tractable.race.question import Question, log_scores
@@ -237,6 +237,12 @@ def _verdict(table: tuple[Standing, ...], winner: str) -> Verdict:
 
 def _nothing(table: tuple[Standing, ...]) -> str:
     """Why the base rate wins; models without a whole judgement might have beaten it."""
+    judged = [line for line in table if line.note in ("", BEHIND) and line.name not in (MIXTURE, BASE)]
+    refused = [line for line in table if line.note not in ("", BEHIND, UNJUDGED)]
+    if refused and not judged:
+        return (
+            f"No model could be fitted. {refused[0].name[0].upper()}{refused[0].name[1:]}: {refused[0].note}"
+        )
     unjudged = [line.name for line in table if line.note == UNJUDGED]
     if unjudged:
         return f"Nothing that was judged beats the base rate; there was no time for {', '.join(unjudged)}."

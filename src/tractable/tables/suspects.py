@@ -124,9 +124,9 @@ def _on_target(frame: Any, description: Any) -> _Notes:
         codes, words = factorised(frame[name])
         counts = np.bincount(codes[codes >= 0], minlength=len(words))
         rare = [k for k in np.argsort(counts, kind="stable") if counts[k] < _RARE_CLASS][:5]
-        notes += [
-            ("rare_class", name, f"only {counts[k]} of the rows are of class {words[k]!r}.") for k in rare
-        ]
+        for k in rare:
+            rows = "row is" if counts[k] == 1 else "rows are"
+            notes.append(("rare_class", name, f"only {counts[k]} {rows} of class {words[k]!r}."))
     return notes
 
 
