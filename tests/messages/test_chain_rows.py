@@ -10,6 +10,7 @@ from tractable.messages.chain import Chain, forward_backward
 from tractable.messages.chain_paths import best_path
 from tractable.messages.chain_rows import (
     ChainRows,
+    Room,
     best_rows,
     chain_of,
     filter_rows,
@@ -112,6 +113,24 @@ def test_what_is_impossible_is_named_and_spoils_no_other_chain():
     np.testing.assert_allclose(smooth_rows(spoilt).log_totals[1:], smooth_rows(rows).log_totals[1:])
     assert best_rows(spoilt)[0][:5].tolist() == [-1] * 5
     assert best_rows(spoilt)[2].tolist() == [3, -1, -1]
+
+
+@pytest.mark.parametrize("at", [0, 3])
+def test_what_lent_memory_held_before_is_not_seen(at):
+    rows = made(spread=400.0, zeros=True, seed=3)
+    logs = rows.logs.copy()
+    logs[at] = -np.inf  # the rest of the first chain is never reached
+    for spoilt in (rows, rows._replace(logs=logs)):
+        room = Room()
+        with room.lent(spoilt) as block:
+            block[:] = np.nan
+        with room.lent(spoilt) as block:
+            assert np.isnan(block).all()
+            lent = smooth_rows(spoilt, block=block)
+            for one, other in zip(lent, smooth_rows(spoilt)):
+                np.testing.assert_array_equal(one, other)
+            with room.lent(spoilt) as other:
+                assert not np.shares_memory(block, other)
 
 
 def test_interpreted_and_compiled_loops_give_the_same_bits():

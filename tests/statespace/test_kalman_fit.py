@@ -297,4 +297,4 @@ def test_what_no_fit_can_learn_from_is_refused_or_said():
     free = LinearGaussianSystem(
         [[0.5]], [[1.0]], [[1.0]], [[1.0]], [0.0], [[1.0]], learnt=("transition_cov", "observation_cov")
     )
-    assert not tr.statespace.fit_likelihood(free, np.zeros(20)).verdict  # the likelihood has no bound
+    assert not tr.statespace.fit_likelihood(free, np.zeros(20), max_steps=20).verdict  # it has no bound

@@ -8,7 +8,8 @@ Loss.        A possible state never falls below `TINY`: it is raised to it, and 
              entry. Where the bound reaches the digits of a sum, the chain is left to log space.
 Zeros.       What is impossible stays exactly zero, so a sum of zero means that no path is possible.
 Loops.       Sums and products in a fixed order, no libraries: interpreted or compiled they give the same
-             bits. Short chains are interpreted, and others compiled (a second or two, once per machine).
+             bits. Short chains are interpreted until that has cost what a compiler costs; others are
+             compiled at once (a second or two, once per machine).
 Cost.        $O(nK^2)$; about $K^2/2$ nanoseconds per position.
 References.  Rabiner (1989).
 """
@@ -27,6 +28,8 @@ TINY = 1e-200
 LOST = 1e-14  # a part of a sum that may be wrong; more, and the chain goes to log space
 _NEGLIGIBLE = 1e-30
 _PAYS = 20_000  # products: to interpret them takes a fiftieth of a second, and a fit does so often
+_ENOUGH = 500_000  # products that were interpreted, a few at a time, in the time of a compiler
+_interpreted: dict[Callable, int] = {}
 
 
 def pays(work: int) -> bool:
@@ -35,8 +38,12 @@ def pays(work: int) -> bool:
 
 
 def loop(function: Callable, work: int) -> Callable:
-    """The loop compiled, where `work` products pay for it; otherwise as it is."""
-    return _compiled(function) if pays(work) else function
+    """The loop compiled, where `work` products, or those of all calls so far, pay for it; otherwise as it is.
+    The bits are the same."""
+    if pays(work):
+        return _compiled(function)
+    done = _interpreted[function] = _interpreted.get(function, 0) + work
+    return _compiled(function) if done > _ENOUGH else function
 
 
 @lru_cache
@@ -154,7 +161,7 @@ def forward(shares, logs, steps, which, initial, starts, arrived, scales, errors
     """Messages from the left into `arrived` (n, k), sums into `scales` (n,), bounds into `errors` (n,).
 
     `ended[s]` is -1 where chain `s` is whole, the position at which it becomes impossible, or -2 where the
-    bound says that digits are lost.
+    bound says that digits are lost; what is left of the chain is zero.
     """
     k = shares.shape[1]
     message, doubt, spare, weighed = np.zeros(k), np.zeros(k), np.zeros((2, k)), np.zeros(k)
@@ -164,7 +171,7 @@ def forward(shares, logs, steps, which, initial, starts, arrived, scales, errors
         for j in range(k):
             arrived[starts[s], j], doubt[j] = initial[j], 0.0
         for t in range(starts[s], stop):
-            total, least = 0.0, np.inf
+            total, least, errors[t] = 0.0, np.inf, 0.0
             for j in range(k):
                 value = arrived[t, j] * shares[t, j]
                 weighed[j] = value
@@ -179,13 +186,15 @@ def forward(shares, logs, steps, which, initial, starts, arrived, scales, errors
                     total += message[j]
                     unsure += doubt[j]
                 if total == 0.0:
-                    scales[t], ended[s] = total, t - starts[s]
-                    break
-                if dirty:
+                    ended[s] = t - starts[s]
+                elif dirty:
                     errors[t] = unsure / total
                     if errors[t] > LOST:
-                        scales[t], ended[s] = total, -2
-                        break
+                        ended[s] = -2
+                if ended[s] != -1:
+                    scales[t], scales[t + 1 : stop], errors[t + 1 : stop] = total, 0.0, 0.0
+                    arrived[t + 1 : stop] = 0.0
+                    break
             scales[t] = total
             if t + 1 == stop:
                 break
@@ -214,7 +223,7 @@ def backward(shares, logs, steps, which, starts, beta, errors, ended):
     for s in range(starts.size - 1):
         if ended[s] != -1:
             continue
-        dirty = False
+        dirty, errors[starts[s + 1] - 1] = False, 0.0
         for j in range(k):
             beta[starts[s + 1] - 1, j], doubt[j] = 1.0 / k, 0.0
         for t in range(starts[s + 1] - 1, starts[s], -1):
@@ -230,7 +239,7 @@ def backward(shares, logs, steps, which, starts, beta, errors, ended):
                     total += after[j]
                     least = min(least, after[j])
                 if least >= TINY:
-                    scale = 1.0 / total
+                    scale, errors[t - 1] = 1.0 / total, 0.0
                     for j in range(k):
                         beta[t - 1, j] = after[j] * scale
                     continue
@@ -252,6 +261,7 @@ def backward(shares, logs, steps, which, starts, beta, errors, ended):
             errors[t - 1] = unsure if total > 0.0 else 1.0
             if errors[t - 1] > LOST:
                 ended[s] = -2
+                beta[starts[s] : t - 1], errors[starts[s] : t - 1] = 0.0, 0.0
                 break
 
 

@@ -10,6 +10,8 @@ Cost.        $O(nK^2)$ and memory for four numbers per row and state.
 References.  Rabiner (1989).
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -23,8 +25,8 @@ from tractable.messages.chain import Chain, forward_backward
 from tractable.messages.chain_paths import sample_paths
 
 __all__ = [
-    "ChainRows", "RowBeliefs", "best_rows", "chain_of", "filter_rows", "log_messages", "pair_rows", "passes",
-    "sample_rows", "smooth_rows",
+    "ChainRows", "Room", "RowBeliefs", "best_rows", "chain_of", "filter_rows", "log_messages", "pair_rows",
+    "passes", "sample_rows", "smooth_rows",
 ]  # fmt: skip
 
 _LONG = 20_000_000  # products that take a tenth of a second
@@ -64,6 +66,29 @@ class RowBeliefs(NamedTuple):
     counts: np.ndarray | None = None
 
 
+class Room:
+    """Memory that one fit uses at every step: new pages cost more than the recursions of a few states.
+
+    A block is lent to one pass at a time; a second thread gets a block of its own.
+    """
+
+    def __init__(self) -> None:
+        self._spare: list[np.ndarray] = []
+
+    def __reduce__(self) -> tuple:
+        return Room, ()  # what is sent elsewhere finds its own
+
+    @contextmanager
+    def lent(self, rows: ChainRows) -> Iterator[np.ndarray]:
+        """Numbers enough for the messages of these rows."""
+        n, k = rows.logs.shape
+        size = n * (3 * k + 4)
+        block = self._spare.pop() if self._spare else np.empty(size)
+        block = block if block.size >= size else np.empty(size)
+        yield block
+        self._spare[:] = [block]
+
+
 class Passes(NamedTuple):
     """Messages of one or both sides, with the potentials of rows scaled to one at most."""
 
@@ -75,19 +100,21 @@ class Passes(NamedTuple):
     ended: np.ndarray
 
 
-def passes(rows: ChainRows, both: bool = True) -> Passes:
-    """The recursions; `ended` is -1 for chains that they could carry to the end (see `chain_loops`)."""
+def passes(rows: ChainRows, both: bool = True, block: np.ndarray | None = None) -> Passes:
+    """The recursions; `ended` is -1 for chains that they could carry to the end (see `chain_loops`). A
+    `block` that is lent holds what is returned."""
     n, k = rows.logs.shape
-    tops, shares = np.empty(n), np.empty((n, k))
+    size = n * (3 * k + 4)
+    block = np.empty(size) if block is None else block[:size]
+    shares, arrived, beta = block[: 3 * n * k].reshape(3, n, k)
+    tops, scales, *errors = block[3 * n * k :].reshape(4, n)
     if not loops.pays(rows.work):  # whole columns, where nothing is compiled
         tops = _tops(rows.logs)
         _each(np.subtract, rows.logs, np.where(tops > -np.inf, tops, 0.0), shares)
     else:
         loops.loop(loops.lift, rows.work)(rows.logs, tops, shares)
     np.exp(shares, out=shares)
-    arrived, scales, errors = np.zeros((n, k)), np.zeros(n), np.zeros((2, n))
     ended, behind = (np.full(len(rows.starts) - 1, -1) for _ in range(2))
-    beta = np.zeros((n, k) if both else (0, k))
     steps = np.ascontiguousarray(rows.steps, float)
     turned = np.ascontiguousarray(steps.swapaxes(1, 2))
     one = (shares, rows.logs, steps, rows.which, rows.initial, rows.starts, arrived, scales, errors[0], ended)
@@ -121,12 +148,15 @@ def filter_rows(rows: ChainRows) -> RowBeliefs:
     return _finished(rows, done, beliefs, None, "filtered")
 
 
-def smooth_rows(rows: ChainRows, weights: np.ndarray | None = None) -> RowBeliefs:
+def smooth_rows(
+    rows: ChainRows, weights: np.ndarray | None = None, block: np.ndarray | None = None
+) -> RowBeliefs:
     """Beliefs of each row from its whole chain, the totals, and the sums of beliefs of pairs.
 
-    With `weights`, one per chain, the pairs of a chain count so often.
+    With `weights`, one per chain, the pairs of a chain count so often. A `block` that a `Room` lends holds
+    the beliefs.
     """
-    done = passes(rows)
+    done = passes(rows, block=block)
     share = np.ones(len(rows.starts) - 1) if weights is None else np.asarray(weights, float)
     counts = np.zeros(rows.steps.shape)
     whole = np.where(done.ended == -1, share, 0.0)
@@ -222,11 +252,10 @@ def log_messages(chain: Chain) -> tuple[np.ndarray, ...] | None:
 
 def _doubt(rows, arrived, shares, scales, beta, errors, ended) -> None:
     """Give up chains where the product of both sides is as small as what either may have lost."""
-    doubtful = errors.any(0)
-    if doubtful.any():
-        at = np.flatnonzero(doubtful)
+    if errors[0].any() or errors[1].any():
+        at = np.flatnonzero((errors[0] > 0) | (errors[1] > 0))
         norm = (arrived[at] * shares[at] * beta[at]).sum(1) / np.where(scales[at] > 0, scales[at], 1.0)
-        lost = at[errors[:, at].sum(0) > loops.LOST * norm]
+        lost = at[errors[0][at] + errors[1][at] > loops.LOST * norm]
         chains = np.searchsorted(rows.starts, lost, side="right") - 1
         ended[chains] = np.where(ended[chains] == -1, -2, ended[chains])
 

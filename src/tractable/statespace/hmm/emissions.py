@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
+from scipy.sparse import csc_array
 
 from tractable.core.checks import as_float, check, namespace
 from tractable.core.chunks import bucket_size, pad_rows
@@ -93,15 +94,16 @@ class Symbols(Emissions):
             return table[jnp.asarray(sequences.rows).astype(int)]
         codes, missing = self._codes(sequences)
         with np.errstate(divide="ignore"):
-            logs = np.log(np.asarray(self.table, float)).T[codes]
-        logs[missing] = 0.0
+            logs = np.take(np.log(np.asarray(self.table, float)).T, codes, 0)
+        if missing.any():
+            logs[missing] = 0.0
         return logs
 
     def stats(self, sequences, shares):
         codes, missing = self._codes(sequences)
         owned = np.where(missing[:, None], 0.0, shares) if missing.any() else shares
-        counts = [np.bincount(codes, column, self.num_symbols) for column in owned.T]
-        return np.stack(counts)
+        each = np.ones(len(codes)), codes, np.arange(len(codes) + 1)  # a one for the symbol of each row
+        return (csc_array(each, shape=(self.num_symbols, len(codes))) @ owned).T
 
     def from_stats(self, stats):
         counts = np.asarray(stats, float)
@@ -128,10 +130,12 @@ class Symbols(Emissions):
 
     def _codes(self, sequences: Sequences) -> tuple[np.ndarray, np.ndarray]:
         rows, missing = np.asarray(sequences.rows), sequences.missing
-        codes = np.where(missing, 0, rows).astype(np.int64)
-        fine = (codes == np.where(missing, 0, rows)) & (codes >= 0) & (codes < self.num_symbols)
-        if not fine.all():
-            at = int(np.argmin(fine))
+        given = np.where(missing, 0, rows) if missing.any() else rows
+        with np.errstate(invalid="ignore"):  # numbers beyond all integers are refused below
+            codes = given.astype(np.int64, copy=False)
+        inside = len(codes) == 0 or (codes.min() >= 0 and codes.max() < self.num_symbols)
+        if not inside or (codes is not given and (codes != given).any()):
+            at = int(np.argmin((codes == given) & (codes >= 0) & (codes < self.num_symbols)))
             s = int(np.searchsorted(sequences.starts, at, side="right")) - 1
             where = f"{rows[at]} at time {at - int(sequences.starts[s])} of sequence {s}"
             check(False, "sequences", f"whole numbers from 0 to {self.num_symbols - 1}", where)

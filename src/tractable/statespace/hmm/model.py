@@ -28,6 +28,7 @@ from tractable.messages.chain import Chain, forward_backward
 from tractable.messages.chain_paths import best_paths
 from tractable.messages.chain_rows import (
     ChainRows,
+    Room,
     best_rows,
     chain_of,
     filter_rows,
@@ -206,12 +207,16 @@ class HiddenMarkov(Module):
     def e_step(self, data: Any, weights: Any) -> tuple[MarkovSums, Any]:
         """Expected statistics and log-likelihood, which add over sequences."""
         sequences = as_sequences(data, self.emissions.row_ndim, weights=weights).counted()
-        found = smooth_rows(self._rows(sequences), sequences.weights)
-        _refuse_impossible(np.where(sequences.weights > 0, found.impossible, -1))
-        shares, often = found.beliefs, sequences.row_weights[:, None]
-        if (sequences.weights != 1).any():  # an absent sequence may be impossible: it counts nothing
-            shares = np.where(often > 0, often * shares, 0.0)
-        return self._sums(sequences, shares, found.counts), _weigh(sequences.weights, found.log_totals)
+        rows = self._rows(sequences)
+        with (sequences.room or Room()).lent(rows) as block:
+            found = smooth_rows(rows, sequences.weights, block)
+            _refuse_impossible(np.where(sequences.weights > 0, found.impossible, -1))
+            shares = found.beliefs
+            if (sequences.weights != 1).any():  # an absent sequence may be impossible: it counts nothing
+                often = sequences.row_weights[:, None]
+                shares = np.where(often > 0, often * shares, 0.0)
+            sums = self._sums(sequences, shares, found.counts)
+        return sums, _weigh(sequences.weights, found.log_totals)
 
     def hard_e_step(self, data: Any, weights: Any) -> tuple[MarkovSums, Any]:
         r"""Statistics of the best path of each sequence, and $\sum\log p(x, z)$: Viterbi training."""

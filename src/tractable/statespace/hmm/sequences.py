@@ -18,6 +18,7 @@ import numpy as np
 from tractable.core.checks import check, check_count, check_nonnegative
 from tractable.core.module import HostResult, field
 from tractable.core.sums import sum_parts
+from tractable.messages.chain_rows import Room
 
 __all__ = ["SequenceChunks", "Sequences", "as_sequences"]
 
@@ -37,6 +38,7 @@ class Sequences(HostResult):
     weights: Any
     inputs: Any = field(show=False, default=None)
     controls: Any = field(show=False, default=None)
+    room: Room | None = field(static=True, show=False, default=None)
 
     @staticmethod
     def of(data: Any, row_ndim: int, *, weights: Any = None, inputs: Any = None,
@@ -73,8 +75,9 @@ class Sequences(HostResult):
     def part(self, first: int, stop: int) -> "Sequences":
         """Some of the sequences."""
         a, b = int(self.starts[first]), int(self.starts[stop])
-        cut = [None if each is None else each[a:b] for each in (self.inputs, self.controls)]
-        return Sequences(self.rows[a:b], self.starts[first : stop + 1] - a, self.weights[first:stop], *cut)
+        inputs, controls = (None if each is None else each[a:b] for each in (self.inputs, self.controls))
+        starts, weights = self.starts[first : stop + 1] - a, self.weights[first:stop]
+        return Sequences(self.rows[a:b], starts, weights, inputs, controls)
 
     def counted(self) -> "Sequences":
         """Without sequences of weight zero (those that fill up a chunk), as long as any are left."""
@@ -82,8 +85,11 @@ class Sequences(HostResult):
         if kept.all() or not kept.any():
             return self
         rows, starts = np.repeat(kept, self.lengths), np.append(0, np.cumsum(self.lengths[kept]))
-        beside = [None if each is None else np.asarray(each)[rows] for each in (self.inputs, self.controls)]
-        return Sequences(np.asarray(self.rows)[rows], starts, np.asarray(self.weights)[kept], *beside)
+        beside = (None if each is None else np.asarray(each)[rows] for each in (self.inputs, self.controls))
+        inputs, controls = beside
+        return Sequences(
+            np.asarray(self.rows)[rows], starts, np.asarray(self.weights)[kept], inputs, controls
+        )
 
     def total(self, function: Callable[[Any, Any], Any]) -> Any:
         """`function` of all sequences and their weights."""
@@ -117,8 +123,10 @@ def as_sequences(
 ) -> Sequences:
     """Data in any of the forms of this file as one table; weights, inputs and controls come alike."""
     if isinstance(data, Sequences):
-        return data if weights is None else Sequences(data.rows, data.starts, _weights(weights, data.starts),
-                                                      data.inputs, data.controls)  # fmt: skip
+        if weights is None or weights is data.weights:
+            return data
+        each = _weights(weights, data.starts)
+        return Sequences(data.rows, data.starts, each, data.inputs, data.controls, data.room)
     rows, lengths = _rows_and_lengths(data, row_ndim)
     check(len(lengths) > 0, "sequences", "at least one", "none")
     empty = np.flatnonzero(lengths == 0)
@@ -127,7 +135,7 @@ def as_sequences(
     _check_rows(rows, starts)
     given = None if inputs is None else _beside("inputs", inputs, len(rows), 1)
     chosen = None if controls is None else _beside("controls", controls, len(rows), 0)
-    return Sequences(rows, starts, _weights(weights, starts), given, chosen)
+    return Sequences(rows, starts, _weights(weights, starts), given, chosen, Room())
 
 
 def _rows_and_lengths(data: Any, row_ndim: int) -> tuple[np.ndarray, np.ndarray]:
