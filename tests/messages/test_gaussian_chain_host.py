@@ -153,6 +153,13 @@ def test_steps_turned_round_are_those_of_the_compiled_chain(singular):
         np.testing.assert_allclose(own, other, rtol=1e-9, atol=1e-10)
 
 
+def test_a_factor_whose_last_pivot_is_rounding_is_singular():
+    cov = np.array([[1.0, 1.0], [1.0, 1.0 + np.finfo(float).eps]])
+    assert np.linalg.cholesky(cov)[1, 1] > 0
+    found = turn(np.eye(2), np.zeros(2), np.zeros((2, 2)), np.zeros(2), cov)
+    np.testing.assert_allclose(found.gain, np.full((2, 2), 0.5), atol=1e-12)  # onto what varies
+
+
 @pytest.mark.parametrize("shifted", [False, True])
 def test_the_pass_that_keeps_no_states_has_the_same_densities(shifted):
     rng = np.random.default_rng(5)

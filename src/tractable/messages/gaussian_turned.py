@@ -51,15 +51,24 @@ def _around(matrices: np.ndarray, cov: np.ndarray) -> np.ndarray:
 
 
 def _inverse(cov: np.ndarray) -> np.ndarray:
-    """Inverses; where one is singular, pseudo-inverses in units in which the variances are one."""
+    """Inverses; where one is singular to rounding, pseudo-inverses in units of variances one."""
+    variance = np.diagonal(cov, axis1=-2, axis2=-1)
+    rounding = cov.shape[-1] * np.finfo(float).eps
     try:
         lower = np.linalg.inv(np.linalg.cholesky(cov))
-        return np.swapaxes(lower, -1, -2) @ lower
     except np.linalg.LinAlgError:
-        variance = np.diagonal(cov, axis1=-2, axis2=-1)
-        scale = 1 / np.sqrt(np.where(variance > 0, variance, 1.0))
-        both = scale[..., :, None] * scale[..., None, :]
-        values, vectors = np.linalg.eigh(cov * both)
-        kept = values > 10 * cov.shape[-1] * np.finfo(float).eps
-        weights = np.where(kept, 1 / np.where(kept, values, 1.0), 0.0)
-        return (vectors * weights[..., None, :]) @ np.swapaxes(vectors, -1, -2) * both
+        return _pseudo_inverse(cov, variance, rounding)
+    inverse = np.swapaxes(lower, -1, -2) @ lower
+    # A factor of a singular matrix may end with rounding that happens to be positive.
+    # In units of variances one, the trace of the inverse is at least its largest eigenvalue.
+    trace = np.einsum("...ii,...i->...", inverse, variance)
+    return inverse if (2 * rounding * trace < 1).all() else _pseudo_inverse(cov, variance, rounding)
+
+
+def _pseudo_inverse(cov: np.ndarray, variance: np.ndarray, rounding: float) -> np.ndarray:
+    scale = 1 / np.sqrt(np.where(variance > 0, variance, 1.0))
+    both = scale[..., :, None] * scale[..., None, :]
+    values, vectors = np.linalg.eigh(cov * both)
+    kept = values > 10 * rounding
+    weights = np.where(kept, 1 / np.where(kept, values, 1.0), 0.0)
+    return (vectors * weights[..., None, :]) @ np.swapaxes(vectors, -1, -2) * both
