@@ -1,5 +1,6 @@
 """Neural estimators: laws against the truth, coverage and scores beside a line, files, options."""
 
+import jax.random as jr
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,6 +12,7 @@ from tractable.estimators import (
     NeuralRegressor,
     SequenceClassifier,
 )
+from tractable.neural.tabular import held_rows
 
 
 def waves(num_rows, seed):
@@ -83,6 +85,15 @@ def test_files_hold_every_law_and_weights_count(tmp_path):
     )  # the light half is neglected
 
 
+def test_rows_that_fill_a_shape_do_not_count_in_the_loss_of_held_out_rows():
+    place, weights = np.arange(50), np.random.default_rng(0).uniform(0.5, 3, 50)
+    kept, options = held_rows(jr.key(0), place, place, weights, 0.2, 10, 3)
+    held, (_, counts) = options["validation"]
+    left = np.setdiff1d(place, kept[0])
+    assert (left.size, held.size) == (10, 16)
+    np.testing.assert_allclose((counts * held).mean(), np.average(left, weights=weights[left]), rtol=1e-6)
+
+
 def test_training_does_not_depend_on_units_or_on_history():
     X, y, _ = waves(100, 0)
     model = NeuralClassifier(8, max_iter=5, random_state=3)
@@ -92,8 +103,9 @@ def test_training_does_not_depend_on_units_or_on_history():
     np.testing.assert_array_equal(model.fit(X, y > 0).predict_proba(X), first)
     with pytest.raises(ValueError, match="hidden_layer_sizes"):
         NeuralRegressor("many").fit(X, y)
-    with pytest.raises(ValueError, match="`sizes` must be a whole number of at least 1"):
-        NeuralRegressor((8, 0)).fit(X, y)
+    for sizes in ((8, 0), (2.5,)):
+        with pytest.raises((TypeError, ValueError), match="`hidden_layer_sizes` must be a whole number"):
+            NeuralRegressor(sizes).fit(X, y)
 
 
 def first(x):

@@ -175,13 +175,17 @@ def test_flat_products_are_products_in_every_mode():
     def loss(product):
         return lambda rows, weight: jnp.sin(jax.vmap(lambda r: product(r, weight))(rows)).sum()
 
-    flat, plain = loss(rows_product), loss(jnp.matmul)
-    for transform in (jax.grad, jax.jacfwd, jax.hessian):
-        one, other = (transform(f, (0, 1))(rows, weight) for f in (flat, plain))
-        for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other)):
-            np.testing.assert_allclose(a, b, atol=1e-12)
-    each = jax.vmap(jax.grad(lambda w, r: (rows_product(r, w) ** 2).sum()), (None, 0))(weight, rows)
-    np.testing.assert_allclose(each, 2 * jnp.einsum("btk,btm->bkm", rows, rows @ weight), atol=1e-12)
+    @jax.jit
+    def slopes(rows, weight):
+        functions = loss(rows_product), loss(jnp.matmul)
+        modes = jax.grad, jax.jacfwd, jax.hessian
+        own = jax.vmap(jax.grad(lambda w, r: (rows_product(r, w) ** 2).sum()), (None, 0))(weight, rows)
+        return own, *([transform(f, (0, 1))(rows, weight) for transform in modes] for f in functions)
+
+    each, one, other = slopes(rows, weight)
+    for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other)):
+        np.testing.assert_allclose(a, b, atol=1e-12)
+    np.testing.assert_allclose(each, 2 * np.einsum("btk,btm->bkm", rows, rows @ weight), atol=1e-12)
     weights = jnp.stack([weight, 2 * weight, -weight])
     np.testing.assert_allclose(jax.vmap(rows_product)(rows, weights), rows @ weights, atol=1e-12)
 

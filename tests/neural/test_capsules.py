@@ -97,6 +97,20 @@ def test_ten_steps_stay_finite_for_equal_votes_far_votes_and_capsules_that_are_o
         assert all(np.isfinite(leaf).all() for leaf in leaves)
 
 
+def test_slopes_of_routing_are_those_of_differences():
+    votes, activations, _ = random_votes(6, 3, 4)
+    numbers = np.random.default_rng(1)
+    along = numbers.normal(size=votes.shape), numbers.normal(size=6)
+
+    @jax.jit
+    def moved(t):
+        found = em_routing(votes + t * along[0], activations + t * along[1], inverse_temperatures=(0.5,) * 3)
+        return found.activations[0] + (found.poses**2).sum()
+
+    wanted = (moved(1e-5) - moved(-1e-5)) / 2e-5
+    np.testing.assert_allclose(jax.jit(jax.grad(moved))(0.0), wanted, rtol=1e-6)
+
+
 def test_order_of_capsules_does_not_matter_and_a_single_one_takes_all():
     votes, activations, _ = random_votes()
     found = em_routing(votes, activations)

@@ -46,6 +46,7 @@ def test_cross_entropies_and_their_slopes():
     np.testing.assert_allclose(binary_cross_entropy(0.7, 0), -np.log(1 - s), rtol=1e-14)
     np.testing.assert_allclose(jax.grad(binary_cross_entropy)(0.7, 1.0), s - 1, rtol=1e-14)
     assert float(binary_cross_entropy(-800.0, 1)) == 800.0
+    assert np.isnan(binary_cross_entropy(0.7, -1))  # codes -1 and 1 have no least loss
     with pytest.raises(
         ValueError, match=r"`target` must be of shape \(4,\); got shape \(\)\. A class is a whole"
     ):

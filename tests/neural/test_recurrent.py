@@ -139,6 +139,13 @@ def test_empty_and_wrong_sequences():
         unroll(cell, np.where(np.arange(T)[:, None] == 1, np.nan, XS))
     with pytest.raises(ValueError, match=r"`length` must be from 0 to the 6 places"):
         unroll(cell, XS, length=7)
+    compiled = jax.jit(lambda length: unroll(cell, XS, length=length)[1])
+    assert [bool(np.isnan(np.asarray(compiled(n))).all()) for n in (-1, 0, 6, 7)] == [
+        True,
+        False,
+        False,
+        True,
+    ]
     with pytest.raises(ValueError, match=r"`sequences` must be at least one"):
         pad_sequences([])
     with pytest.raises(ValueError, match=r"`sequences\[1\]` must be of entries of shape \(2,\)"):

@@ -139,7 +139,7 @@ def test_slips_are_named():
     network = MLP((2, 2), key=jr.key(0))
     X, y = np.zeros((6, 2)), np.zeros(6, int)
     cases = [
-        ((X, y[:5]), {}, r"`data` must be as long as `data` \(6\); got 5"),
+        ((X, y[:5]), {}, r"`data` must be as many targets as inputs; got arrays of \[5, 6\] rows"),
         (X, {}, r"`data` must be a pair `\(inputs, targets\)`; got ndarray"),
         (
             (np.where(np.eye(6, 2), np.nan, X), y),

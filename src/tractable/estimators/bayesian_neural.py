@@ -17,6 +17,7 @@ from tractable.core.rows import Rows
 from tractable.core.verdict import Verdict
 from tractable.distributions.continuous import Normal
 from tractable.estimators.base import Classifier, Regressor, key_from
+from tractable.estimators.neural import layer_sizes
 from tractable.estimators.units import Units
 from tractable.inference.trust.uncertainty import UncertaintySplit
 from tractable.neural.bayes.table import UncertainTable, fit_uncertain_table
@@ -52,7 +53,7 @@ class _BayesianNeural:
 
     def _fitted(self, rows: Rows, units: Units, num_classes: int) -> Any:
         own = units(rows)
-        sizes = tuple(int(size) for size in np.atleast_1d(self.hidden_layer_sizes))
+        sizes = layer_sizes(self.hidden_layer_sizes)
         self.model_ = fit_uncertain_table(
             own.X, own.y, own.weights, key=key_from(self.random_state), num_classes=num_classes, hidden=sizes,
             activation=self.activation, max_rounds=self.max_rounds, num_starts=self.num_starts,

@@ -11,6 +11,7 @@ import numpy as np
 from scipy.special import softmax
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from tractable.core.checks import check_count
 from tractable.core.rows import Rows
 from tractable.distributions.base import Distribution
 from tractable.estimators.base import Classifier, Regressor, key_from
@@ -19,7 +20,7 @@ from tractable.neural.heads import MixtureOutputs, NormalOutputs, NumberOutputs,
 from tractable.neural.losses import cross_entropy
 from tractable.neural.tabular import TableNetwork, fit_table_network
 
-__all__ = ["NeuralClassifier", "NeuralRegressor"]
+__all__ = ["NeuralClassifier", "NeuralRegressor", "layer_sizes"]
 
 _COUNT = [Interval(Integral, 1, None, closed="left")]
 _NETWORK: dict[str, list] = {
@@ -36,6 +37,11 @@ _NETWORK: dict[str, list] = {
 _WEIGHTS = "held-out rows and mini-batches are drawn: a row twice is drawn twice"
 
 
+def layer_sizes(given: Any) -> tuple[int, ...]:
+    """The numbers of hidden neurons of each layer, from one number or several."""
+    return tuple(check_count("hidden_layer_sizes", size) for size in np.atleast_1d(given).tolist())
+
+
 class _Neural:
     """What both share: the options of a network and of its training."""
 
@@ -50,7 +56,7 @@ class _Neural:
         own, sizes = units(rows), made.hidden_layer_sizes
         self.model_ = fit_table_network(
             own.X, own.y, own.weights, loss, num_outputs, key=key_from(made.random_state),
-            hidden=tuple(int(size) for size in np.atleast_1d(sizes)),
+            hidden=layer_sizes(sizes),
             activation=made.activation, decay=float(made.decay), learning_rate=float(made.learning_rate),
             batch=made.batch_size, epochs=made.max_iter, patience=made.patience,
             share=float(made.validation_fraction),

@@ -164,8 +164,8 @@ class EncoderDecoder(eqx.Module):
         return self.encoder(x, length=length, key=key), inside
 
     def start(self, source: Tokens, length: Any = None) -> _State:
-        """The state before the first token of the target."""
-        return self.decoder.start(*self.encode(source, length))
+        """The state before the first token of the target; decoding knows no dropout."""
+        return self.decoder.start(*eqx.nn.inference_mode(self).encode(source, length))
 
     def step(self, state: _State, token: Token) -> tuple[_State, Float[Array, " vocabulary"]]:
         """The logits of the next token of the target."""

@@ -52,9 +52,13 @@ def half_squared(output: ArrayLike, target: ArrayLike) -> Scalar:
 
 
 def binary_cross_entropy(logit: ArrayLike, target: ArrayLike) -> Scalar:
-    r"""$-y \log s(z) - (1 - y) \log(1 - s(z))$ for a logit $z$ and $y$ in $[0, 1]$, summed over entries."""
+    r"""$-y \log s(z) - (1 - y) \log(1 - s(z))$ for a logit $z$ and $y$ in $[0, 1]$, summed over entries.
+
+    Beyond, the loss has no lower bound: it is NaN, by which `train` names its batch.
+    """
     logit, target = _pair(logit, target)
-    return (softplus(logit) - target * logit).sum()
+    known = (target >= 0) & (target <= 1)
+    return jnp.where(known, softplus(logit) - target * logit, jnp.nan).sum()
 
 
 def cross_entropy(logits: ArrayLike, target: ArrayLike) -> Scalar:

@@ -206,7 +206,8 @@ def unroll(
     # causality does the rest: states inside never see what follows, and are picked out afterwards
     states = cell.states(start, cell.project(inputs))
     everything = jax.tree.map(lambda one, all: jnp.concatenate([one[None], all]), start, states)
-    last = jax.tree.map(lambda leaf: leaf[length], everything)
+    place = jnp.where(length < 0, steps + 1, length)  # in compiled code a length beyond the places gives NaN
+    last = jax.tree.map(lambda leaf: leaf.at[place].get(mode="fill", fill_value=jnp.nan), everything)
     return jnp.where(inside[:, None], cell.output(states), 0), last
 
 

@@ -125,6 +125,7 @@ def held_rows(
     place = np.resize(order[:count], bucket_size(count))  # filled up by rows of weight zero
     held_inputs, (held_y, held_weights) = jax.tree.map(lambda leaf: leaf[place], rows)
     held_weights = np.where(np.arange(len(place)) < count, held_weights, np.float32(0))
+    held_weights /= held_weights.mean()  # their weighted mean is then the mean over all that fill the shape
     held = (held_inputs, (held_y, held_weights))
     return kept, {"epochs": epochs, "patience": patience, "validation": held}
 

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tractable.core.checks import check, check_entries, check_length, to_device
+from tractable.core.checks import check, check_entries, to_device
 from tractable.core.chunks import Chunks, bucket_size, chunks
 from tractable.core.keys import takes_key
 from tractable.core.module import Module, field
@@ -137,8 +137,9 @@ def _pairs(name: str, data: Any) -> Any:
     data = jax.tree.map(lambda leaf: _numbers(name, leaf), data)
     leaves = jax.tree.leaves(data)
     check(all(np.ndim(leaf) for leaf in leaves), name, "arrays with one row for each example", "a number")
+    lengths = sorted({len(leaf) for leaf in leaves})
+    check(len(lengths) == 1, name, "as many targets as inputs", f"arrays of {lengths} rows")
     for leaf in leaves:
-        check_length(name, leaf, name, leaves[0])
         if jnp.issubdtype(leaf.dtype, jnp.floating):
             fix = "Leave such rows out, or fill them in."
             check_entries(name, leaf, np.isfinite, "finite", fix)

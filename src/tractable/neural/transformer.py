@@ -131,7 +131,8 @@ class TransformerBlock(eqx.Module):
         look, cache = self.attention.step(self.norms[0](x), cache, place)
         x = x + look
         if self.cross is not None and memory is not None:
-            x = x + self.cross(self.norms[1](x)[None], memory, memory_mask, key=None)[0]
+            calm = eqx.nn.inference_mode(self.cross)
+            x = x + calm(self.norms[1](x)[None], memory, memory_mask)[0]
         return x + self.forward(self.norms[-1](x)[None])[0], cache
 
     def _check_memory(self, memory: Cache | None) -> None:

@@ -3,10 +3,12 @@
 import dataclasses
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pytest
+from scipy.special import softmax
 from scipy.stats import multivariate_normal
 
 from tractable.inference.curvature.gauss_newton import ggn, ggn_diagonal
@@ -15,8 +17,9 @@ from tractable.neural.bayes.chains import NetworkChains
 from tractable.neural.bayes.curvature import unit_curvature
 from tractable.neural.bayes.kronecker import kronecker_factors
 from tractable.neural.bayes.laplace import NetworkLaplace
-from tractable.neural.bayes.likelihoods import NormalNoise
+from tractable.neural.bayes.likelihoods import LogitClasses, NormalNoise
 from tractable.neural.bayes.posterior import weight_posterior
+from tractable.neural.bayes.predictive import normal_prediction
 from tractable.neural.bayes.statement import state_network
 from tractable.supervised.bayes_linear.evidence import maximise_evidence
 from tractable.supervised.bayes_linear.statistics import regression_statistics
@@ -122,18 +125,25 @@ def test_many_weights_are_tuned_by_the_diagonal_of_the_full_form(monkeypatch):
 
 def test_the_forms_are_parts_of_the_dense_matrix():
     weights, stated = state_network(small(), (WAVES, HEIGHTS), "normal", 1.0)
-    dense = unit_curvature(stated, weights, "full", 0).precision(jnp.ones(()), stated.prior).covariance()
-    inverse = np.linalg.inv(np.asarray(dense))
-    diagonal = unit_curvature(stated, weights, "diagonal", 0).precision(jnp.ones(()), stated.prior)
-    assert np.allclose(1 / np.asarray(diagonal.variances()), np.diag(inverse), rtol=1e-9)
-    kronecker = unit_curvature(stated, weights, "kronecker", 0).precision(jnp.ones(()), stated.prior)
+
+    @jax.jit
+    def forms():
+        full, diagonal, kronecker = (
+            unit_curvature(stated, weights, form, 0).precision(jnp.ones(()), stated.prior)
+            for form in ("full", "diagonal", "kronecker")
+        )
+        return full.covariance(), diagonal.variances(), kronecker.covariance(), kronecker.variances()
+
+    dense, diagonal, kronecker, variances = map(np.asarray, forms())
+    inverse = np.linalg.inv(dense)
+    assert np.allclose(1 / diagonal, np.diag(inverse), rtol=1e-9)
     blocks = [np.kron(outer, inner) for inner, outer in kronecker_factors(stated, weights)]
     # rows of [W b]: the biases of the first layer stand after its weights
     order = [0, 2, 4, 6, 8, 1, 3, 5, 7, 9]
     first = np.linalg.inv(blocks[0] + np.eye(10))[np.ix_(order, order)]
-    assert np.allclose(np.asarray(kronecker.covariance())[:10, :10], first, atol=1e-10)
-    assert np.allclose(np.asarray(kronecker.variances())[:10], np.diag(first), atol=1e-10)
-    last = np.asarray(kronecker.covariance())[10:, 10:]  # the outputs are linear in the last layer: exact
+    assert np.allclose(kronecker[:10, :10], first, atol=1e-10)
+    assert np.allclose(variances[:10], np.diag(first), atol=1e-10)
+    last = kronecker[10:, 10:]  # the outputs are linear in the last layer: exact
     assert np.allclose(np.linalg.inv(last), inverse[10:, 10:], rtol=1e-8)
 
 
@@ -205,6 +215,17 @@ def test_draws_have_the_covariance_of_the_gaussian():
     assert np.allclose(sampled.std, post.predict(NEW).std, rtol=0.02)
 
 
+def test_probabilities_of_several_classes_are_integrals():
+    root = np.array([[1.5, 0.0, 0.0], [0.4, 0.8, 0.0], [-0.7, 0.3, 1.1]])
+    mean, (nodes, shares) = np.array([0.5, -0.2, 0.1]), np.polynomial.hermite_e.hermegauss(30)
+    z = np.stack(np.meshgrid(nodes, nodes, nodes), -1).reshape(-1, 3)
+    weights = np.prod(np.stack(np.meshgrid(shares, shares, shares), -1).reshape(-1, 3), 1)
+    wanted = weights @ softmax(mean + z @ root.T, axis=1) / weights.sum()
+    density = LogitClasses(num_classes=3, outputs=3)
+    found = normal_prediction(density, mean[None], (root @ root.T)[None]).probs[0]
+    np.testing.assert_allclose(found, wanted, atol=2e-3)
+
+
 @pytest.mark.thorough
 def test_classes_are_predicted_with_their_shares():
     x = np.concatenate([RNG.normal(-1.2, 0.7, (40, 2)), RNG.normal(1.2, 0.7, (40, 2))])
@@ -212,6 +233,8 @@ def test_classes_are_predicted_with_their_shares():
     network = eqx.nn.MLP(2, 1, 6, 1, activation=jnp.tanh, key=jr.key(2))
     post = weight_posterior(network, (x, y), key=0, likelihood="classes")
     assert post.verdict.ok
+    with pytest.raises(ValueError, match="`targets` must be a whole number from 0 to 1"):
+        post.judge(x, y + 1)
     found = post.predict(np.array([[2.0, 2.0], [-2.0, -2.0], [2.0, -2.0]]))
     assert (found.probs.argmax(1)[:2] == [1, 0]).all()
     assert np.allclose(found.probs.sum(1), 1)

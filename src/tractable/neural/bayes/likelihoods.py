@@ -55,6 +55,9 @@ class OutputDensity(Module):
     def check_targets(self, targets: Array) -> None:
         """Refuse targets that are none of this density."""
 
+    def check_fitted(self, targets: Array) -> None:
+        """Refuse targets from which nothing can be learned."""
+
 
 class NormalNoise(OutputDensity):
     r"""$y \sim N(f, \sigma^2)$ with $\sigma$ = `exp(log_scale)`.
@@ -121,6 +124,8 @@ class LogitClasses(OutputDensity):
         check_entries(
             "targets", np.asarray(targets), lambda v: (v == np.round(v)) & (v >= 0) & (v <= last), must
         )
+
+    def check_fitted(self, targets: Array) -> None:
         fix = "There is nothing to tell apart: give rows of another class too."
         seen = np.unique(np.asarray(targets))
         check(seen.size > 1, "targets", "of two classes at least", f"class {seen[0]:g} alone", fix)

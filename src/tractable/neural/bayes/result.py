@@ -74,6 +74,7 @@ class NetworkPosterior(Module):
         targets = as_float("y", y)
         check_length("y", targets, "x", x)
         check_finite("y", targets)
+        self.stated.likelihood.check_targets(targets)
         other = None if beside is None else beside.predict(x)
         seen = np.asarray(self.stated.targets)[self.stated.present]
         return judge_predictions(self.predict(x), targets, seen=seen, beside=other)

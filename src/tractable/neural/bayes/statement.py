@@ -125,6 +125,7 @@ def state_network(
         targets.ndim == 1, "targets", "one number per row", f"shape {targets.shape}", "Fit one network each."
     )
     density.check_targets(targets)
+    density.check_fitted(targets)
     if row_weights is not None:
         row_weights = to_device(checked_counts(row_weights, targets.shape[0]))
     spread = _deviation(targets, row_weights)

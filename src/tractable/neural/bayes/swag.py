@@ -1,8 +1,8 @@
 r"""SWAG: a normal through the iterates of stochastic gradient descent around a mode.
 
 Iterates.    From a mode, $K$ epochs of constant steps; $\bar w$ and $\overline{w^2}$ over the ends of epochs.
-Gaussian.    $N(\bar w, \frac12\mathrm{diag}(\overline{w^2} - \bar w^2) + \frac{1}{2(K - 1)}DD^\top)$ with $D$
-             the deviations of the last `rank` iterates from the mean.
+Gaussian.    $N(\bar w, \frac12\mathrm{diag}(\overline{w^2} - \bar w^2) + \frac{1}{2(r - 1)}DD^\top)$ with $D$
+             the deviations of the last $r$ = `rank` iterates from the mean.
 Width.       It is set by the step size, not by the posterior: only rows that are held out can judge it.
 Cost.        $K$ epochs; `rank` copies of the weights.
 References.  Maddox et al. (2019), "A simple baseline for Bayesian uncertainty in deep learning"; Mandt,

@@ -165,7 +165,9 @@ def capsule_m_step(
     counts = (activations > 0)[:, None]
     top = jax.lax.stop_gradient(jnp.where(counts, log_shares, -jnp.inf).max(0))
     top = jnp.where(jnp.isfinite(top), top, 0.0)
-    weights = jnp.exp(jnp.minimum(log_shares - top[None], 0.0)) * activations[:, None]
+    below = log_shares - top[None]
+    # not `minimum`, which halves the slope of the greatest share, where both are zero
+    weights = jnp.exp(jnp.where(below > 0, 0.0, below)) * activations[:, None]
     total = weights.sum(0)
     alone = total == 0
     weights = jnp.where(alone[None], 1.0, weights)
