@@ -225,7 +225,8 @@ def check_columns(frame: Any, names: Iterable[str], where: Any = "") -> None:
         got = ", ".join(map(repr, listed[:_MOST_NAMES])) + ", ..." * (len(listed) > _MOST_NAMES)
         place = f"{where}: " if where else ""
         said = nearest(missing[0], listed)
-        raise WrongTable(f"{place}there must be a column {missing[0]!r}{more}; got {got}. {said}")
+        said = f" {said}" if said.startswith("Did") else ""  # all columns are named already
+        raise WrongTable(f"{place}there must be a column {missing[0]!r}{more}; got {got}.{said}")
 
 
 def _with_numbers(frame: Any, kinds: Mapping[str, str]) -> "pd.DataFrame":
