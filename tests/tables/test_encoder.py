@@ -310,3 +310,15 @@ def test_degenerate_tables():
     assert not coded[:, 0].any()
     none = TableEncoder().fit(pd.DataFrame({"x": [1, 1]}))
     assert none.transform(pd.DataFrame({"x": [1, 1]})).shape == (2, 0)
+
+
+def test_numbers_whose_squares_are_none_are_gaps_and_their_rows_unlike():
+    seen = pd.DataFrame({"x": np.linspace(0, 1, 50)})
+    new = pd.DataFrame({"x": [0.5, 1e300, -np.inf, np.nan]})
+    for form in ("linear", "trees"):
+        encoder = TableEncoder({"x": "number"}, form=form).fit(seen)
+        middle, *others = encoder.transform(new)[:, 0]
+        np.testing.assert_array_equal(others, [others[2]] * 3)
+        assert middle == (0.5 if form == "trees" else 0.0)
+        assert encoder.unlike(new).tolist() == [False, True, True, False]
+    assert describe_table(new.assign(x=[1.0, 2.0, 3.5, 1e300])).notes[0].code == "infinite"

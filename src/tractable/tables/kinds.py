@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from tractable.tables.cells import are_dates, are_digit_dates, factorised, is_words, level_text, numbers_of
+from tractable.tables.number_part import LARGEST
 from tractable.tables.scales import in_order
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ def _numbers(frame: Any, names: Sequence[str]) -> list[Column]:
             distinct = (jumps > 0).sum(0) + (missing < len(values))
             whole = np.asarray(((values == np.floor(values)) | np.isnan(values)).all(0))
             in_a_row = np.asarray(((jumps == 1) | np.isnan(jumps)).all(0))
-        infinite = np.asarray(np.isinf(values).any(0))
+        infinite = np.asarray((np.abs(values) > LARGEST).any(0))
         for j, name in enumerate(part):
             seen = values[: len(values) - missing[j], j]
             kind = _kind_of_numbers(str(name), seen, int(distinct[j]), bool(whole[j]), bool(in_a_row[j]))

@@ -25,7 +25,7 @@ import numpy as np
 from tractable.core.blas import one_blas_thread
 from tractable.tables.level_part import LevelPart
 from tractable.tables.moment_part import MomentPart
-from tractable.tables.number_part import NumberPart, matrix_of
+from tractable.tables.number_part import NumberPart, beyond, matrix_of
 
 __all__ = ["Likeness"]
 
@@ -84,6 +84,8 @@ class Likeness:
         for part in parts:
             if isinstance(part, LevelPart) and part.name not in self.ordinary:
                 found |= part.codes(table) == -2
+            elif isinstance(part, NumberPart):
+                found |= beyond(table, part.names)
         if len(self.factor):
             with one_blas_thread():
                 found |= ((self._standardised(values) @ self.factor.T) ** 2).sum(1) > self.limit

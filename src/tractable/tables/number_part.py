@@ -7,6 +7,7 @@ Logarithms.  A column of positive numbers whose skewness is above `_SKEWED`, and
              taking logarithms, has these too (of zero: that of half the least positive number): sizes,
              incomes and waiting times act by their ratios as often as by their differences.
 Trees.       The numbers, NaN where there is none.
+Beyond.      What is infinite, or so large that its square is, is taken as a gap.
 Cost.        Linear in the cells; all columns at once.
 """
 
@@ -21,8 +22,9 @@ from tractable.tables.files import WrongTable
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["NumberPart", "matrix_of"]
+__all__ = ["LARGEST", "NumberPart", "beyond", "matrix_of"]
 
+LARGEST = 1e150  # whose square is a number
 _ROUNDING = 1e-13
 _SKEWED = 1.5
 _MOST_LOGGED = 200  # columns; of more, none is added
@@ -30,10 +32,20 @@ _MOST_LOGGED = 200  # columns; of more, none is added
 
 def matrix_of(frame: Any, names: Sequence[str]) -> np.ndarray:
     """The columns as a matrix; a word that is no number is refused by its row."""
+    values = _read(frame, names)
+    far = np.abs(values) > LARGEST
+    return np.where(far, np.nan, values) if far.any() else values
+
+
+def beyond(frame: Any, names: Sequence[str]) -> np.ndarray:
+    """Whether each row has a number that is taken as a gap, because its square is none."""
+    return np.asarray((np.abs(_read(frame, names)) > LARGEST).any(1))
+
+
+def _read(frame: Any, names: Sequence[str]) -> np.ndarray:
     chosen = frame[list(names)]
     if all(isinstance(kind, np.dtype) and kind.kind in "iufb" for kind in chosen.dtypes):
-        values = chosen.to_numpy(float)
-        return values if np.isfinite(values).all() else np.where(np.isinf(values), np.nan, values)
+        return chosen.to_numpy(float)
     return np.column_stack([_strict(frame[name]) for name in names])
 
 

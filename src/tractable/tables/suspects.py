@@ -106,7 +106,13 @@ def _on_columns(description: Any, num_rows: int) -> _Notes:
                 ("mostly_missing", name, f"{name!r} is missing in {each.missing / num_rows:.0%} of rows.")
             )
         if "infinite" in each.note:
-            notes.append(("infinite", name, f"{name!r} has infinite values: taken as missing."))
+            notes.append(
+                (
+                    "infinite",
+                    name,
+                    f"{name!r} has infinite values, or some whose square is: taken as missing.",
+                )
+            )
     return notes
 
 
