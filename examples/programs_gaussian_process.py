@@ -1,4 +1,4 @@
-"""A Gaussian process with 200 latent values and three unknown scales, written with its latents.
+"""A Gaussian process with 100 latent values and three unknown scales, written with its latents.
 
 The values are integrated in the covariance of the readings, the scales by adaptive importance sampling.
 """
@@ -49,15 +49,15 @@ def by_quadrature(x: np.ndarray, y: np.ndarray, centre: np.ndarray, root: np.nda
 
 def main() -> None:
     rng = np.random.default_rng(0)
-    x = np.sort(rng.uniform(0.0, 10.0, 200))
-    y = np.sin(x) + 0.3 * rng.normal(size=200)
+    x = np.sort(rng.uniform(0.0, 10.0, 100))
+    y = np.sin(x) + 0.3 * rng.normal(size=100)
 
     post = tr.infer(process, x, y=y, key=0)
     print(post.explain())
     print(post.verdict)
     names = ["height", "length", "noise"]
     print(post.summary(names))
-    assert (post.explain().before, post.explain().after) == (203, 3)
+    assert (post.explain().before, post.explain().after) == (103, 3)
     assert post.verdict.ok
 
     draws = np.log(np.stack([post[name].ravel() for name in names], 1))
@@ -67,7 +67,7 @@ def main() -> None:
     assert abs(float(post.log_evidence.value) - evidence) < 4 * error + 0.005
     for name, want in zip(names, scales):
         assert abs(post[name].mean() - want) < 5 * post[name].std() / np.sqrt(post[name].size)
-    function = post["f"].reshape(-1, 200)
+    function = post["f"].reshape(-1, 100)
     assert np.max(np.abs(function.mean(0) - mean) / (function.std(0) / np.sqrt(len(function)))) < 5
 
 

@@ -1,4 +1,4 @@
-"""Answers of 60 persons to 6 questions: abilities and difficulties below them, by nested Laplace.
+"""Answers of 40 persons to 4 questions: abilities and difficulties below them, by nested Laplace.
 
 The oracle integrates each ability by quadrature and walks through what is left, in plain NumPy.
 """
@@ -25,26 +25,27 @@ def answers(right=None):
         tr.sample("right", Bernoulli(chance), obs=right)
 
 
-def walk(right: np.ndarray, root: np.ndarray, start: np.ndarray, steps: int) -> np.ndarray:
-    """Random-walk Metropolis on difficulties and log-spread, abilities integrated over a grid."""
+def walk(right: np.ndarray, root: np.ndarray, starts: np.ndarray, steps: int) -> np.ndarray:
+    """Random walks by Metropolis on difficulties and log-spread, abilities integrated over a grid."""
     rng = np.random.default_rng(0)
     z = np.linspace(-5, 5, 31)
-    prior, scores, margins = norm.logpdf(z), right.sum(1), right.sum(0)
+    prior, margins = norm.logpdf(z), right.sum(0)
+    scores = np.arange(QUESTIONS + 1)
+    persons = np.bincount(right.sum(1), minlength=len(scores))  # their answers enter by their number alone
 
-    def density(point: np.ndarray) -> float:
-        hard, spread = point[:-1], np.exp(point[-1])
-        # the answers of a person enter by their number alone
-        nothing = -np.logaddexp(0, spread * z[:, None] - hard).sum(1) + prior
-        by_score = np.exp(np.arange(QUESTIONS + 1)[:, None] * spread * z + nothing).sum(1)
-        value = np.log(by_score)[scores].sum() - margins @ hard - 0.125 * hard @ hard
-        return value - 0.125 * spread**2 + point[-1]
+    def density(points: np.ndarray) -> np.ndarray:
+        hard, spread = points[:, :-1], np.exp(points[:, -1:])
+        nothing = -np.logaddexp(0, (spread * z)[:, :, None] - hard[:, None, :]).sum(2) + prior
+        by_score = np.exp(scores[:, None] * (spread * z)[:, None, :] + nothing[:, None, :]).sum(2)
+        value = np.log(by_score) @ persons - hard @ margins - 0.125 * (hard**2).sum(1)
+        return value + (points - 0.125 * np.exp(2 * points))[:, -1]
 
-    here, value, path = start, density(start), []
-    for noise, level in zip(rng.normal(size=(steps, len(start))) @ root.T, np.log(rng.random(steps))):
-        there = here + 0.9 * noise
+    here, value, path = starts, density(starts), []
+    for _ in range(steps):
+        there = here + 0.9 * rng.normal(size=here.shape) @ root.T
         new = density(there)
-        if new - value > level:
-            here, value = there, new
+        goes = new - value > np.log(rng.random(len(here)))
+        here, value = np.where(goes[:, None], there, here), np.where(goes, new, value)
         path.append(here)
     return np.array(path)
 
@@ -62,9 +63,12 @@ def main() -> None:
     assert post.verdict.ok
 
     draws = np.concatenate([post["difficulty"][0], np.log(post["spread"][0])[:, None]], 1)
-    path = walk(right, np.linalg.cholesky(np.cov(draws.T)), draws.mean(0), 20_000)
-    batches = path.reshape(20, -1, QUESTIONS + 1).mean(1)
-    error = np.hypot(batches.std(0, ddof=1) / np.sqrt(20), draws.std(0) / np.sqrt(len(draws)))
+    root = np.linalg.cholesky(np.cov(draws.T))
+    starts = draws.mean(0) + 2 * rng.normal(size=(50, len(root))) @ root.T
+    path = walk(right, root, starts, 600)[200:]
+    own = path.mean(0)  # of each walk
+    path = path.reshape(-1, len(root))
+    error = np.hypot(own.std(0, ddof=1) / np.sqrt(len(own)), draws.std(0) / np.sqrt(len(draws)))
     far = (draws.mean(0) - path.mean(0)) / error
     print("distance from the walk in standard errors:", far.round(1))
     assert np.abs(far).max() < 4.5

@@ -84,7 +84,9 @@ def test_unknown_names_are_refused_and_known_ones_listed():
 def test_a_sampler_does_not_cost_the_import_of_everything():
     code = "import sys, tractable.inference.chains.mcmc; print([m for m in %r if m in sys.modules])"
     heavy = ["scipy.stats", "optax", "sklearn", "pandas", "matplotlib", "numba", "tractable.distributions"]
-    done = subprocess.run([sys.executable, "-c", code % heavy], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code % heavy], capture_output=True, text=True, check=True, timeout=120
+    )
     assert done.stdout.strip() == "[]"
 
 
@@ -100,7 +102,7 @@ def test_flags_of_the_user_are_kept(given, expected):
     code = "import os, tractable; print(os.environ['XLA_FLAGS'])"
     environment = {"XLA_FLAGS": given, "PATH": "", "PYTHONPATH": str(ROOT.parent), "HOME": "/tmp"}
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment, timeout=120
     )
     assert expected in done.stdout
     assert done.stdout.count("xla_backend_extra_options") == 1
@@ -117,5 +119,8 @@ def test_sums_do_not_depend_on_how_many_processors_a_process_may_use():
     left = ("XLA_FLAGS", "PJRT_NPROC")
     environment = {key: value for key, value in os.environ.items() if key not in left}
     ways = [[sys.executable, "-c", code, count] for count in ("1", "64")]
-    found = {subprocess.run(way, capture_output=True, check=True, env=environment).stdout for way in ways}
+    found = {
+        subprocess.run(way, capture_output=True, check=True, env=environment, timeout=120).stdout
+        for way in ways
+    }
     assert len(found) == 1

@@ -80,7 +80,9 @@ def test_every_estimator_is_on_the_page_that_helps_to_choose():
 def test_import_is_light():
     heavy = "matplotlib", "sklearn", "pandas", "numba", "jax"
     code = f"import sys, tractable; print([m for m in {heavy!r} if m in sys.modules])"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120
+    )
     assert run.stdout.strip() == "[]"
 
 
@@ -89,6 +91,11 @@ def test_float64_is_on_however_jax_was_imported():
         code = f"import {first}, {second}; import jax.numpy as jnp; print(jnp.zeros(1).dtype)"
         environment = {"PATH": "", "HOME": "/nonexistent"}
         run = subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            check=True,
+            env=environment,
+            timeout=120,
         )
         assert run.stdout.strip() == "float64"

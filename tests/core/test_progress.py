@@ -119,7 +119,7 @@ def test_rate_counts_only_this_session(monkeypatch):
 
 def test_rich_is_not_imported_until_a_bar_is_shown():
     code = f"{ALONE}; import sys; list(p.track(range(3))); assert 'rich' not in sys.modules"
-    assert subprocess.run([sys.executable, "-c", code], stderr=subprocess.PIPE).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code], stderr=subprocess.PIPE, timeout=120).returncode == 0
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal")
@@ -145,7 +145,7 @@ def test_a_pseudo_terminal_gets_a_bar_and_a_pipe_gets_the_output():
     reader = threading.Thread(target=drain)
     reader.start()
     out, _ = process.communicate(timeout=60)
-    reader.join()
+    reader.join(60)
     os.close(master)
     assert out == b"1225\n"
     assert b"Adding" in b"".join(shown)

@@ -448,7 +448,7 @@ def test_a_killed_save_leaves_nothing_behind(path):
         "os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)\n"
         "save(sys.argv[1], 'new')"
     )
-    killed = subprocess.run([sys.executable, "-c", code, str(path)], check=False)
+    killed = subprocess.run([sys.executable, "-c", code, str(path)], check=False, timeout=120)
     assert killed.returncode == -signal.SIGKILL
     assert load(path) == "old"
     assert [p.name for p in path.parent.iterdir()] == [path.name]

@@ -21,7 +21,13 @@ def fresh():
     command = [sys.executable, "-m", "tests.laws.history", *reversed(ENGINES)]
     paths = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
     found = subprocess.run(
-        command, cwd=ROOT, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True, check=True
+        command,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=250,
     )
     return dict(line.split() for line in found.stdout.splitlines())
 

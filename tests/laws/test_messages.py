@@ -399,7 +399,9 @@ def test_no_module_has_the_name_of_something_of_the_top_level():
         print(hasattr(tr.distributions, "positive"), hasattr(tr.distributions, "counts"))
         print(hasattr(tr.bijections, "simplex"))
         """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120
+    )
     assert done.stdout.split() == ["False"] * 3
 
 
