@@ -40,16 +40,16 @@ class ProgramGraph:
 
 
 class _Cut(Run):
-    """A run in which what was computed is replaced by what is given."""
+    """A run in which what was computed is replaced by what is known."""
 
-    def __init__(self, given: dict[str, PyTree], **how: Any):
+    def __init__(self, known: dict[str, PyTree], **how: Any):
         super().__init__(**how)
-        self.given, self.computed = given, {}
+        self.known, self.computed = known, {}
 
     def deterministic(self, name: str, value: Any) -> Any:
         self.computed[name] = value
         super().deterministic(name, value)
-        return self.given.get(name, value)
+        return self.known.get(name, value)
 
 
 def program_graph(bound: Program) -> ProgramGraph:
