@@ -204,6 +204,8 @@ def test_any_rows_end_at_means_of_nearest_rows(seed, k, num_rows, width):
 def test_mini_batches_end_near_and_running_means_are_means():
     X = blobs(4000)
     full = KMeans.fit(X, 5, key=0, num_starts=3)
+    with pytest.raises(ValueError, match="`start` must be of shape"):
+        mini_batch_k_means(X, 5, key=0, start=X[:4])
     found = mini_batch_k_means(X, 5, key=0, batch=256)
     assert found.cost < 1.1 * full.cost
     assert "batches" in found.verdict.sentence

@@ -103,7 +103,7 @@ def test_k_medians_lower_the_mean_distance(metric):
 
 
 @pytest.mark.cheap
-@pytest.mark.parametrize("metric", ["euclidean", "manhattan", "cosine", "precomputed"])
+@pytest.mark.parametrize("metric", ["euclidean", "manhattan", "cosine", "precomputed", "one way"])
 def test_medoids_beside_all_sets(metric):
     numbers = np.random.default_rng(4)
     X, weights = numbers.normal(size=(12, 2)), numbers.random(12)
@@ -111,6 +111,8 @@ def test_medoids_beside_all_sets(metric):
     if metric == "cosine":
         units = X / np.linalg.norm(X, axis=1, keepdims=True)
         table = 1 - units @ units.T
+    elif metric == "one way":  # a distance there that is not the distance back
+        table, metric = numbers.uniform(1, 2, (12, 12)) * (1 - np.eye(12)), "precomputed"
     else:
         table = np.linalg.norm(X[:, None] - X[None], ord=kinds[metric], axis=2)
     cost = lambda chosen: weights @ table[:, list(chosen)].min(1)  # noqa: E731

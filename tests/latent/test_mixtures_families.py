@@ -120,12 +120,21 @@ def test_categorical_and_multinomial_mixtures():
     [
         ("bernoulli", [[0.0, 2.0]], "0, 1"),
         ("categorical", [[0.5]], "codes"),
+        ("categorical", [[np.inf]], "codes"),
+        ("categorical", [[np.nan, 1.0]], "nothing in columns .0."),
         ("multinomial", [[-1.0]], "counts"),
     ],
 )
 def test_discrete_rows_are_checked(family, rows, words):
     with pytest.raises(ValueError, match=words):
         DiscreteMixture.from_rows(jr.key(0), np.array(rows * 3), 2, family)
+
+
+def test_new_rows_of_a_discrete_mixture_are_checked_too():
+    """A code of -1 would else be the last code of the column before."""
+    model = DiscreteMixture("categorical", [1.0], [[0.2, 0.8, 0.5, 0.5]], (2, 2))
+    with pytest.raises(ValueError, match="codes"):
+        model.log_prob([[0.0, -1.0]])
 
 
 def lines(seed: int = 0, count: int = 300):
@@ -162,6 +171,19 @@ def test_mixtures_of_experts_and_of_regressions():
     twice = tuple(np.concatenate([part, part[1::2]]) for part in rows)
     a = EM(tol=0.0, max_steps=4).fit(start, rows, weights=weights)
     np.testing.assert_allclose(a.values, EM(tol=0.0, max_steps=4).fit(start, twice).values, rtol=1e-11)
+
+
+def test_units_of_the_inputs_change_nothing():
+    (X, y), _ = lines(1, 80)
+    small, large = (
+        EM(tol=0.0, max_steps=5).fit(MixtureOfExperts.from_rows(jr.key(0), (unit * X, y), 2), (unit * X, y))
+        for unit in (1.0, 1e12)
+    )
+    np.testing.assert_allclose(large.values, small.values, rtol=1e-9)
+    for found, wanted in (
+        (large.state.coefficients, small.state.coefficients), (large.state.gate, small.state.gate)
+    ):  # fmt: skip
+        np.testing.assert_allclose(np.asarray(found) * np.array([1.0, 1e12]), wanted, rtol=1e-7)
 
 
 def test_one_expert_is_least_squares():

@@ -22,6 +22,7 @@ import numpy as np
 import scipy.special
 from jax.scipy.special import digamma
 
+from tractable.core.assignment import group_sums, nearest_centres
 from tractable.core.checks import as_float, check, check_count, check_finite, check_shape, namespace
 from tractable.core.chunks import weighted_rows
 from tractable.core.host_random import seeds
@@ -47,6 +48,7 @@ from tractable.inference.expectation_maximisation.em import EM, best_of
 
 __all__ = ["BayesianMixture", "bayesian_mixture", "default_prior", "prune"]
 
+_STEPS = 5  # of k-means: the rest is for the sweeps
 _LOG_2PI = float(np.log(2 * np.pi))
 
 
@@ -68,14 +70,14 @@ class BayesianMixture(Module):
         prior_component: NormalInverseWishart,
         weights: ArrayLike | None = None,
     ) -> "BayesianMixture":
-        """The posterior when each row belongs to the nearest of `k` rows chosen far apart."""
+        """The posterior when each row belongs to its cluster after a few steps of k-means, from `k` rows far
+        apart, with columns in units of the prior's spread."""
         xs, amount = weighted_rows(rows, weights)
         k = prior_weights.concentration.shape[0]
         check_shape("rows", xs, (None, prior_component.loc.shape[0]))
         check(xs.shape[0] >= k, "rows", f"at least as many as components ({k})", xs.shape[0])
-        seeds = xs[np.asarray(far_apart(key, xs, k, weights=weights, trials=usual_trials(k)))]
-        nearest = scores(Quadratics(np.zeros(k), seeds, np.ones(seeds.shape)), xs).argmax(1)
-        return BayesianMixture.labelled(xs, nearest, prior_weights, prior_component, amount)
+        labels = _clusters(key, xs, amount, k, prior_component)
+        return BayesianMixture.labelled(xs, labels, prior_weights, prior_component, amount)
 
     @staticmethod
     def labelled(
@@ -226,6 +228,22 @@ def default_prior(
     check(not constant, "rows", "free of constant columns", f"columns {constant} constant", "Drop them.")
     parts: Any = centre, np.asarray(0.05), np.asarray(d + 2.0), np.diag(spread) * k ** (-2 / d)
     return NormalInverseWishart(*parts)
+
+
+def _clusters(
+    key: Any, xs: np.ndarray, amount: np.ndarray, k: int, prior: NormalInverseWishart
+) -> np.ndarray:
+    """Labels after a few steps of k-means: from seeds alone the sweeps often end in a poor optimum, and from
+    means that have settled in one that is no better than from these."""
+    rows = (np.asarray(xs) - np.asarray(prior.loc)) / np.sqrt(np.diag(np.asarray(prior.scale)))
+    chosen = far_apart(key, rows, k, weights=amount, trials=usual_trials(k))
+    centres = rows[np.asarray(chosen)]
+    labels = nearest_centres(rows, centres).labels
+    for _ in range(_STEPS):
+        sums, counts = np.split(group_sums(rows, labels, amount, k), [-1], axis=1)
+        centres = np.where(counts > 0, sums / np.where(counts > 0, counts, 1.0), centres)
+        labels = nearest_centres(rows, centres).labels
+    return labels
 
 
 def _without(model: BayesianMixture, k: int) -> BayesianMixture:

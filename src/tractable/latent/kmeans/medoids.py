@@ -64,9 +64,10 @@ def k_medoids(
     begin = _greedy(distances, shares, k) if start is None else np.array(start, np.int64)
     fits = begin.shape == (k,) and len(set(begin.tolist())) == k and begin.min() >= 0 and begin.max() < n
     check(fits, "start", f"{k} different rows", begin.tolist())
-    medoids, swaps, code = _exchange(
-        distances, shares, begin, check_count("max_sweeps", max_sweeps), progress
-    )
+    even = metric != "precomputed" or np.array_equal(distances, distances.T)
+    columns = distances if even else np.ascontiguousarray(distances.T)
+    limit = check_count("max_sweeps", max_sweeps)
+    medoids, swaps, code = _exchange(distances, columns, shares, begin, limit, progress)
     table = distances[:, medoids]
     labels = table.argmin(1)
     labels[medoids] = np.arange(k)  # of copies each stands for itself
@@ -75,8 +76,10 @@ def k_medoids(
 
 
 def _exchange(
-    distances: np.ndarray, weights: np.ndarray, medoids: np.ndarray, max_sweeps: int, progress: bool
-) -> tuple[np.ndarray, int, Status]:
+    distances: np.ndarray, columns: np.ndarray, weights: np.ndarray, medoids: np.ndarray, max_sweeps: int,
+    progress: bool,
+) -> tuple[np.ndarray, int, Status]:  # fmt: skip
+    """`columns[c]` are the distances of all rows to row `c`."""
     n, k = len(distances), len(medoids)
     medoids, swaps, since = medoids.copy(), 0, 0
     label, near, second = _two_nearest(distances, medoids)
@@ -86,7 +89,7 @@ def _exchange(
             for candidate in range(n):
                 since += 1
                 if near[candidate] > 0 and weights[candidate] > 0:
-                    gains = _gains(distances[candidate], weights, label, near, second, k)
+                    gains = _gains(columns[candidate], weights, label, near, second, k)
                     worst = int(gains.argmin())
                     if gains[worst] < least:
                         medoids[worst] = candidate

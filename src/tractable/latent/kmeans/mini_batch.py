@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tractable.core.assignment import group_sums, nearest_centres
-from tractable.core.checks import check_count
+from tractable.core.checks import check_count, check_finite, check_shape
 from tractable.core.host_random import generator
 from tractable.core.iterate import Status
 from tractable.core.keys import takes_key
@@ -112,7 +112,10 @@ def _drawer(numbers: Any, rows: Rows, size: int) -> Any:
 def _begin(numbers: Any, rows: Rows, k: int, start: Any, size: int) -> np.ndarray:
     """Seeds of a sample of ten batches."""
     if not isinstance(start, str):
-        return np.array(start, float)
+        given = np.array(start, float)
+        check_shape("start", given, (k, rows.num_columns))
+        check_finite("start", given)
+        return given
     most = max(10 * size, 10 * k)
     some = rows if rows.num_rows <= most else rows.take(_drawer(numbers, rows, most)())
     some = some if some is rows else Rows.of(some.X)

@@ -71,7 +71,7 @@ class DiscreteMixture(Module):
         xs, k = np.asarray(rows, float), check_count("k", k)
         check(xs.ndim == 2, "rows", "a matrix, one row per point", f"shape {xs.shape}")
         check(len(xs) >= k, "rows", f"at least as many as components ({k})", len(xs))
-        sizes = _sizes(xs, family)
+        sizes = _sizes(_checked(xs, family), family)
         features = _features(xs, family, sizes)
         common = _shares(features.sum(0) + 1.0, sizes, family, len(xs) + 2.0)
         drawn = features[generator(key).choice(len(xs), k, replace=False)]
@@ -148,18 +148,30 @@ class DiscreteMixture(Module):
         xs = np.asarray(rows, float)
         width = sum(self.sizes) if self.family == "multinomial" else len(self.sizes)
         check(xs.ndim == 2 and xs.shape[1] == width, "rows", f"a matrix of {width} columns", xs.shape)
-        return xs
+        return _checked(xs, self.family)
+
+
+def _checked(xs: np.ndarray, family: str) -> np.ndarray:
+    """The rows, if their entries are what the family has."""
+    allowed, must = {
+        "bernoulli": (lambda v: (v == 0) | (v == 1) | np.isnan(v), "0, 1, or NaN where missing"),
+        "multinomial": (lambda v: (v >= 0) & np.isfinite(v), "counts, zero or positive"),
+        "categorical": (
+            lambda v: np.isnan(v) | ((v >= 0) & np.isfinite(v) & (v == np.floor(v))),
+            "codes 0, 1, ..., or NaN where missing",
+        ),
+    }[family]
+    check_entries("rows", xs, allowed, must)
+    return xs
 
 
 def _sizes(xs: np.ndarray, family: str) -> tuple[int, ...]:
     if family == "bernoulli":
-        check_entries("rows", xs, lambda v: (v == 0) | (v == 1) | np.isnan(v), "0, 1, or NaN where missing")
         return (1,) * xs.shape[1]
     if family == "multinomial":
-        check_entries("rows", xs, lambda v: (v >= 0) & np.isfinite(v), "counts, zero or positive")
         return (xs.shape[1],)
-    whole = "codes 0, 1, ..., or NaN where missing"
-    check_entries("rows", xs, lambda v: np.isnan(v) | ((v >= 0) & (v == np.floor(v))), whole)
+    empty = np.flatnonzero(np.isnan(xs).all(0)).tolist()
+    check(not empty, "rows", "observed at least once in each column", f"nothing in columns {empty}")
     return tuple(int(top) + 1 for top in np.nanmax(xs, axis=0))
 
 

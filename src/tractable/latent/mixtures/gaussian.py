@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tractable.core.checks import as_float, check, check_count, check_shape, namespace
+from tractable.core.checks import as_float, check, check_count, check_finite, check_shape, namespace
 from tractable.core.chunks import weighted_rows
 from tractable.core.keys import takes_key
 from tractable.core.module import Module, field
@@ -29,6 +29,7 @@ from tractable.core.support import real, simplex
 from tractable.core.types import ArrayLike, Key, Scalar, Shape, Values
 from tractable.core.verdict import Verdict
 from tractable.distributions.gaussian import Gaussian
+from tractable.distributions.gaussian_parts import as_indices
 from tractable.distributions.mixture import Mixture
 from tractable.distributions.soft_gaps import (
     has_gaps,
@@ -191,7 +192,7 @@ class GaussianMixture(Module):
 
     def marginal(self, indices: Any) -> "GaussianMixture":
         """The mixture of some columns, in the order given."""
-        kept = np.asarray(indices)
+        kept = as_indices("indices", indices, self.dim)
         cov = np.asarray(self.covariances)[:, kept[:, None], kept]
         return GaussianMixture(self.weights, np.asarray(self.means)[:, kept], cov, floor=0.0)
 
@@ -203,11 +204,16 @@ class GaussianMixture(Module):
         >>> two.conditional([0], [9.0]).weights.round(6).tolist()
         [0.0, 1.0]
         """
-        known = np.asarray(indices_known)
-        shares = self.marginal(known).responsibilities(np.asarray(values, float)[None])[0]
+        known = as_indices("indices_known", indices_known, self.dim)
         rest = np.setdiff1d(np.arange(self.dim), known)
+        must = f"fewer than all {self.dim} columns"
+        check(rest.size > 0, "indices_known", must, known.tolist(), "Nothing is left to infer.")
+        given = np.asarray(as_float("values", values))
+        check_shape("values", given, known.shape, "One value per known column.")
+        check_finite("values", given)
+        shares = self.marginal(known).responsibilities(given[None])[0]
         means, cov = regress(np.asarray(self.means), np.asarray(self.covariances), known, rest)
-        return GaussianMixture(shares, means(np.asarray(values, float)[None])[:, 0], cov, floor=0.0)
+        return GaussianMixture(shares, means(given[None])[:, 0], cov, floor=0.0)
 
     def e_step(self, rows: Any, weights: Any) -> tuple[MixtureStatistics, Any]:
         """Expected statistics and log-evidence, which add over rows."""

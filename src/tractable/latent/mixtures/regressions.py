@@ -133,7 +133,7 @@ class MixtureOfExperts(Module):
         coefficients, variance = old.copy(), np.array(self.variance)
         gram, cross, square = (np.asarray(a) for a in (stats.gram, stats.cross, stats.square))
         for k in np.flatnonzero(count > 0):
-            coefficients[k] = np.linalg.lstsq(gram[k], cross[k], rcond=1e-13)[0]
+            coefficients[k] = _solved(gram[k], cross[k])
             b = coefficients[k]
             variance[k] = max((square[k] - 2 * b @ cross[k] + b @ gram[k] @ b) / count[k], float(self.least))
         gate = self._better_gate(count, np.asarray(stats.gradient), np.asarray(stats.total))
@@ -145,13 +145,22 @@ class MixtureOfExperts(Module):
             gate[:, 0] = np.log(np.maximum(count, 1e-300) / count.sum())
             return gate
         centred = gradient - gradient.mean(0)  # the bound's inverse acts on what sums to zero over components
-        return gate + 2 * np.linalg.lstsq(total, centred.T, rcond=1e-13)[0].T
+        return gate + 2 * _solved(total, centred.T).T
 
     def _logits(self, features: np.ndarray) -> np.ndarray:
         """Normalised."""
         gate = np.asarray(self.gate)
         raw = features @ gate.T if self.gated else np.broadcast_to(gate[:, 0], (len(features), len(gate)))
         return raw - np.logaddexp.reduce(raw, axis=1)[:, None]
+
+
+def _solved(gram: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Least squares from sums, of columns of one length: beside a column of 1e12 the constant would seem
+    to depend on it, and the intercept be lost."""
+    unit = np.sqrt(np.diagonal(gram))
+    unit = np.where(unit > 0, unit, 1.0)
+    scaled = right.T / unit
+    return (np.linalg.lstsq(gram / np.outer(unit, unit), scaled.T, rcond=1e-13)[0].T / unit).T
 
 
 def _features(X: np.ndarray) -> np.ndarray:
