@@ -221,7 +221,7 @@ def test_image_capsules_know_places_that_they_never_saw_and_a_plain_network_does
     moved = posed_scenes(300, shifts=(0.2, 0.5), size=12, seed=3)
     images, labels = jnp.asarray(seen.images, jnp.float32), jnp.asarray(seen.labels)
     start = CapsuleClassifier(1, 4, num_types=4, key=jr.key(0))
-    options = {"key": 1, "batch": 20}
+    options = {"key": 2, "batch": 20}
     network = train(
         start, (images, labels), spread, epochs=30, method=Adam(1e-2), progress=False, **options
     ).state
