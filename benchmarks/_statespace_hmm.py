@@ -1,8 +1,9 @@
-"""Hidden Markov models beside hmmlearn; `benchmarks.statespace` finds these workloads by the name.
+"""Hidden Markov models beside hmmlearn and dynamax; `benchmarks.statespace` finds the workloads by the name.
 
 Forward passes (the objective is the log-likelihood), best paths (their log-probability) and twenty steps of
 Baum-Welch (the log-likelihood after them), from the same start. Rows are Gaussian in two columns with
 diagonal covariances, or eight symbols; lengths are one sequence of `T` rows, or a thousand of two hundred.
+Of dynamax, only its filter.
 """
 
 from collections.abc import Callable
@@ -99,8 +100,36 @@ def hmmlearn(task: str, kind: str) -> Callable[[Any], float]:
     return fit
 
 
+def dynamax(kind: str) -> Callable[[Any], float]:
+    """Its compiled filter, over all sequences at once; they have one length."""
+    import jax
+    import jax.numpy as jnp
+    from dynamax.hidden_markov_model import hmm_filter
+
+    jax.config.update("jax_enable_x64", True)
+
+    def one(initial: Any, transition: Any, emissions: Any, rows: Any) -> Any:
+        if kind == "gaussian":
+            means, variances = emissions
+            squares = (rows[:, None] - means) ** 2 / variances + jnp.log(2 * jnp.pi * variances)
+            logs = -0.5 * squares.sum(-1)
+        else:
+            logs = jnp.log(emissions).T[rows]
+        return hmm_filter(initial, transition, logs).marginal_loglik
+
+    every = jax.jit(jax.vmap(one, (None, None, None, 0)))
+
+    def fit(case: Case) -> float:
+        rows = case.rows.reshape(len(case.lengths), case.lengths[0], *case.rows.shape[1:])
+        return float(every(case.initial, case.transition, case.emissions, rows).sum())
+
+    return fit
+
+
 def workload(task: str, kind: str, k: int, lengths: tuple[int, ...]) -> Workload:
     fits = {"tractable": partial(ours, task, kind), "hmmlearn": partial(hmmlearn, task, kind)}
+    if task == "forward":
+        fits["dynamax"] = partial(dynamax, kind)
     return Workload(partial(made, kind, k, lengths), fits, "log-likelihood")
 
 

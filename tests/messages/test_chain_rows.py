@@ -18,6 +18,7 @@ from tractable.messages.chain_rows import (
     passes,
     sample_rows,
     smooth_rows,
+    total_rows,
 )
 
 LENGTHS = (5, 1, 4)
@@ -73,6 +74,7 @@ def test_all_paths_give_the_same_beliefs_and_totals(options):
         part = slice(rows.starts[s], rows.starts[s + 1])
         np.testing.assert_allclose(smoothed.log_totals[s], total, rtol=1e-13)
         np.testing.assert_allclose(filtered.log_totals[s], total, rtol=1e-13)
+        np.testing.assert_allclose(total_rows(rows)[s], total, rtol=1e-13)
         np.testing.assert_allclose(smoothed.beliefs[part], single, atol=1e-13)
         np.testing.assert_allclose(filtered.beliefs[part][-1], single[-1], atol=1e-13)
         np.testing.assert_allclose(pairs[part], double, atol=1e-13)
@@ -107,7 +109,7 @@ def test_what_is_impossible_is_named_and_spoils_no_other_chain():
     spoilt = rows._replace(logs=logs)
     for found in (filter_rows(spoilt), smooth_rows(spoilt)):
         assert found.impossible.tolist() == [3, -1, -1]
-        assert found.log_totals[0] == -np.inf
+        assert found.log_totals[0] == total_rows(spoilt)[0] == -np.inf
         assert np.isnan(found.beliefs[4]).all()
         assert np.isfinite(found.beliefs[5:]).all()
     np.testing.assert_allclose(smooth_rows(spoilt).log_totals[1:], smooth_rows(rows).log_totals[1:])

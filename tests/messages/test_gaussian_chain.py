@@ -191,7 +191,7 @@ def test_ten_thousand_steps_cost_ten_times_a_thousand():
         (np.array([[1.0, 0.0]]), np.zeros(1), np.eye(1)),
     )
     _, ys = chain.simulate(jr.key(3), 10_000)
-    found = {way: chain.smooth(ys[0], method=way[0], form=way[1]) for way in WAYS}
+    found = {way: chain.smooth(ys[0, :3_000], method=way[0], form=way[1]) for way in WAYS}
     first = found[WAYS[0]]
     for other in found.values():
         np.testing.assert_allclose(other.log_evidence, first.log_evidence, rtol=1e-11)

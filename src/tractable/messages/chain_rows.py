@@ -26,7 +26,7 @@ from tractable.messages.chain_paths import sample_paths
 
 __all__ = [
     "ChainRows", "Room", "RowBeliefs", "best_rows", "chain_of", "filter_rows", "log_messages", "pair_rows",
-    "passes", "sample_rows", "smooth_rows",
+    "passes", "sample_rows", "smooth_rows", "total_rows",
 ]  # fmt: skip
 
 _LONG = 20_000_000  # products that take a tenth of a second
@@ -146,6 +146,12 @@ def filter_rows(rows: ChainRows) -> RowBeliefs:
     done = passes(rows, both=False)
     beliefs = _normalised(done.arrived * done.shares)
     return _finished(rows, done, beliefs, None, "filtered")
+
+
+def total_rows(rows: ChainRows) -> np.ndarray:
+    """The log-total of each chain; -inf for one that is impossible."""
+    done = passes(rows, both=False)
+    return _finished(rows, done, done.arrived, None, "filtered").log_totals
 
 
 def smooth_rows(

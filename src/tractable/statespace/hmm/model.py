@@ -34,6 +34,7 @@ from tractable.messages.chain_rows import (
     filter_rows,
     sample_rows,
     smooth_rows,
+    total_rows,
 )
 from tractable.statespace.hmm.emissions import Emissions, as_emissions
 from tractable.statespace.hmm.results import Filtered, Forecast, Smoothed
@@ -95,7 +96,7 @@ class HiddenMarkov(Module):
         if not has_values((self, x)):
             return forward_backward(self._traced(x, **beside), method="scan").log_total
         sequences, one = self._sequences(x, **beside)
-        totals = filter_rows(self._rows(sequences)).log_totals
+        totals = total_rows(self._rows(sequences))
         return totals[0] if one else totals
 
     def filter(self, x: Any, **beside: Any) -> Filtered:
