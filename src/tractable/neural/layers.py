@@ -22,7 +22,7 @@ import jax.random as jr
 
 from tractable.core.checks import check, check_count, check_option
 from tractable.core.keys import takes_key
-from tractable.core.programs import program
+from tractable.core.programs import light, program
 from tractable.core.types import Array, Key
 
 __all__ = ["INITIALS", "collapse", "count_parameters", "dense", "dense_stack", "draw_weights"]
@@ -103,6 +103,7 @@ def _linear(weight: Array, bias: Array | None) -> eqx.nn.Linear:
 
 
 @program
+@light
 def _drawn(key: Key, shapes: tuple[tuple[int, ...], ...], initial: str, dtype: str) -> tuple[Array, ...]:
     """All numbers are drawn at once: the compiler takes longer for each draw than the draw itself."""
     sizes = [math.prod(shape) for shape in shapes]

@@ -21,7 +21,7 @@ from tractable.core.checks import check, to_device
 from tractable.core.chunks import Chunks, chunks
 from tractable.core.fingerprint import digest
 from tractable.core.iterate import Status
-from tractable.core.programs import program
+from tractable.core.programs import light, program
 from tractable.core.types import Array, ArrayLike
 from tractable.optim.batch_rows import WINDOW, Orders, Pace, cast_rows, row_table
 from tractable.optim.batch_state import RUNNING, BatchState, Table
@@ -222,6 +222,7 @@ def _close(rule: Rule, state: BatchState) -> tuple[BatchState, Array]:
 
 
 @program
+@light
 def first_state(rule: Rule, params: tuple, mark: Array) -> BatchState:
     """Nothing done yet, with what the methods and the average remember of it."""
     memory = tuple(rule.transformation(index).init(own) for index, own in enumerate(params))
