@@ -178,7 +178,8 @@ def forward(shares, logs, steps, which, initial, starts, arrived, scales, errors
                 total += value
                 least = min(least, value)
             if dirty or least < TINY:
-                message[:] = arrived[t]
+                for j in range(k):
+                    message[j] = arrived[t, j]
                 dirty = _weigh(message, doubt, shares, logs, t, dirty)
                 total, unsure = 0.0, 0.0
                 for j in range(k):
@@ -192,8 +193,11 @@ def forward(shares, logs, steps, which, initial, starts, arrived, scales, errors
                     if errors[t] > LOST:
                         ended[s] = -2
                 if ended[s] != -1:
-                    scales[t], scales[t + 1 : stop], errors[t + 1 : stop] = total, 0.0, 0.0
-                    arrived[t + 1 : stop] = 0.0
+                    scales[t] = total
+                    for u in range(t + 1, stop):
+                        scales[u], errors[u] = 0.0, 0.0
+                        for j in range(k):
+                            arrived[u, j] = 0.0
                     break
             scales[t] = total
             if t + 1 == stop:
@@ -206,9 +210,11 @@ def forward(shares, logs, steps, which, initial, starts, arrived, scales, errors
                 least = min(least, after[j])
                 arrived[t + 1, j] = after[j]
             if dirty or least < TINY:
-                message[:] = weighed
+                for j in range(k):
+                    message[j] = weighed[j]
                 dirty = _send_doubt(message, doubt, spare, steps, one, scale)
-                arrived[t + 1] = message
+                for j in range(k):
+                    arrived[t + 1, j] = message[j]
 
 
 @no_type_check
@@ -261,7 +267,10 @@ def backward(shares, logs, steps, which, starts, beta, errors, ended):
             errors[t - 1] = unsure if total > 0.0 else 1.0
             if errors[t - 1] > LOST:
                 ended[s] = -2
-                beta[starts[s] : t - 1], errors[starts[s] : t - 1] = 0.0, 0.0
+                for u in range(starts[s], t - 1):
+                    errors[u] = 0.0
+                    for j in range(k):
+                        beta[u, j] = 0.0
                 break
 
 
