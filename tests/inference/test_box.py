@@ -55,6 +55,23 @@ def test_skewed_densities_and_two_modes(density, want):
     np.testing.assert_allclose(found.log_evidence.value, want, atol=1e-7)
 
 
+@pytest.mark.parametrize(("cut", "share"), [(-12.0, 1e-4), (-3.0, None)])
+def test_what_is_no_number_counts_as_outside_where_it_can_hold_little(cut, share):
+    def density(u):
+        return jnp.where(u[0] < cut, jnp.nan, _exponential_tail(u))
+
+    if share is None:  # a twentieth of the mass may be there
+        with pytest.raises(ValueError, match="a number or minus infinity in the box; got NaN where"):
+            found_box_posterior(density, jnp.zeros(1))
+        return
+    found = found_box_posterior(density, jnp.zeros(1))
+    missing = -np.log1p(-np.exp(cut))
+    assert abs(float(found.log_evidence.value)) < missing + float(found.log_evidence.standard_error)
+    assert np.exp(cut) < found.undefined < share
+    assert found.verdict.ok
+    assert "not a number" in found.verdict.sentence
+
+
 def _banana(u):
     return -0.5 * (u[0] ** 2 + (u[1] - u[0] ** 2) ** 2)
 

@@ -380,3 +380,34 @@ def test_another_function_of_a_chance_is_not_taken_for_it(change):
     structure = find_structure(survey(changed.bind(np.array([1, 0, 1]))))
     assert structure.remaining == ("p",)
     assert "another way" in structure.reasons["p"]
+
+
+def test_a_level_that_hardly_moves_is_on_the_grid_but_for_a_corner():
+    y = np.random.default_rng(1).normal(2.0, 1.0, 80)
+
+    @tr.model
+    def readings(y):
+        move = tr.sample("move", HalfNormal(1.0))
+        noise = tr.sample("noise", HalfNormal(1.0))
+
+        def step(level, reading):
+            level = tr.sample("level", Normal(level, move))
+            tr.sample("y", Normal(level, noise), obs=reading)
+            return level, None
+
+        tr.scan("time", step, tr.sample("first", Normal(0.0, 5.0)), y)
+
+    post = tr.infer(readings, y, key=0, progress=False)
+    assert post.verdict.ok, post.verdict
+    assert 0 < post.verdict.numbers["undefined"] < 1e-4  # the chain has no digits at spreads of 1e-8
+    log_move, noise = np.meshgrid(np.linspace(-24, 2, 401), np.linspace(0.3, 2.3, 201), indexing="ij")
+    total, mean, spread = np.zeros_like(noise), np.zeros_like(noise), np.full_like(noise, 25.0)
+    for reading in y:  # Kalman's filter at every point of a grid
+        spread = spread + np.exp(2 * log_move)
+        variance = spread + noise**2
+        total += stats.norm.logpdf(reading, mean, np.sqrt(variance))
+        gain = spread / variance
+        mean, spread = mean + gain * (reading - mean), (1 - gain) * spread
+    total += stats.halfnorm.logpdf(np.exp(log_move)) + log_move + stats.halfnorm.logpdf(noise)
+    want = total.max() + np.log(np.exp(total - total.max()).sum() * 26 / 400 * 2 / 200)
+    assert abs(float(post.log_evidence.value) - want) < 1e-5

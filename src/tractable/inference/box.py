@@ -9,6 +9,8 @@ Draws.       The rule integrates what has few frequencies, and that is known bet
              density is made finer by its Fourier series, without another evaluation.
 Several.     Modes inside the widening box are all seen; one beyond a valley deeper than the rim's bound, and
              outside the first box, is not.
+Undefined.   Where the density is not a number counts as outside, if it can hold little by how the density
+             falls towards it. That share of the mass is part of the error.
 Cost.        One program of the density; a few thousand evaluations, all of them in batches.
 References.  Trefethen and Weideman (2014).
 """
@@ -65,6 +67,7 @@ class BoxPosterior(HostResult):
     placed: Placed
     axes: tuple[np.ndarray, ...]
     masses: np.ndarray  # of the points of the lattice; they sum to one
+    undefined: float = 0.0  # share of the mass that may be where the density is not a number
 
     @property
     def mean(self) -> np.ndarray:
@@ -79,10 +82,12 @@ class BoxPosterior(HostResult):
     def verdict(self) -> Verdict:
         """How far to trust the lattice."""
         error = float(self.log_evidence.standard_error)
-        said = "Accurate: two rules agree, and the box holds all of the mass."
+        said = "Accurate: two rules agree, and the box holds all of the mass"
+        part = f", but for {self.undefined:.1g} of it where the density is not a number"
+        said += f"{part if self.undefined else ''}."
         if not error < _COARSEST:
             said = f"Too coarse: two rules differ by {error:.2g} in the log evidence."
-        return Verdict(error < _COARSEST, said, {"error": error})
+        return Verdict(error < _COARSEST, said, {"error": error, "undefined": self.undefined})
 
     def draws(self, random: np.random.Generator, count: int) -> np.ndarray:
         """Free numbers, a row each: one from each of `count` equal shares of the mass, in random order."""
@@ -97,8 +102,12 @@ class BoxPosterior(HostResult):
         return self.placed.points(first + steps * (cells + random.random(cells.shape) - 0.5))
 
 
-def found_box_posterior(density: Callable[[Array], Any], start: Float[Array, " d"]) -> BoxPosterior:
+def found_box_posterior(
+    density: Callable[[Array], Any], start: Float[Array, " d"], *, accuracy: float | int | None = None
+) -> BoxPosterior:
     """The posterior of one or two free numbers, whose log-density is given up to no constant.
+
+    Points are doubled until two rules differ by less than `accuracy` in the log-evidence.
 
     >>> found = found_box_posterior(lambda u: -0.5 * ((u[0] - 40.0) / 3.0) ** 2, jnp.zeros(1))
     >>> found.mean.round(6), np.sqrt(found.cov).round(6)
@@ -112,14 +121,36 @@ def found_box_posterior(density: Callable[[Array], Any], start: Float[Array, " d
     low, high = _box(placed, -_FIRST * np.ones(dim), _FIRST * np.ones(dim))
     axes = _lattice(low, high, _POINTS[dim])
     values = _values(placed, axes)
-    while (error := _difference(values, axes)) > _SAME[dim] and len(axes[0]) < _MOST[dim]:
+    undefined, wanted = _undefined(values), _SAME[dim] if accuracy is None else accuracy
+    while (error := _difference(values, axes)) > max(wanted, undefined) and len(axes[0]) < _MOST[dim]:
         finer = _lattice(low, high, 2 * len(axes[0]) - 1)
         axes, values = finer, _between(placed, finer, values)
+        undefined = _undefined(values)
     total = _total(values, axes)
-    found = Estimate(to_device(np.asarray(total + placed.log_det)), to_device(np.asarray(error)),
+    found = Estimate(to_device(np.asarray(total + placed.log_det)), to_device(np.asarray(error + undefined)),
                      method="quadrature")  # fmt: skip
-    cell = np.prod([line[1] - line[0] for line in axes])
-    return BoxPosterior(found, placed, tuple(axes), np.exp(values - total) * cell)
+    masses = np.exp(np.where(np.isnan(values), -np.inf, values) - total)
+    masses *= np.prod([line[1] - line[0] for line in axes])
+    return BoxPosterior(found, placed, tuple(axes), masses, undefined)
+
+
+def _undefined(values: np.ndarray) -> float:
+    """The share of the mass that may be where the density is not a number: it falls on from the edge of that
+    as fast as it fell, on average, from its top to there (a bound where it is log-concave)."""
+    hidden = np.isnan(values)
+    if not hidden.any():
+        return 0.0
+    edge = np.zeros_like(hidden)
+    for axis in range(hidden.ndim):
+        own, of = np.moveaxis(edge, axis, 0), np.moveaxis(hidden, axis, 0)
+        own[1:] |= of[:-1]
+        own[:-1] |= of[1:]
+    below = values[edge & ~hidden] - np.nanmax(values, initial=-np.inf)
+    beyond = np.exp(below) * max(values.shape) / np.maximum(-below, 1e-300)
+    share = float(beyond.sum() / np.nansum(np.exp(values - np.nanmax(values)))) if below.size else 1.0
+    must = "a number or minus infinity in the box"
+    check(share < _COARSEST, "log_density", must, f"NaN where {min(share, 1.0):.1%} of the mass may be")
+    return max(share, float(np.finfo(float).tiny))  # never nothing: callers ask why it is not a number
 
 
 def _between(placed: Placed, axes: list[np.ndarray], known: np.ndarray) -> np.ndarray:
@@ -128,7 +159,7 @@ def _between(placed: Placed, axes: list[np.ndarray], known: np.ndarray) -> np.nd
     inner = (slice(None, None, 2),) * len(axes)
     fresh = np.ones(values.shape, bool)
     values[inner], fresh[inner] = known, False
-    values[fresh] = _checked(values_at(placed, _product(axes)[fresh.ravel()]))
+    values[fresh] = values_at(placed, _product(axes)[fresh.ravel()])
     return values
 
 
@@ -139,9 +170,9 @@ def _difference(values: np.ndarray, axes: list[np.ndarray]) -> float:
 
 
 def _total(values: np.ndarray, axes: list[np.ndarray]) -> float:
-    top = values.max()
+    top = np.nanmax(values)
     cell = np.prod([line[1] - line[0] for line in axes])
-    return float(top + np.log(np.exp(values - top).sum() * cell))
+    return float(top + np.log(np.nansum(np.exp(values - top)) * cell))
 
 
 def _refined(masses: np.ndarray, factor: int) -> np.ndarray:
@@ -156,7 +187,7 @@ def _box(placed: Placed, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray,
     """The box outside of which the density is nothing to speak of."""
     for _ in range(_ROUNDS):
         axes = _lattice(low, high, _COARSE[len(low)])
-        values = _values(placed, axes, lenient=True)
+        values = _values(placed, axes)
         known = np.isfinite(values)
         fix = "Choose a start inside the support."
         check(bool(known.any()), "log_density", "finite somewhere about the start", "nowhere", fix)
@@ -197,7 +228,7 @@ def _narrowed(places: np.ndarray, line: np.ndarray) -> tuple[float, float]:
 def _straightened(placed: Placed, low: np.ndarray, high: np.ndarray) -> Placed:
     """New axes from the moments of the density on a grid of the box."""
     axes = _lattice(low, high, _COARSE[len(low)])
-    values = _values(placed, axes, lenient=True)
+    values = _values(placed, axes)
     masses = np.exp(values - np.nanmax(values))
     masses = np.where(np.isnan(masses), 0.0, masses).ravel() / np.nansum(masses)
     points = _product(axes)
@@ -218,11 +249,5 @@ def _product(axes: Any) -> np.ndarray:
     return np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape((-1, len(axes)))
 
 
-def _values(placed: Placed, axes: list[np.ndarray], lenient: bool = False) -> np.ndarray:
-    values = values_at(placed, _product(axes))
-    return (values if lenient else _checked(values)).reshape([len(line) for line in axes])
-
-
-def _checked(values: np.ndarray) -> np.ndarray:
-    check(not np.isnan(values).any(), "log_density", "a number or minus infinity in the box", "NaN")
-    return values
+def _values(placed: Placed, axes: list[np.ndarray]) -> np.ndarray:
+    return values_at(placed, _product(axes)).reshape([len(line) for line in axes])

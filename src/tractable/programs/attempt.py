@@ -12,6 +12,7 @@ from typing import Any
 
 import jax.random as jr
 
+from tractable.core.blas import one_blas_thread
 from tractable.core.types import Key
 from tractable.programs.faults import check_defined, naming_sites
 from tractable.programs.methods import METHODS, Answer, Task
@@ -24,6 +25,7 @@ from tractable.programs.trace import Program
 
 __all__ = ["Attempt"]
 
+_LARGE = 300  # latents of a dense Gaussian from which on several threads help one factor
 # why chains answer after a method, and how its own answer is told
 _SECOND = {
     "quadrature": ("a grid was too coarse for it", ""),
@@ -67,11 +69,19 @@ class Attempt:
         """The answer, and the attempt as it was made."""
         made = self._recentred(jr.fold_in(key, 1)) if self.method in ("nuts", "mams") else self
         made = made._within_time() if made.method == "nuts" and made.seconds is not None else made
-        with naming_sites(made.task, made.facts):
+        with naming_sites(made.task, made.facts), one_blas_thread(made._is_small()):
             answer = METHODS[made.method](made.task, key, made.num_draws, dict(made.options))
-        if made.method == "exact":
-            check_defined(made.task, made.facts, answer.evidence.value)
+        if made.method in ("exact", "quadrature", "nested"):
+            label = "undefined" if made.method == "quadrature" else "undefined_outside"
+            undefined = answer.verdict.numbers.get(label, 0.0)
+            check_defined(made.task, made.facts, answer.evidence.value, undefined)
         return made, answer
+
+    def _is_small(self) -> bool:
+        """Whether threads of the linear algebra would wait for each other: chains have threads of their
+        own, and small matrices are not worth several."""
+        integrated = sum(self.facts.sites[name].size for name in self.structure.gaussian)
+        return self.method not in ("exact", "quadrature") or integrated < _LARGE
 
     def second(self, answer: Answer) -> "Attempt | None":
         """Chains, where the answer of this method is not certified."""

@@ -7,7 +7,7 @@ Cost.        One run of the program, after a failure only.
 """
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -45,25 +45,31 @@ def naming_sites(task: Task, facts: Facts) -> Iterator[None]:
         raise ValueError(_impossible(task, facts) or _unbounded(facts, str(error))) from error
 
 
-def check_defined(task: Task, facts: Facts, value: Any) -> None:
-    """Refuse an evidence that is no number where a site is at fault: else the posterior is improper."""
-    said = _impossible(task, facts) if np.isnan(value) else None
+def check_defined(task: Task, facts: Facts, value: Any, undefined: float) -> None:
+    """Refuse an evidence that is no number, or a density that is none on a part of the support, where a site
+    is at fault: else the posterior is improper, or its Gaussian part has lost its digits there."""
+    nowhere = np.isnan(value)
+    said = _impossible(task, facts, np.isfinite if nowhere else _defined) if nowhere or undefined else None
     if said is not None:
         raise ValueError(said)
 
 
-def _impossible(task: Task, facts: Facts) -> str | None:
-    """The first site that is impossible at the start, or else at some draw of the prior, in words."""
+def _defined(values: np.ndarray) -> Any:
+    return ~np.isnan(values)
+
+
+def _impossible(task: Task, facts: Facts, fine: Callable = np.isfinite) -> str | None:
+    """The first site that is not `fine` at the start, or else at some draw of the prior, in words."""
     points = [task.start, *(_drawn(task.prior, key) for key in jr.split(jr.key(0), _POINTS))]
-    return next(filter(None, (_impossible_at(task, facts, dict(point)) for point in points)), None)
+    return next(filter(None, (_impossible_at(task, facts, dict(point), fine) for point in points)), None)
 
 
-def _impossible_at(task: Task, facts: Facts, point: dict) -> str | None:
+def _impossible_at(task: Task, facts: Facts, point: dict, fine: Callable) -> str | None:
     found = _traced(task.reduced, point)
     for site in facts.of_kind("observed", "factor", "latent"):
         log_probs, law = found.get(site.name, (np.zeros(()), {}))
         values = np.asarray(log_probs)
-        wrong = np.argwhere(~np.isfinite(values))
+        wrong = np.argwhere(~fine(values))
         if len(wrong):
             place = f" at index {', '.join(map(str, wrong[0]))}" if wrong[0].size else ""
             got = f"log-density {values[tuple(wrong[0])]}{place}, at a point of the prior"

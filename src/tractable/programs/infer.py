@@ -18,10 +18,10 @@ import jax.random as jr
 import numpy as np
 
 from tractable.core.blas import one_blas_thread
-from tractable.core.checks import check, check_count, check_option, to_device
+from tractable.core.checks import check, check_count, check_option
 from tractable.core.host_random import generator
 from tractable.core.keys import takes_key
-from tractable.core.types import Key, PyTree
+from tractable.core.types import Array, Key, PyTree
 from tractable.core.verdict import Verdict
 from tractable.inference.posterior import each_draw, with_target
 from tractable.programs.attempt import Attempt
@@ -199,13 +199,13 @@ def _restored(reduced: Reduced, answer: Answer, key: Key) -> dict[str, np.ndarra
     remaining = answer.draws
     shape = answer.shape
     words = generator(key).integers(0, 2**32, (*shape, 2), np.uint32)
-    keys = jr.wrap_key_data(to_device(words))
-    found = each_draw(_back, (remaining, keys), (reduced,))
+    found = each_draw(_back, (remaining, words), (reduced,))
     return {name: np.asarray(value) for name, value in found.items()}
 
 
-def _back(pair: tuple[PyTree, Key], reduced: Reduced) -> dict[str, Any]:
-    return reduced.restored(pair[1], pair[0])
+def _back(pair: tuple[PyTree, Array], reduced: Reduced) -> dict[str, Any]:
+    """All sites of one draw; its key is made here, since blocks of draws overlap."""
+    return reduced.restored(jr.wrap_key_data(pair[1]), pair[0])
 
 
 def _explained(

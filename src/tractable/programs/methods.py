@@ -71,7 +71,7 @@ def _quadrature(task: Task, key: Key, num_draws: int | None, options: Mapping) -
     from tractable.inference.box import found_box_posterior
 
     free, target = FlatTarget.of(task.reduced, task.start, supports=task.supports)
-    found = found_box_posterior(target, free)
+    found = found_box_posterior(target, free, accuracy=options.get("accuracy"))
     count = num_draws or _DRAWS
     points = to_device(found.draws(generator(key), count))
     draws = jax.tree.map(lambda leaf: np.asarray(leaf)[None], rebuilt(target.rebuild, points))

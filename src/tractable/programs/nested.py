@@ -41,6 +41,7 @@ _CANDIDATES, _FEWEST_CANDIDATES = 8000, 2048
 _WORK = 1.3e8  # log-densities of units that candidates may ask for, before they become fewer
 _FEWEST = 400  # equally weighted draws that the weights must be worth
 _UNDEFINED = 1e-3  # share of candidates without a density
+_ACCURACY = 1e-4  # of the evidence of Laplace's value, far below the error of the weights
 _MOST_LEFT = 8  # numbers outside
 _CHUNK, _BATCH = 512, 32  # draws of one program, and those side by side
 
@@ -97,7 +98,7 @@ def nested(task: Any, key: Key, num_draws: int | None, options: Mapping) -> Any:
     outside, inside, last = jr.split(key, 3)
     part = task.reduced.nested
     count = max(_num_candidates(part), 2 * (num_draws or 0))
-    draws, logs = _outside(task, outside, count)
+    draws, logs, hidden = _outside(task, outside, count)
     noise = Noise.of(part, inside, len(logs))
     with one_blas_thread():
         drawn = _drawn(task.reduced, draws, noise)
@@ -111,6 +112,7 @@ def nested(task: Any, key: Key, num_draws: int | None, options: Mapping) -> Any:
     else:
         post = as_weighted(values, logs)
         verdict = _verdict(post, undefined, _elsewhere(task.reduced, draws, noise, drawn, last))
+    verdict = Verdict(verdict.ok, verdict.sentence, {**verdict.numbers, "undefined_outside": hidden})
     kept = num_draws or int(np.clip(float(post.ess), 1, _DRAWS))
     places = resampled(np.exp(logs - logs.max()), kept, last)
     chosen = jax.tree.map(lambda leaf: np.asarray(leaf)[places][None], post.draws)
@@ -181,22 +183,23 @@ def _elsewhere(reduced: Reduced, draws: PyTree, noise: Noise, drawn: Drawn, key:
 # --- outside -------------------------------------------------------------------------------------------
 
 
-def _outside(task: Any, key: Key, count: int) -> tuple[dict[str, Any], np.ndarray]:
-    """Values of what is left, and log-weights whose mean is the integral of Laplace's value."""
+def _outside(task: Any, key: Key, count: int) -> tuple[dict[str, Any], np.ndarray, float]:
+    """Values of what is left, log-weights whose mean is the integral of Laplace's value, and the share of it
+    that may be where that is not a number."""
     from tractable.programs.methods import METHODS
 
     if not task.start:
         value = float(METHODS["exact"](task, key, 1, {}).evidence.value)
-        return {}, np.full(count, value)
+        return {}, np.full(count, value), 0.0
     free, target = FlatTarget.of(task.reduced, task.start, supports=task.supports)
     if free.size <= 2 and not _is_large(task.reduced):
-        answer = METHODS["quadrature"](task, key, count, {})
+        answer = METHODS["quadrature"](task, key, count, {"accuracy": _ACCURACY})
         if answer.verdict.ok:
-            return jax.tree.map(lambda leaf: leaf[0], answer.draws), np.full(
-                count, float(answer.evidence.value)
-            )
+            draws = jax.tree.map(lambda leaf: leaf[0], answer.draws)
+            value, hidden = float(answer.evidence.value), answer.verdict.numbers["undefined"]
+            return draws, np.full(count, value), hidden
     points, logs = adapted(target, free, key, count)
-    return rebuilt(target.rebuild, points), logs
+    return rebuilt(target.rebuild, points), logs, 0.0
 
 
 def _is_large(reduced: Reduced) -> bool:
