@@ -159,10 +159,6 @@ def geweke(num_steps, seed):
     return np.abs(scores).max()
 
 
-def test_geweke():
-    assert geweke(20_000, 0) < 5
-
-
 @pytest.mark.slow
 def test_geweke_long():
     assert geweke(200_000, 1) < 5
