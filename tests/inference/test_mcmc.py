@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pytest
+import threadpoolctl
 
 import tractable as tr
 from tractable.core.iterate import count_traces
@@ -13,7 +14,7 @@ from tractable.core.storage import StorageError
 from tractable.core.support import positive
 from tractable.distributions.gaussian import Gaussian
 from tractable.inference.chains.mcmc import mcmc, resume
-from tractable.inference.chains.threads import Chains, stream
+from tractable.inference.chains.threads import Chains, run_block, stream
 from tractable.inference.samplers.adaptive_metropolis import AdaptiveMetropolis
 from tractable.inference.samplers.elliptical import EllipticalSlice
 from tractable.inference.samplers.nuts import NUTS
@@ -158,6 +159,21 @@ def test_another_density_is_refused_by_name(tmp_path):
     with pytest.raises(ValueError, match="`log_density` must be that of the saved run"):
         resume(tmp_path / "run", shifted, args=(ROWS + 1.0,))
     assert resume(tmp_path / "run", shifted, args=(ROWS,), num_draws=5, progress=False).num_draws == 25
+
+
+def test_chains_use_one_thread_of_linear_algebra_each(monkeypatch):
+    seen = []
+
+    def look(*given):
+        seen.append(
+            {each["num_threads"] for each in threadpoolctl.threadpool_info() if each["user_api"] == "blas"}
+        )
+        return run_block(*given)
+
+    monkeypatch.setattr("tractable.inference.chains.threads.run_block", look)
+    sample(num_draws=20, warmup=10)
+    assert seen
+    assert all(threads == {1} for threads in seen)
 
 
 def test_new_data_of_the_same_shape_compile_nothing():

@@ -12,7 +12,7 @@ import tractable as tr
 from tractable.distributions import Bernoulli, DiscreteUniform, HalfNormal, Normal, Poisson, Uniform
 from tractable.messages import TooLarge
 from tractable.programs import Flat
-from tractable.programs.methods import Task
+from tractable.programs.methods import METHODS, Task
 from tractable.programs.time_budget import plan_within
 
 CHECKED = pytest.mark.skipif("TRACTABLE_CHECKED" in os.environ, reason="the type checker speaks first")
@@ -157,6 +157,12 @@ def _alike(y):
         tr.sample("y", Normal(mean, spread), obs=y)
 
 
+def _known(y):
+    mean = tr.sample("mean", Normal(0.0, 1.0))
+    with tr.plate("row", 3):
+        tr.sample("y", Normal(mean, 1.0), obs=y)
+
+
 def test_errors_of_other_libraries_are_placed():
     def mismatched(x):
         slope = tr.sample("slope", Normal(np.zeros(3), 1.0))
@@ -190,6 +196,16 @@ def test_errors_of_other_libraries_are_placed():
 def test_slips_about_a_model_are_told(change, words):
     with pytest.raises(ValueError, match=re.escape(words)):
         change(tr.model(_alike))
+
+
+@pytest.mark.cheap
+@pytest.mark.parametrize("method", ["auto", "svi", *METHODS])
+def test_options_that_a_method_does_not_know_are_named(method):
+    with pytest.raises(ValueError, match=r"`options` must be .*progress.*; got '?num_chain"):
+        tr.infer(
+            tr.model(_known if method == "exact" else _alike), np.arange(3.0), key=0, method=method,
+            options={"num_chain": 2},
+        )  # fmt: skip
 
 
 def test_missing_arguments_are_named():

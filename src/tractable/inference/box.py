@@ -4,7 +4,8 @@ Box.         A coarse grid about the start is widened where the density on its r
              largest value, and narrowed to where it is above that, until neither happens. The moments there
              give new axes (the mean, and a root of the covariance), in which a second box is found.
 Rule.        The trapezoidal rule, whose error falls faster than any power of the spacing where a smooth
-             density has died away at both ends; points are doubled until every second of them says the same.
+             density has died away at both ends; points are doubled until every second of them says nearly
+             the same.
 Draws.       The rule integrates what has few frequencies, and that is known between its points too: the
              density is made finer by its Fourier series, without another evaluation.
 Several.     Modes inside the widening box are all seen; one beyond a valley deeper than the rim's bound, and
@@ -16,6 +17,7 @@ References.  Trefethen and Weideman (2014).
 """
 
 from collections.abc import Callable
+from itertools import pairwise
 from math import ceil
 from typing import Any
 
@@ -38,6 +40,7 @@ _ROUNDS = 60
 _SAME = {1: 1e-8, 2: 1e-7}  # difference of two rules in the log-evidence
 _POINTS, _MOST = {1: 127, 2: 31}, {1: 2017, 2: 241}  # along an axis: to begin with, and in the end
 _FINE = {1: 4096, 2: 256}  # along an axis, for draws
+_SMOOTH = 0.2  # factor of the error as points are doubled; a bend makes it a quarter
 _COARSEST = 1e-3  # difference of two rules up to which the result is trusted
 
 
@@ -61,7 +64,7 @@ class Placed(Module):
 
 
 class BoxPosterior(HostResult):
-    """A posterior on a lattice: its evidence with the difference of two rules, moments and draws."""
+    """A posterior on a lattice: its evidence with the error of the rule, moments and draws."""
 
     log_evidence: Estimate
     placed: Placed
@@ -86,7 +89,7 @@ class BoxPosterior(HostResult):
         part = f", but for {self.undefined:.1g} of it where the density is not a number"
         said += f"{part if self.undefined else ''}."
         if not error < _COARSEST:
-            said = f"Too coarse: two rules differ by {error:.2g} in the log evidence."
+            said = f"Too coarse: the rule is off by some {error:.2g} in the log evidence."
         return Verdict(error < _COARSEST, said, {"error": error, "undefined": self.undefined})
 
     def draws(self, random: np.random.Generator, count: int) -> np.ndarray:
@@ -107,7 +110,7 @@ def found_box_posterior(
 ) -> BoxPosterior:
     """The posterior of one or two free numbers, whose log-density is given up to no constant.
 
-    Points are doubled until two rules differ by less than `accuracy` in the log-evidence.
+    Points are doubled until the error of the log-evidence is below `accuracy`.
 
     >>> found = found_box_posterior(lambda u: -0.5 * ((u[0] - 40.0) / 3.0) ** 2, jnp.zeros(1))
     >>> found.mean.round(6), np.sqrt(found.cov).round(6)
@@ -115,6 +118,7 @@ def found_box_posterior(
     """
     dim = int(np.size(start))
     check(dim in _COARSE, "start", "of one or two free numbers", dim, "Use `mcmc` or `importance`.")
+    check(accuracy is None or accuracy > 0, "accuracy", "positive", accuracy)
     placed = Placed(density, jnp.asarray(start), to_device(np.eye(dim)))
     low, high = _box(placed, -_FIRST * np.ones(dim), _FIRST * np.ones(dim))
     placed = _straightened(placed, low, high)
@@ -122,10 +126,12 @@ def found_box_posterior(
     axes = _lattice(low, high, _POINTS[dim])
     values = _values(placed, axes)
     undefined, wanted = _undefined(values), _SAME[dim] if accuracy is None else accuracy
-    while (error := _difference(values, axes)) > max(wanted, undefined) and len(axes[0]) < _MOST[dim]:
+    differences = [_difference(values, axes)]
+    while (error := _error(differences)) > max(wanted, undefined) and len(axes[0]) < _MOST[dim]:
         finer = _lattice(low, high, 2 * len(axes[0]) - 1)
         axes, values = finer, _between(placed, finer, values)
         undefined = _undefined(values)
+        differences.append(_difference(values, axes))
     total = _total(values, axes)
     found = Estimate(to_device(np.asarray(total + placed.log_det)), to_device(np.asarray(error + undefined)),
                      method="quadrature")  # fmt: skip
@@ -167,6 +173,13 @@ def _difference(values: np.ndarray, axes: list[np.ndarray]) -> float:
     """Of the log-evidence by all points, and by every second along each axis."""
     inner = (slice(None, None, 2),) * len(axes)
     return abs(_total(values, axes) - _total(values[inner], [line[::2] for line in axes]))
+
+
+def _error(differences: list[float]) -> float:
+    """Of the last rule: the last difference is that of the rule before. Where they fall, twice in turn,
+    faster than a bend or jump of the density lets them, the error falls on at least so."""
+    factors = [after / before for before, after in pairwise(differences)][-2:]
+    return differences[-1] * (max(factors) if len(factors) == 2 and max(factors) < _SMOOTH else 1.0)
 
 
 def _total(values: np.ndarray, axes: list[np.ndarray]) -> float:

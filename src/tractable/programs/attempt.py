@@ -15,7 +15,7 @@ import jax.random as jr
 from tractable.core.blas import one_blas_thread
 from tractable.core.types import Key
 from tractable.programs.faults import check_defined, naming_sites
-from tractable.programs.methods import METHODS, Answer, Task
+from tractable.programs.methods import METHODS, Answer, Task, heeded
 from tractable.programs.parameters import with_params
 from tractable.programs.preparing import prepared
 from tractable.programs.structure import Structure, find_structure
@@ -70,7 +70,7 @@ class Attempt:
         made = self._recentred(jr.fold_in(key, 1)) if self.method in ("nuts", "mams") else self
         made = made._within_time() if made.method == "nuts" and made.seconds is not None else made
         with naming_sites(made.task, made.facts), one_blas_thread(made._is_small()):
-            answer = METHODS[made.method](made.task, key, made.num_draws, dict(made.options))
+            answer = METHODS[made.method](made.task, key, made.num_draws, heeded(made.method, made.options))
         if made.method in ("exact", "quadrature", "nested"):
             label = "undefined" if made.method == "quadrature" else "undefined_outside"
             undefined = answer.verdict.numbers.get(label, 0.0)
@@ -78,10 +78,8 @@ class Attempt:
         return made, answer
 
     def _is_small(self) -> bool:
-        """Whether threads of the linear algebra would wait for each other: chains have threads of their
-        own, and small matrices are not worth several."""
-        integrated = sum(self.facts.sites[name].size for name in self.structure.gaussian)
-        return self.method not in ("exact", "quadrature") or integrated < _LARGE
+        """Whether what is integrated has matrices too small for several threads of the linear algebra."""
+        return sum(self.facts.sites[name].size for name in self.structure.gaussian) < _LARGE
 
     def second(self, answer: Answer) -> "Attempt | None":
         """Chains, where the answer of this method is not certified."""

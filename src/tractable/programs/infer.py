@@ -28,7 +28,7 @@ from tractable.programs.attempt import Attempt
 from tractable.programs.explanation import Explanation
 from tractable.programs.faults import about_improper
 from tractable.programs.language import Model
-from tractable.programs.methods import METHODS, Answer
+from tractable.programs.methods import METHODS, Answer, check_options
 from tractable.programs.posterior import ProgramPosterior, Stated
 from tractable.programs.reduced import Reduced
 from tractable.programs.structure import Structure, find_structure
@@ -59,12 +59,12 @@ def infer(
     """The posterior of the latents of `model`, run with `args` and `data`.
 
     `method` is "auto", "exact", "quadrature", "nested", "adaptive", "nuts", "mams", "metropolis", "laplace",
-    "pathfinder", "vi", "smc", "importance" or "svi"; `options` go to it. With "svi", `guide` is a model of
-    the same latents, or "full_rank", "mean_field" or "low_rank", and `batch={"row": 256}` takes random units
-    of a plate at each step. Latents in `keep` are not eliminated. Parameters (`param`) are set to what makes
-    the data most likely. With `seconds`, chains are shortened, or given up, to end within about that time.
-    Arguments of the model that have the name of an option here are given by
-    `model.bind(...)`.
+    "pathfinder", "vi", "smc", "importance" or "svi"; `options` go to it, with "auto" also to chains if they
+    answer. With "svi", `guide` is a model of the same latents, or "full_rank", "mean_field" or "low_rank",
+    and `batch={"row": 256}` takes random units of a plate at each step. Latents in `keep` are not eliminated.
+    Parameters (`param`) are set to what makes the data most likely. With `seconds`, chains are shortened, or
+    given up, to end within about that time. Arguments of the model that have the name of an option here are
+    given by `model.bind(...)`.
 
     >>> import jax.numpy as jnp
     >>> from tractable.distributions import Beta, Bernoulli
@@ -94,6 +94,8 @@ def infer(
         return _guided(bound, facts, keep, guide, batch, key, count, how)
     structure, chosen, why = _chosen(facts, keep, method)
     _check_possible(chosen, facts, structure)
+    if options:
+        check_options(options, chosen, *(("nuts",) if method == "auto" else ()))
     draws_key, back_key = jr.split(key)
     attempt = Attempt.of(
         bound, facts, structure, jr.fold_in(key, 1), method=chosen, why=why, options=how, num_draws=count,

@@ -2,9 +2,12 @@ r"""The methods that `infer` can use on what is left of a program after eliminat
 
 Contract.    `method(task, key, num_draws, options) -> Answer`: draws `(chains, draws,
              ...)` of the remaining latents by name, the log-evidence of the whole, and the verdict.
+Options.     Those of the function below a method, but for what the task gives it; others are refused.
 Cost.        That of the method.
 """
 
+import importlib
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -13,7 +16,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from tractable.core.checks import to_device
+from tractable.core.checks import check, to_device
 from tractable.core.estimate import Estimate
 from tractable.core.host_random import generator
 from tractable.core.programs import light, program
@@ -24,7 +27,7 @@ from tractable.inference.target import FlatTarget, rebuilt
 from tractable.programs.prior import Likelihood, Prior
 from tractable.programs.reduced import Reduced
 
-__all__ = ["METHODS", "Answer", "Task"]
+__all__ = ["METHODS", "Answer", "Task", "check_options", "heeded"]
 
 _DRAWS = 4000  # that stand for a posterior which is known by its density
 
@@ -116,15 +119,15 @@ def _metropolis() -> Any:
 def _laplace(task: Task, key: Key, num_draws: int | None, options: Mapping) -> Answer:
     from tractable.inference.curvature.laplace import laplace
 
-    return _of_posterior(laplace(task.reduced, task.start, supports=task.supports, **_without_bar(options)))
+    return _of_posterior(laplace(task.reduced, task.start, supports=task.supports, **options))
 
 
 def _pathfinder(task: Task, key: Key, num_draws: int | None, options: Mapping) -> Answer:
     from tractable.inference.variational.pathfinder import pathfinder
 
     count = {} if num_draws is None else {"num_draws": num_draws}
-    own = {**count, **_without_bar(options)}
-    return _of_posterior(pathfinder(task.reduced, task.start, supports=task.supports, key=key, **own))
+    own = {"supports": task.supports, "key": key, **count, **options}
+    return _of_posterior(pathfinder(task.reduced, task.start, **own))
 
 
 def _vi(task: Task, key: Key, num_draws: int | None, options: Mapping) -> Answer:
@@ -173,11 +176,6 @@ def _adaptive(task: Task, key: Key, num_draws: int | None, options: Mapping) -> 
     return adaptive(task, key, num_draws, options)
 
 
-def _without_bar(options: Mapping) -> dict[str, Any]:
-    """The options of a method that is too quick to show progress."""
-    return {name: value for name, value in options.items() if name != "progress"}
-
-
 METHODS: dict[str, Callable[..., Answer]] = {
     "exact": _exact,
     "adaptive": _adaptive,
@@ -192,3 +190,38 @@ METHODS: dict[str, Callable[..., Answer]] = {
     "smc": _smc,
     "importance": _importance,
 }
+
+_CHAINS = ("chains.mcmc", "mcmc")
+_FUNCTIONS = {  # whose options a method takes
+    "nuts": _CHAINS,
+    "mams": _CHAINS,
+    "metropolis": _CHAINS,
+    "laplace": ("curvature.laplace", "laplace"),
+    "pathfinder": ("variational.pathfinder", "pathfinder"),
+    "vi": ("variational.vi", "vi"),
+    "smc": ("particles.smc", "smc"),
+}
+_GIVEN = ("log_density", "start", "sampler", "prior", "likelihood", "observed", "args", "supports", "key")
+
+
+def _taken(method: str) -> tuple[str, ...]:
+    """The options of a method."""
+    if method not in _FUNCTIONS:
+        return ("accuracy",) if method == "quadrature" else ()
+    place, name = _FUNCTIONS[method]
+    function = getattr(importlib.import_module(f"tractable.inference.{place}"), name)
+    return tuple(own for own in inspect.signature(function).parameters if own not in _GIVEN)
+
+
+def heeded(method: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the options that this method takes."""
+    taken = _taken(method) if options else ()
+    return {name: value for name, value in options.items() if name in taken}
+
+
+def check_options(options: Mapping[str, Any], *methods: str) -> None:
+    """Refuse options that none of these methods takes."""
+    taken = list(dict.fromkeys(["progress", *(name for each in methods for name in _taken(each))]))
+    unknown = [name for name in options if name not in taken]
+    told = " or ".join(map(repr, dict.fromkeys(methods)))
+    check(not unknown, "options", f"of {told}: {', '.join(taken)}", ", ".join(map(repr, unknown)))

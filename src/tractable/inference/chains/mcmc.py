@@ -1,6 +1,7 @@
 r"""Markov chain Monte Carlo: draws from any log-density, with a verdict, that can be stopped and resumed.
 
-Run.         Scattered starts, warm-up until the chains agree, then draws; each chain on its own thread.
+Run.         Scattered starts, warm-up until the chains agree, then draws; each chain on its own thread, and
+             one thread of the linear algebra for each.
 Files.       In the order of a run: `mcmc` (here), `starts`, `warmup`, `threads` (a block of steps; the named
              random streams), `rounds` (draws, kept and saved), `posterior`, `trust.verdict` and
              `trust.summary_table`.
@@ -26,6 +27,7 @@ import jax
 import numpy as np
 
 from tractable.core import storage
+from tractable.core.blas import one_blas_thread
 from tractable.core.checks import check, check_count
 from tractable.core.fingerprint import check_same_values, digest
 from tractable.core.host_random import key_words
@@ -224,6 +226,7 @@ def _target(
     return target, np.asarray(free)
 
 
+@one_blas_thread()  # chains have threads of their own; several more per factor only wait for each other
 def _begun(target: Any, sampler: Sampler, free: Any, words: np.ndarray, plan: Plan) -> Chains:
     """The chains at their starts, behind the first map."""
     if sampler.space == "native":
@@ -264,6 +267,7 @@ def _seeks_modes(plan: Plan) -> bool:
     return plan.begin == "scattered" and plan.spread > 0 and plan.num_chains > 1
 
 
+@one_blas_thread()
 def _complete(
     target: Any, kept: Continuation, store: MemoryStore | DiskStore, left: int, upkeep: Upkeep
 ) -> ChainPosterior:
