@@ -382,6 +382,7 @@ def test_another_function_of_a_chance_is_not_taken_for_it(change):
     assert "another way" in structure.reasons["p"]
 
 
+@pytest.mark.thorough
 def test_a_level_that_hardly_moves_is_on_the_grid_but_for_a_corner():
     y = np.random.default_rng(1).normal(2.0, 1.0, 80)
 
