@@ -5,8 +5,8 @@ import jax.random as jr
 import numpy as np
 import pytest
 from scipy import stats
-from scipy.special import gammaln
-from scipy.stats import multivariate_normal
+from scipy.special import gammaln, logsumexp
+from scipy.stats import multivariate_normal, norm
 
 import tractable as tr
 from tractable.distributions import (
@@ -412,3 +412,27 @@ def test_a_level_that_hardly_moves_is_on_the_grid_but_for_a_corner():
     total += stats.halfnorm.logpdf(np.exp(log_move)) + log_move + stats.halfnorm.logpdf(noise)
     want = total.max() + np.log(np.exp(total - total.max()).sum() * 26 / 104 * 2 / 60)
     assert abs(float(post.log_evidence.value) - want) < 1e-5
+
+
+def test_particles_answer_where_chains_settle_in_different_modes():
+    """Sixteen modes; the latents are independent, so that one integral for each is an oracle."""
+
+    @tr.model
+    def signs(y):
+        with tr.plate("i", len(y)):
+            x = tr.sample("x", Normal(0.0, 2.0))
+            tr.sample("y", Normal(x**2 + 0.3 * x, 0.3), obs=y)
+
+    y = np.array([0.5, 3.0, 1.0, 6.0])
+    line, step = np.linspace(-12, 12, 40001, retstep=True)
+    logs = norm.logpdf(y[:, None], line**2 + 0.3 * line, 0.3) + norm.logpdf(line, 0, 2)
+    exact = (logsumexp(logs, axis=1) + np.log(step)).sum()
+    means = (np.exp(logs - logsumexp(logs, axis=1)[:, None]) * line).sum(1)
+    post = tr.infer(signs, y=y, key=1, progress=False)
+    assert post.verdict.ok, post.verdict.sentence
+    assert any("smc" in sentence for sentence in post.explain().sentences)
+    found = post.log_evidence
+    assert abs(found.value - exact) < 4 * found.standard_error < 0.4
+    # the shares of modes are as uncertain as the evidence: no mean by more than that share of their distance
+    allowed = 4 * found.standard_error * 2 * np.sqrt(y)
+    np.testing.assert_array_less(np.abs(post["x"].mean((0, 1)) - means), allowed)

@@ -1,8 +1,9 @@
-"""What is tried on a program: a method, and chains where its answer is not certified.
+"""What is tried on a program: a method, and others where its answer is not certified.
 
 Order.       Parameters are set first, then the method that was chosen answers. Where nobody asked for it and
-             its verdict is not good, chains answer instead, and the explanation says so. Before chains, what
-             the data know of normal latents decides how they are moved (`centring`).
+             its verdict is not good, chains answer instead; where these settle in different modes of a small
+             program, particles that begin at the prior do, if their own verdict is good. The explanation says
+             so. Before chains, what the data know of normal latents decides how they are moved (`centring`).
 Cost.        That of the methods that are tried.
 """
 
@@ -23,9 +24,11 @@ from tractable.programs.survey import Facts
 from tractable.programs.time_budget import plan_within
 from tractable.programs.trace import Program
 
-__all__ = ["Attempt"]
+__all__ = ["Attempt", "first_tied"]
 
 _LARGE = 300  # latents of a dense Gaussian from which on several threads help one factor
+_PARTICLES = 16_000  # what the shares of modes need
+_MOST_TEMPERED, _MOST_ELEMENTS = 20, 500  # free numbers, and entries of all sites: some tens of seconds
 # why chains answer after a method, and how its own answer is told
 _SECOND = {
     "quadrature": ("a grid was too coarse for it", ""),
@@ -77,13 +80,31 @@ class Attempt:
             check_defined(made.task, made.facts, answer.evidence.value, undefined)
         return made, answer
 
+    def settled(self, key: Key) -> tuple["Attempt", Answer]:
+        """The same, with other methods after one whose answer is not certified."""
+        made, answer = self.answered(key)
+        while (again := made.second(answer)) is not None:
+            other, found = again.answered(key)
+            if other.method == "smc" and not found.verdict.ok:
+                said = (
+                    *made.said,
+                    f"Particles that begin at the prior were tried too. {found.verdict.sentence}",
+                )
+                return dataclasses.replace(made, said=said), answer
+            made, answer = other, found
+        return made, answer
+
     def _is_small(self) -> bool:
         """Whether what is integrated has matrices too small for several threads of the linear algebra."""
         return sum(self.facts.sites[name].size for name in self.structure.gaussian) < _LARGE
 
     def second(self, answer: Answer) -> "Attempt | None":
-        """Chains, where the answer of this method is not certified."""
-        if answer.verdict.ok or self.method not in _SECOND:
+        """Chains, where the answer of this method is not certified, and particles after chains."""
+        if answer.verdict.ok:
+            return None
+        if self.method == "nuts":
+            return self._tempered(answer)
+        if self.method not in _SECOND:
             return None
         why, tried = _SECOND[self.method]
         said = (*self.said, f"{tried} {answer.verdict.sentence}") if tried else self.said
@@ -92,6 +113,23 @@ class Attempt:
             return chains
         structure = find_structure(self.facts, self.keep)
         return dataclasses.replace(chains, structure=structure, task=self._task(structure))
+
+    def _tempered(self, answer: Answer) -> "Attempt | None":
+        """Particles, where chains settled in different modes and what is left is small enough for them."""
+        structure = find_structure(self.facts, self.keep)
+        sizes = {name: site.size for name, site in self.facts.sites.items()}
+        small = sum(sizes[name] for name in structure.remaining) <= _MOST_TEMPERED
+        small = small and sum(sizes.values()) <= _MOST_ELEMENTS
+        modes = any(fault.kind == "modes" for fault in getattr(answer.inner, "faults", ()))
+        if not (modes and small) or self.seconds is not None or self.num_draws is not None:
+            return None
+        task = self._task(structure)
+        if task.prior.given or first_tied(self.facts, structure) is not None:
+            return None
+        return dataclasses.replace(
+            self, method="smc", why="chains settled in different modes", structure=structure, task=task,
+            said=(*self.said, f"Chains were tried first. {answer.verdict.sentence}"), num_draws=_PARTICLES,
+        )  # fmt: skip
 
     def _task(self, structure: Structure, noisy: tuple[str, ...] = ()) -> Task:
         """With the parameters that were found."""
@@ -121,3 +159,11 @@ class Attempt:
             self, method=plan.method, num_draws=plan.num_draws, options={**plan.options, **self.options},
             said=(*self.said, plan.said),
         )  # fmt: skip
+
+
+def first_tied(facts: Facts, structure: Structure) -> tuple[str, list[str]] | None:
+    """The first latent left whose law depends on eliminated ones, and these; it has no prior by itself."""
+    for name in structure.remaining:
+        if tied := sorted(facts.depends(name) & set(structure.eliminated)):
+            return name, tied
+    return None

@@ -24,7 +24,7 @@ from tractable.core.keys import takes_key
 from tractable.core.types import Array, Key, PyTree
 from tractable.core.verdict import Verdict
 from tractable.inference.posterior import each_draw, with_target
-from tractable.programs.attempt import Attempt
+from tractable.programs.attempt import Attempt, first_tied
 from tractable.programs.explanation import Explanation
 from tractable.programs.faults import about_improper
 from tractable.programs.language import Model
@@ -101,10 +101,8 @@ def infer(
         bound, facts, structure, jr.fold_in(key, 1), method=chosen, why=why, options=how, num_draws=count,
         seconds=seconds, begun=begun, keep=keep,
     )  # fmt: skip
-    attempt, answer = attempt.answered(draws_key)
-    again = attempt.second(answer) if method == "auto" else None
-    if again is not None:
-        attempt, answer = again.answered(draws_key)
+    answered = attempt.settled if method == "auto" else attempt.answered
+    attempt, answer = answered(draws_key)
     return _posterior(attempt, answer, back_key)
 
 
@@ -180,16 +178,11 @@ def _chosen(facts: Facts, keep: Collection[str], method: str) -> tuple[Structure
 
 def _check_possible(method: str, facts: Facts, structure: Structure) -> None:
     rest = ", ".join(structure.remaining)
-    for name in structure.remaining if method in ("smc", "importance") else ():
-        tied = sorted(facts.depends(name) & set(structure.eliminated))
-        fix = f"Keep them with `keep={tied}`, or choose another method."
-        check(
-            not tied,
-            "method",
-            f"other than {method}: {name} depends on latents that were eliminated",
-            tied,
-            fix,
-        )
+    found = first_tied(facts, structure) if method in ("smc", "importance") else None
+    if found is not None:
+        name, tied = found
+        must = f"other than {method}: {name} depends on latents that were eliminated"
+        check(False, "method", must, tied, f"Keep them with `keep={tied}`, or choose another method.")
     fix = "Choose another method, or `method='auto'`."
     check(method != "exact" or not rest, "method", "other than 'exact' with latents left", rest, fix)
     free = method == "exact" or bool(structure.nested)
