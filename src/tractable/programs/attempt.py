@@ -84,6 +84,7 @@ class Attempt:
         """The same, with other methods after one whose answer is not certified."""
         made, answer = self.answered(key)
         while (again := made.second(answer)) is not None:
+            key = jr.fold_in(key, 2)
             other, found = again.answered(key)
             if other.method == "smc" and not found.verdict.ok:
                 said = (
