@@ -155,6 +155,20 @@ def test_interpreted_and_compiled_loops_give_the_same_bits():
         assert np.array_equal(plain, compiled)
 
 
+@pytest.mark.parametrize("k", [3, 6])
+def test_loops_that_were_interpreted_often_before_give_the_same_bits(k, monkeypatch):
+    rows = made(k, spread=200.0, zeros=True, seed=3)
+
+    def answers(before):
+        each = (loops.forward, loops.backward, loops.join, loops.best, loops.draw)
+        monkeypatch.setattr(loops, "_interpreted", dict.fromkeys(each, before))
+        paths = sample_rows(rows, np.random.default_rng(0), 5)
+        return [*smooth_rows(rows), total_rows(rows), *best_rows(rows), paths]
+
+    for fresh, used in zip(answers(0), answers(10**9)):
+        np.testing.assert_array_equal(fresh, used)
+
+
 @pytest.mark.parametrize("several", [False, True])
 def test_the_loop_gives_the_messages_of_the_scan(several):
     generator = np.random.default_rng(1)

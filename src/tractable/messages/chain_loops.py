@@ -29,7 +29,7 @@ LOST = 1e-14  # a part of a sum that may be wrong; more, and the chain goes to l
 _NEGLIGIBLE = 1e-30
 _PAYS = 20_000  # products: to interpret them takes a fiftieth of a second, and a fit does so often
 _ENOUGH = 500_000  # products that were interpreted, a few at a time, in the time of a compiler
-_interpreted: dict[Callable, int] = {}
+_interpreted: dict[Callable, int] = {}  # products so far: when to compile, and no bit of any answer
 
 
 def pays(work: int) -> bool:
